@@ -1,0 +1,56 @@
+"""Implicit FTRL: the last known algorithm of the paper's Table 1."""
+
+from typing import Any
+
+from giftrl import mirror
+from giftrl.algorithms.known_ahead import require_known_ahead
+from giftrl.domains import WholeSpace
+from giftrl.player import Move, Player, State
+from giftrl.regularizers import SquaredNorm
+from giftrl.regularizers.contract import advance
+from giftrl.rounds import OnlineRound
+from giftrl.schedules import TemporalVariability
+from giftrl.schedules.contract import lam
+from giftrl.updates import Proximal
+
+__all__ = ["ImplicitFTRL"]
+
+
+class ImplicitFTRL(Player):
+    """Implicit FTRL: x_{t+1} = argmin over V of psi_{t+1}(x) + l_t(x) + sum over i < t of <z_i, x>.
+
+    Solved as it stands: the loss is taken for a black box and the problem is minimised by the bundle method, from
+    values and subgradients. It plays the points of ``Learner(update=Proximal(lookahead=True))``, which solves one
+    scalar problem where the loss is that of a linear model; use that one, and this one to check it.
+
+    Args: as for :class:`giftrl.Learner`, without an update.
+        tolerance: of the inner solver.
+
+    >>> from giftrl import losses
+    >>> learner = ImplicitFTRL(1, schedule="constant")
+    >>> _ = learner.observe(losses.Squared(), [1.0], 1.0)
+    >>> round(float(learner.x[0]), 6)
+    0.5
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
+        domain: Any = WholeSpace(),  # noqa: B008
+        schedule: Any = TemporalVariability(),  # noqa: B008
+        tolerance: float = 1e-10,
+    ) -> None:
+        super().__init__(dimension, regularizer, domain, Proximal(lookahead=True, tolerance=tolerance), schedule)
+        require_known_ahead(self)
+
+    @property
+    def lookahead(self) -> bool:
+        """Implicit FTRL uses psi_{t+1}."""
+        return True
+
+    def _play(self, state: State, online_round: OnlineRound) -> Move:
+        next_lam = lam(self.schedule, state.t + 1, state.total)
+        psi = advance(self.regularizer, state.psi, next_lam, None)
+        decision = online_round.black_box().decide(self.update, psi, self.domain, state.theta, state.x)
+        return Move(decision, mirror.argmin(psi, self.domain, state.theta - decision.z), psi, next_lam)

@@ -1,0 +1,227 @@
+"""Certificates: what a run proves about itself.
+
+The inequality of Fenchel and Young, l_t(u) >= <z_t, u> - l*_t(z_t), holds for any z_t whatever. Summed over the rounds,
+
+    R_T(u) = sum_t l_t(x_t) - l_t(u) <= B_T + <theta_{T+1}, u>,     B_T = sum_t l_t(x_t) + l*_t(z_t),
+
+for every u, with theta_{T+1} = -sum_t z_t. The right side is computed, not estimated: one scalar a round and one inner
+product. The least loss of any u in a ball follows without ever computing the best one.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from giftrl import mirror
+from giftrl.errors import AssumptionFailed, require
+from giftrl.losses.vector import Vector
+from giftrl.regularizers import SquaredNorm
+from giftrl.schedules import TemporalVariability
+from giftrl.trace import Trace
+from giftrl.updates import Proximal
+
+__all__ = ["Certificate", "TheoremTerms"]
+
+#: The dual of each norm that a ball of comparators can be measured in.
+DUAL = {1: np.inf, 2: 2, np.inf: 1}
+
+
+class TheoremTerms(NamedTuple):
+    """The terms of Theorem 3.1 at a comparator u; their sum is the regret bound at u.
+
+    regularizer: psi_{T+1}(u) - psi_1(x_1), the price of the comparator.
+    linearized: sum_t psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>, what linearized FTRL would pay.
+    gain: -sum_t delta_t, what the choice of z saves; positive means that it cost.
+    growth: sum_t psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}), for H' only; not positive when psi grows.
+    slack: F_{T+1}(x_{T+1}) - F_{T+1}(u) with F = psi_{T+1} - <theta_{T+1}, .>; not positive for u in V.
+    """
+
+    regularizer: float
+    linearized: float
+    gain: float
+    growth: float
+    slack: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds on the regret of a run, from its sums and, where one was kept, its trace.
+
+    Attributes:
+        loss_sum: sum_t l_t(x_t), the progressive loss.
+        conjugate_sum: sum_t l*_t(z_t).
+        delta_sum: sum_t H(g_t) - H(z_t).
+        theta: theta_{T+1} = -sum_t z_t.
+        trace: the rounds one by one, for the bounds that need them.
+
+    >>> import numpy as np
+    >>> certificate = Certificate(loss_sum=3.0, conjugate_sum=-1.0, delta_sum=0.0, theta=np.array([3.0, 4.0]))
+    >>> certificate.bound_sum
+    2.0
+    >>> certificate.regret_bound([1.0, 0.0])
+    5.0
+    >>> certificate.best_loss_lower_bound(0.1)
+    0.5
+    """
+
+    loss_sum: float
+    conjugate_sum: float
+    delta_sum: float
+    theta: Vector
+    trace: Trace | None = None
+
+    @classmethod
+    def from_trace(cls, trace: Trace) -> "Certificate":
+        """The certificate of a recorded run; sums are exact to rounding of their result."""
+        return cls(
+            loss_sum=math.fsum(r.loss for r in trace.rounds),
+            conjugate_sum=math.fsum(r.conjugate for r in trace.rounds),
+            delta_sum=math.fsum(r.delta for r in trace.rounds),
+            theta=trace.theta,
+            trace=trace,
+        )
+
+    @property
+    def bound_sum(self) -> float:
+        """B_T = sum_t l_t(x_t) + l*_t(z_t): the regret bound at u = 0."""
+        return self.loss_sum + self.conjugate_sum
+
+    def regret_bound(self, u: ArrayLike) -> float:
+        """B_T + <theta_{T+1}, u>, never below the regret against u."""
+        return self.bound_sum + float(self.theta @ self._comparator(u))
+
+    def regret_bound_ball(self, radius: float, norm: float = 2) -> float:
+        """A bound on the regret against every u with norm(u) <= radius.
+
+        Args:
+            radius: not negative.
+            norm: 2, 1 or infinity; theta is measured in the dual one.
+        """
+        return self.bound_sum + radius * self._theta_norm(radius, norm)
+
+    def best_loss_lower_bound(self, radius: float, norm: float = 2) -> float:
+        """A number that sum_t l_t(u) is never below, for every u with norm(u) <= radius.
+
+        loss_sum minus this number is :meth:`regret_bound_ball`: the certified gap to the best model of that norm.
+        """
+        return -self.conjugate_sum - radius * self._theta_norm(radius, norm)
+
+    def regret_bound_domain(self) -> float:
+        """A bound on the regret against every u in V; infinite where V is unbounded in the direction of theta."""
+        return self.bound_sum + self._rounds("regret_bound_domain").domain.support(self.theta)
+
+    @property
+    def deltas(self) -> Vector:
+        """delta_t for each round."""
+        return np.array([r.delta for r in self._rounds("deltas").rounds])
+
+    @property
+    def harmful_rounds(self) -> int:
+        """In how many rounds z was worse than g under H: possible for the literal two-step update only."""
+        # A difference of two nearly equal numbers: rounding is not harm.
+        rounds = self._rounds("harmful_rounds").rounds
+        return sum(r.delta < -1e-9 * max(1.0, abs(r.loss), abs(r.conjugate)) for r in rounds)
+
+    def theorem_terms(self, u: ArrayLike) -> TheoremTerms:
+        """Theorem 3.1's terms one by one, so that one can see which dominates; they sum to :meth:`regret_bound`."""
+        trace = self._algorithm_1("Theorem 3.1")
+        v = self._comparator(u)
+        psi_u = trace.psi.value(v)
+        return TheoremTerms(
+            regularizer=psi_u - trace.psi_start,
+            linearized=math.fsum(r.linearized for r in trace.rounds),
+            gain=-self.delta_sum,
+            growth=math.fsum(r.growth for r in trace.rounds),
+            slack=float(self.theta @ v) - psi_u - mirror.conjugate(trace.psi, trace.domain, self.theta),
+        )
+
+    def lemma_4_1(self, u: ArrayLike) -> float:
+        """Lemma 4.1: R_T(u) <= psi_{T+1}(u) - psi_1(x_1) + sum_t gamma_t.
+
+        Holds for the proximal update with H and psi_{t+1} >= psi_t (at x_{t+1} is enough).
+        """
+        trace = self._algorithm_1("Lemma 4.1")
+        if not (isinstance(trace.update, Proximal) and trace.lookahead):
+            raise AssumptionFailed(
+                f"Lemma 4.1 is about the proximal update with H, and this run used {trace.update!r} with "
+                f"{'H' if trace.lookahead else 'the H of the current psi'}; regret_bound(u) holds for every run"
+            )
+        falls = [t for t, r in enumerate(trace.rounds, 1) if r.rise < -1e-12 * max(1.0, r.lam)]
+        if falls:
+            raise AssumptionFailed(
+                f"Lemma 4.1 assumes psi_{{t+1}} >= psi_t, and psi fell at the new point in round {falls[0]} "
+                f"(one of {len(falls)}); regret_bound(u) holds for every run"
+            )
+        return trace.psi.value(self._comparator(u)) - trace.psi_start + math.fsum(r.gamma for r in trace.rounds)
+
+    def observed_variability(self) -> float:
+        """sum over t >= 2 of l_t(x_t) - l_{t-1}(x_t): how far the losses moved under the learner's own points.
+
+        Never above the paper's V_T = sum_t max over x of abs(l_t(x) - l_{t-1}(x)).
+        """
+        rounds = self._rounds("observed_variability").rounds
+        return math.fsum(now.loss - before.loss_after for before, now in pairwise(rounds))
+
+    def corollary_4_3(self, u: ArrayLike, variability: float | None = None) -> float:
+        """Corollary 4.3 as corrected: R_T(u) <= (lambda_1 + S/beta^2) norm2(u)^2 / 2 + S, for the temporal schedule.
+
+        S is the smaller of l_1(x_1) - l_T(x_{T+1}) + V_T, which needs every gamma_t >= 0, and
+        beta sqrt(sum_t norm(g_t)^2), which needs G >= norm(g_t); at least one of the two must hold. The published
+        version drops G from the first and does not account for the lag of the schedule in the second.
+
+        Args:
+            u: the comparator.
+            variability: V_T, or None for the variability that was observed, which is never larger.
+        """
+        self.lemma_4_1(u)
+        trace = self._rounds("corollary_4_3")
+        schedule = trace.schedule
+        if not (isinstance(schedule, TemporalVariability) and isinstance(trace.regularizer, SquaredNorm)):
+            raise AssumptionFailed(
+                "Corollary 4.3 is about the squared norm with the temporal schedule, and this run used "
+                f"{trace.regularizer!r} with {schedule!r}; lemma_4_1(u) and regret_bound(u) say more"
+            )
+        beta = schedule.beta
+        moved = self.observed_variability() if variability is None else variability
+        sums = []
+        if all(r.gamma >= 0.0 for r in trace.rounds):
+            sums.append(max(0.0, trace.rounds[0].loss - trace.rounds[-1].loss_after + moved) if trace.rounds else 0.0)
+        if all(r.g_norm <= schedule.gradient_bound for r in trace.rounds):
+            sums.append(beta * math.sqrt(math.fsum(r.g_norm**2 for r in trace.rounds)))
+        if not sums:
+            raise AssumptionFailed(
+                "Corollary 4.3 needs every gamma_t >= 0 or every norm(g_t) <= gradient_bound, and neither holds; "
+                "raise gradient_bound, or use regret_bound(u), which holds for every run"
+            )
+        v = self._comparator(u)
+        return 0.5 * (schedule.lam(1, 0.0) + min(sums) / beta**2) * float(v @ v) + min(sums)
+
+    def _comparator(self, u: ArrayLike) -> Vector:
+        v = np.asarray(u, dtype=float)
+        rule = f"must have the {len(self.theta)} coordinates of the learner"
+        require(v.shape == self.theta.shape, "u", u, rule, f"it has shape {v.shape}")
+        require(bool(np.isfinite(v).all()), "u", u, "must be finite", "remove NaN and infinities")
+        return v
+
+    def _theta_norm(self, radius: float, norm: float) -> float:
+        require(0.0 <= radius < math.inf, "radius", radius, "must be finite and not negative", "try radius=1.0")
+        require(norm in DUAL, "norm", norm, "must be 1, 2 or infinity", "norm=2 is the Euclidean ball")
+        return float(np.linalg.norm(self.theta, DUAL[norm]))
+
+    def _rounds(self, what: str) -> Trace:
+        if self.trace is None:
+            raise AssumptionFailed(f"{what} needs the rounds one by one, and no trace was kept; use a Learner")
+        return self.trace
+
+    def _algorithm_1(self, what: str) -> Trace:
+        trace = self._rounds(what)
+        if trace.algorithm != "Learner":
+            raise AssumptionFailed(
+                f"{what} is about generalized implicit FTRL, and this run was made by {trace.algorithm}; "
+                "regret_bound(u) holds for every run"
+            )
+        return trace

@@ -1,0 +1,29 @@
+"""Domains: closed convex sets V in which the learner's points must lie, one file each.
+
+>>> from giftrl import domains
+>>> domains.get("ball", radius=2.0)
+Ball(radius=2.0)
+"""
+
+from giftrl.domains.ball import Ball
+from giftrl.domains.base import Domain
+from giftrl.domains.box import Box
+from giftrl.domains.l1_ball import L1Ball
+from giftrl.domains.non_negative import NonNegative
+from giftrl.domains.simplex import Simplex
+from giftrl.domains.whole_space import WholeSpace
+from giftrl.ops.names import Names
+
+BY_NAME = Names(
+    "domain",
+    whole_space=WholeSpace,
+    ball=Ball,
+    box=Box,
+    non_negative=NonNegative,
+    simplex=Simplex,
+    l1_ball=L1Ball,
+)
+
+get = BY_NAME.make
+
+__all__ = ["BY_NAME", "Ball", "Box", "Domain", "L1Ball", "NonNegative", "Simplex", "WholeSpace", "get"]

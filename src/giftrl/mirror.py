@@ -1,0 +1,262 @@
+"""The mirror: argmin over V of psi(x) - <theta, x>, for every pair of a potential and a domain that has a solver here.
+
+:func:`argmin` is grad psi*_V, :func:`conjugate` is psi*_V itself, the conjugate restricted to V. A pair that has no
+solver raises an error that names both and lists what works.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq, lsq_linear, nnls
+
+from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
+from giftrl.domains.base import Vector, water_level
+from giftrl.errors import Incompatible
+from giftrl.regularizers.potentials import (
+    Diagonal,
+    FullQuadratic,
+    NegativeEntropy,
+    Potential,
+    SquaredPNorm,
+    power_link,
+)
+
+__all__ = ["argmin", "check_pair", "conjugate", "is_affine", "supported_domains"]
+
+Solver = Callable[[Any, Any, Vector], Vector]
+SOLVERS: dict[tuple[type, type], Solver] = {}
+
+
+def solves(potential: type, *domains: type) -> Callable[[Solver], Solver]:
+    """Register a solver for pairs."""
+
+    def register(solver: Solver) -> Solver:
+        SOLVERS.update({(potential, domain): solver for domain in domains})
+        return solver
+
+    return register
+
+
+def supported_domains(psi: Potential) -> list[str]:
+    """The names of the domains over which this potential can be minimised.
+
+    >>> from giftrl.regularizers import Entropy
+    >>> supported_domains(Entropy().start(3, 1.0))
+    ['Box', 'NonNegative', 'Simplex']
+    """
+    return sorted(domain.__name__ for kind, domain in SOLVERS if kind is type(psi))
+
+
+def check_pair(psi: Potential, domain: Domain) -> None:
+    """Raise unless the pair has a solver."""
+    if (type(psi), type(domain)) not in SOLVERS:
+        works = ", ".join(supported_domains(psi)) or "none"
+        raise Incompatible(
+            f"no solver for {type(psi).__name__} over {type(domain).__name__}: {type(psi).__name__} can be "
+            f"minimised over {works}; choose one of these domains, or another regularizer"
+        )
+    if isinstance(psi, NegativeEntropy) and isinstance(domain, Box) and (domain.bounds[0] < 0.0).any():
+        raise Incompatible(
+            f"NegativeEntropy over Box(lower={domain.lower!r}): the entropy is defined for x >= 0 only; "
+            "choose a box with lower >= 0, or another regularizer"
+        )
+
+
+def argmin(psi: Potential, domain: Domain, theta: Vector) -> Vector:
+    """The x in V that minimises psi(x) - <theta, x>.
+
+    >>> from giftrl.regularizers import SquaredNorm
+    >>> from giftrl.regularizers.contract import start
+    >>> argmin(start(SquaredNorm(), 2, 1.0), Ball(1.0), np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+    check_pair(psi, domain)
+    return SOLVERS[type(psi), type(domain)](psi, domain, theta)
+
+
+def conjugate(psi: Potential, domain: Domain, theta: Vector) -> float:
+    """psi*_V(theta) = max over x in V of <theta, x> - psi(x)."""
+    x = argmin(psi, domain, theta)
+    return float(theta @ x) - psi.value(x)
+
+
+def is_affine(psi: Potential, domain: Domain) -> bool:
+    """Whether argmin is an affine function of theta: an unconstrained quadratic without an L1 term."""
+    if not isinstance(domain, WholeSpace):
+        return False
+    return isinstance(psi, FullQuadratic) or (isinstance(psi, Diagonal) and psi.l1 == 0.0)
+
+
+def soft_threshold(t: Vector, level: float) -> Vector:
+    """t moved towards 0 by the level, and no further."""
+    return np.sign(t) * np.maximum(0.0, np.abs(t) - level)
+
+
+# Diagonal quadratics, with t = theta + tilt --------------------------------------------------------------------------
+
+
+@solves(Diagonal, WholeSpace, Box, NonNegative)
+def _separable(psi: Diagonal, domain: WholeSpace | Box | NonNegative, theta: Vector) -> Vector:
+    # Each coordinate by itself: a convex function of one variable on an interval, so clip its free minimiser.
+    return domain.project(soft_threshold(theta + psi.tilt, psi.l1) / psi.strength)
+
+
+@solves(Diagonal, Ball)
+def _diagonal_ball(psi: Diagonal, domain: Ball, theta: Vector) -> Vector:
+    # Stationarity with a multiplier mu >= 0 of the constraint: x = t / (L + mu), with mu > 0 only on the sphere.
+    t = soft_threshold(theta + psi.tilt, psi.l1)
+    x = t / psi.strength
+    if np.linalg.norm(x) <= domain.radius or np.ptp(psi.strength) == 0.0:
+        return domain.project(x)
+    return _on_sphere(t, psi.strength, domain.radius)
+
+
+def _on_sphere(t: Vector, strength: Vector, radius: float) -> Vector:
+    """t / (strength + mu) with the mu > 0 that gives it the norm radius (the secular equation)."""
+
+    def excess(mu: float) -> float:
+        return float(np.linalg.norm(t / (strength + mu))) / radius - 1.0
+
+    high = float(np.linalg.norm(t)) / radius
+    mu = brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=500)
+    x = t / (strength + mu)
+    return np.asarray(x * (radius / float(np.linalg.norm(x))))
+
+
+@solves(Diagonal, Simplex)
+def _diagonal_simplex(psi: Diagonal, domain: Simplex, theta: Vector) -> Vector:
+    # The L1 norm is constant on the simplex.
+    t = theta + psi.tilt
+    return np.maximum(0.0, t - water_level(t, psi.strength, domain.total)) / psi.strength
+
+
+@solves(Diagonal, L1Ball)
+def _diagonal_l1_ball(psi: Diagonal, domain: L1Ball, theta: Vector) -> Vector:
+    t = theta + psi.tilt
+    x = soft_threshold(t, psi.l1) / psi.strength
+    if np.abs(x).sum() <= domain.radius:
+        return x
+    return soft_threshold(t, water_level(np.abs(t), psi.strength, domain.radius)) / psi.strength
+
+
+# Full quadratics -----------------------------------------------------------------------------------------------------
+
+
+@solves(FullQuadratic, WholeSpace)
+def _full(psi: FullQuadratic, domain: WholeSpace, theta: Vector) -> Vector:
+    return psi.inverse @ (theta + psi.tilt)
+
+
+@solves(FullQuadratic, Ball)
+def _full_ball(psi: FullQuadratic, domain: Ball, theta: Vector) -> Vector:
+    x = psi.inverse @ (theta + psi.tilt)
+    if np.linalg.norm(x) <= domain.radius:
+        return x
+    strength, basis = np.linalg.eigh(psi.matrix)
+    return basis @ _on_sphere(basis.T @ (theta + psi.tilt), strength, domain.radius)
+
+
+def _least_squares(psi: FullQuadratic, theta: Vector) -> tuple[Vector, Vector]:
+    """(R, v) with psi(x) - <theta, x> = norm2(R x - v)^2 / 2 + constant, R the Cholesky factor."""
+    root = np.linalg.cholesky(psi.matrix).T
+    return np.asarray(root), np.asarray(np.linalg.solve(root.T, theta + psi.tilt))
+
+
+@solves(FullQuadratic, NonNegative)
+def _full_non_negative(psi: FullQuadratic, domain: NonNegative, theta: Vector) -> Vector:
+    return np.asarray(nnls(*_least_squares(psi, theta))[0])
+
+
+@solves(FullQuadratic, Box)
+def _full_box(psi: FullQuadratic, domain: Box, theta: Vector) -> Vector:
+    low, high = (np.broadcast_to(bound, theta.shape) for bound in domain.bounds)
+    free = low < high
+    x = np.array(low)
+    if free.any():
+        # Bounded least squares wants a strict interior: coordinates pinned by lower = upper are put in first.
+        root, v = _least_squares(psi, theta)
+        rest = v - root[:, ~free] @ low[~free]
+        x[free] = lsq_linear(root[:, free], rest, (low[free], high[free]), method="bvls", tol=1e-15).x
+    return x
+
+
+# The entropy ---------------------------------------------------------------------------------------------------------
+
+
+@solves(NegativeEntropy, Simplex)
+def _softmax(psi: NegativeEntropy, domain: Simplex, theta: Vector) -> Vector:
+    weight = np.exp((theta - theta.max()) / psi.lam)
+    return np.asarray(weight * (domain.total / weight.sum()))
+
+
+@solves(NegativeEntropy, NonNegative, Box)
+def _exponential(psi: NegativeEntropy, domain: NonNegative | Box, theta: Vector) -> Vector:
+    with np.errstate(over="ignore"):
+        return domain.project(np.exp(theta / psi.lam - 1.0))
+
+
+# Squared p-norms -----------------------------------------------------------------------------------------------------
+
+
+def _free_p_norm(psi: SquaredPNorm, theta: Vector) -> Vector:
+    return power_link(theta, psi.p / (psi.p - 1.0)) / psi.lam
+
+
+@solves(SquaredPNorm, WholeSpace)
+def _p_norm(psi: SquaredPNorm, domain: WholeSpace, theta: Vector) -> Vector:
+    return _free_p_norm(psi, theta)
+
+
+@solves(SquaredPNorm, NonNegative)
+def _p_norm_non_negative(psi: SquaredPNorm, domain: NonNegative, theta: Vector) -> Vector:
+    # Where theta_j <= 0 the best x_j >= 0 is 0, and what is left is free.
+    return _free_p_norm(psi, np.maximum(theta, 0.0))
+
+
+@solves(SquaredPNorm, Simplex)
+def _p_norm_simplex(psi: SquaredPNorm, domain: Simplex, theta: Vector) -> Vector:
+    # x(nu) is the minimiser for the part of theta above the level nu; its sum falls as nu rises. At
+    # nu = max theta - lam total one coordinate alone gives the total.
+    def at(nu: float) -> Vector:
+        return _free_p_norm(psi, np.maximum(theta - nu, 0.0))
+
+    top = float(theta.max())
+    x = at(_root(lambda nu: float(at(nu).sum()) - domain.total, top - psi.lam * domain.total, top))
+    return np.asarray(x * (domain.total / x.sum()))
+
+
+@solves(SquaredPNorm, L1Ball)
+def _p_norm_l1_ball(psi: SquaredPNorm, domain: L1Ball, theta: Vector) -> Vector:
+    def at(nu: float) -> Vector:
+        return _free_p_norm(psi, soft_threshold(theta, nu))
+
+    if np.abs(at(0.0)).sum() <= domain.radius:
+        return at(0.0)
+    x = at(_root(lambda nu: float(np.abs(at(nu)).sum()) - domain.radius, 0.0, float(np.abs(theta).max())))
+    return np.asarray(x * (domain.radius / np.abs(x).sum()))
+
+
+@solves(SquaredPNorm, Box)
+def _p_norm_box(psi: SquaredPNorm, domain: Box, theta: Vector) -> Vector:
+    # Given the norm r of the answer the coordinates separate: lam r^(2-p) abs(x_j)^(p-1) = abs(theta_j), then clip. The
+    # norm of the clipped point falls as r rises, so r is a fixed point found by bracketing.
+    def at(r: float) -> Vector:
+        with np.errstate(over="ignore"):
+            size = (np.abs(theta) / (psi.lam * r ** (2.0 - psi.p))) ** (1.0 / (psi.p - 1.0))
+        return domain.project(np.copysign(size, theta))
+
+    nearest = domain.project(np.zeros_like(theta))
+    high = float(np.linalg.norm(_free_p_norm(psi, theta), psi.p) + np.linalg.norm(nearest, psi.p))
+    if high == 0.0:
+        return nearest
+    return at(_root(lambda r: float(np.linalg.norm(at(r), psi.p)) - r, 1e-12 * high, high))
+
+
+def _root(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function passes 0 between low and high; the end nearest to it if rounding hides the passage."""
+    if falling(low) <= 0.0:
+        return low
+    if falling(high) >= 0.0:
+        return high
+    return float(brentq(falling, low, high, xtol=1e-300, rtol=1e-15, maxiter=500))

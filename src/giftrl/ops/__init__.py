@@ -1,0 +1,24 @@
+"""Operations: one formula serves plain Python and compiled loops.
+
+A loss, an update, a schedule or a regularizer is a ``NamedTuple``: parameters as fields, formulas as methods of
+scalars. An *operation* is a generic function over such members. Called as ``prox(loss, p, y, c)`` it runs the
+member's own ``prox`` where it has one and the operation's fallback otherwise, so a member brings only what it knows::
+
+    class Hinge(NamedTuple):
+        def value(self, p, y): ...
+        def slope(self, p, y): ...
+
+Inside a formula call operations and marked helpers, never ``self.method(...)``: a compiler that resolves operations by
+the type of their first argument can then compile the very same functions. The table of operations and helpers that it
+needs is kept here and costs nothing until then.
+
+======================= ==============================================================
+:mod:`giftrl.ops.loss`  what a scalar loss is: value, slope, conjugate, prox, flow ...
+:mod:`giftrl.ops.line`  the one-dimensional problem to which every update reduces
+:mod:`giftrl.ops.scalar` exponentials and logarithms that neither overflow nor raise
+======================= ==============================================================
+"""
+
+from giftrl.ops.registry import FORMULAS, OPERATIONS, brings, formula, operation, validated
+
+__all__ = ["FORMULAS", "OPERATIONS", "brings", "formula", "operation", "validated"]

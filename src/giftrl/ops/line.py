@@ -1,0 +1,127 @@
+"""The line: the one-dimensional problem to which every update rule of a linear model reduces.
+
+For an example s of weight h, a candidate z = h b s moves the prediction to
+
+    pi(b) = <s, grad psi*(theta - h b s)>,
+
+which does not increase with b. A *line* knows pi and its integral; a rule knows the loss. The objective of the paper,
+divided by h and shifted so that its psi* part vanishes at b = 0, is
+
+    H(b) = energy(b) + phi*(b),    energy(b) = [psi*(theta - h b s) - psi*(theta)] / h = - integral of pi over [0, b].
+
+For an unconstrained quadratic psi the line is affine, pi(b) = p - b c, and everything has a closed form.
+"""
+
+from typing import Any, NamedTuple
+
+from giftrl.errors import Incompatible
+from giftrl.ops.loss import conjugate, flow, prox, slope
+from giftrl.ops.registry import operation
+from giftrl.ops.scalar import clamp
+
+__all__ = ["Affine", "at", "energy", "follow", "objective", "solve"]
+
+
+@operation
+def at(line: Any, b: float) -> float:
+    """pi(b): the prediction after the step b."""
+    raise Incompatible("a line must bring at(self, b); add that method to its class")
+
+
+@operation
+def energy(line: Any, b: float) -> float:
+    """[psi*(theta - h b s) - psi*(theta)] / h."""
+    raise Incompatible("a line must bring energy(self, b); add that method to its class")
+
+
+@operation
+def objective(line: Any, loss: Any, y: float, b: float) -> float:
+    """H(b), the objective of the paper up to a constant and divided by the weight."""
+    return energy(line, b) + conjugate(loss, b, y)
+
+
+@operation
+def solve(line: Any, loss: Any, y: float) -> float:
+    """The b with b in d phi(pi(b)): the exact minimiser of H.
+
+    b - phi'(pi(b)) increases with b, so the root lies between 0 and phi'(pi(0)). Each step draws the chord of pi over
+    the bracket and lets the loss solve its own proximal problem on that chord, which keeps kinks of phi exact and is
+    the answer itself when pi is affine there; a step that does not halve the bracket is followed by a bisection.
+    """
+    near, at_near = 0.0, at(line, 0.0)
+    far = slope(loss, at_near, y)
+    if far == 0.0:
+        return 0.0
+    at_far = at(line, far)
+    last = near
+    bisect = False
+    for _ in range(300):
+        c = max(0.0, (at_near - at_far) / (far - near))
+        b = prox(loss, at_near + c * near, y, c)
+        b = clamp(b, min(near, far), max(near, far))
+        if abs(b - last) <= 4e-16 * abs(b) or b in (near, far):
+            return b
+        last = b
+        if bisect:
+            b = 0.5 * (near + far)
+        width = abs(far - near)
+        q = at(line, b)
+        if (b - slope(loss, q, y)) * far < 0.0:
+            near, at_near = b, q
+        else:
+            far, at_far = b, q
+        bisect = abs(far - near) > 0.5 * width
+    return last
+
+
+@operation
+def follow(line: Any, loss: Any, y: float) -> float:
+    """The b reached at tau = 1 by db/dtau = phi'(pi(b)) from b = 0: the importance-weight-aware step.
+
+    n steps, each the loss's own flow along the chord of pi over it; n is doubled, with Richardson's extrapolation,
+    until two answers agree to 1e-9. The true answer lies between the minimiser of H and phi'(pi(0)); so does this
+    one.
+    """
+    g = slope(loss, at(line, 0.0), y)
+    if g == 0.0:
+        return 0.0
+    coarse, best, n = g, g, 4
+    while n <= 1024:
+        b = 0.0
+        for _ in range(n):
+            q = at(line, b)
+            step = slope(loss, q, y) / n
+            if step == 0.0:
+                break
+            c = max(0.0, (q - at(line, b + step)) / step)
+            b += flow(loss, q, y, c / n) / n
+        last, best, coarse = best, b + (b - coarse) / 3.0, b
+        if abs(best - last) <= 1e-9 * abs(best):
+            break
+        n *= 2
+    a = solve(line, loss, y)
+    return clamp(best, min(a, g), max(a, g))
+
+
+class Affine(NamedTuple):
+    """The line of an unconstrained quadratic psi: pi(b) = p - b c with c = h <s, D s>, D the Hessian of psi*.
+
+    >>> from giftrl.losses import Squared
+    >>> solve(Affine(p=1.0, c=1.0), Squared(), 0.0)
+    0.5
+    """
+
+    p: float
+    c: float
+
+    def at(self, b: float) -> float:
+        return self.p - b * self.c
+
+    def energy(self, b: float) -> float:
+        return b * (0.5 * b * self.c - self.p)
+
+    def solve(self, loss: Any, y: float) -> float:
+        return prox(loss, self.p, y, self.c)
+
+    def follow(self, loss: Any, y: float) -> float:
+        return flow(loss, self.p, y, self.c)

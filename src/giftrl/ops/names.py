@@ -1,0 +1,36 @@
+"""Members by name."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from giftrl.errors import UnknownName
+
+__all__ = ["Names"]
+
+
+class Names(Mapping[str, type[Any]]):
+    """The members of one kind, by the names that users write.
+
+    >>> numbers = Names("number", whole=int, real=float)
+    >>> numbers.make("whole"), list(numbers)
+    (0, ['whole', 'real'])
+    """
+
+    def __init__(self, kind: str, /, **members: type[Any]) -> None:
+        self.kind = kind
+        self._members = members
+
+    def __getitem__(self, name: str) -> type[Any]:
+        return self._members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def make(self, name: str, /, **parameters: object) -> Any:
+        """A member by its name; an unknown name is an error that suggests the nearest."""
+        if name not in self._members:
+            raise UnknownName(self.kind, name, self._members)
+        return self._members[name](**parameters)

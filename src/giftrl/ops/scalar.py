@@ -1,0 +1,106 @@
+"""Scalar functions that neither overflow nor raise, in plain Python and compiled alike.
+
+``math.exp(1000)`` raises in Python and gives infinity once compiled; these give the same answer in both.
+"""
+
+import math
+
+from giftrl.ops.registry import formula
+
+__all__ = ["clamp", "decay_mean", "exp", "log_add_exp", "share", "sigmoid", "sign", "softplus"]
+
+#: exp(LOG_MAX) is the largest finite power of e.
+LOG_MAX = 709.782712893384
+
+
+@formula
+def exp(x: float) -> float:
+    """e^x, infinity where that leaves float64.
+
+    >>> exp(0.0), exp(1e300), exp(-1e300)
+    (1.0, inf, 0.0)
+    """
+    if x > LOG_MAX:
+        return math.inf
+    return math.exp(x)
+
+
+@formula
+def sigmoid(x: float) -> float:
+    """1 / (1 + e^-x), accurate in both tails.
+
+    >>> sigmoid(0.0), sigmoid(-1e300), sigmoid(1e300)
+    (0.5, 0.0, 1.0)
+    """
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+@formula
+def softplus(x: float) -> float:
+    """log(1 + e^x).
+
+    >>> softplus(1e300), softplus(-1e300)
+    (1e+300, 0.0)
+    """
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@formula
+def log_add_exp(x: float, y: float) -> float:
+    """log(e^x + e^y).
+
+    >>> log_add_exp(1e300, -1e300)
+    1e+300
+    """
+    if x >= y:
+        return x + math.log1p(math.exp(y - x))
+    return y + math.log1p(math.exp(x - y))
+
+
+@formula
+def decay_mean(x: float) -> float:
+    """(1 - e^-x) / x for x >= 0: the mean of e^-(x tau) over tau in [0, 1].
+
+    >>> decay_mean(0.0), decay_mean(1e-300), decay_mean(1e300)
+    (1.0, 1.0, 1e-300)
+    """
+    if x < 1e-300:
+        return 1.0
+    return -math.expm1(-x) / x
+
+
+@formula
+def clamp(x: float, low: float, high: float) -> float:
+    """The point of [low, high] nearest to x.
+
+    >>> clamp(3.0, 0.0, 1.0)
+    1.0
+    """
+    return min(max(x, low), high)
+
+
+@formula
+def share(gap: float, c: float) -> float:
+    """min(1, gap / c) for gap, c >= 0: which part of a step of length c it takes to close the gap.
+
+    >>> share(1.0, 4.0), share(4.0, 1.0), share(0.0, 0.0), share(1e300, 1e-300)
+    (0.25, 1.0, 0.0, 1.0)
+    """
+    if gap >= c:
+        return 1.0 if gap > 0.0 else 0.0
+    return gap / c
+
+
+@formula
+def sign(x: float) -> float:
+    """-1, 0 or 1.
+
+    >>> sign(-3.0), sign(0.0), sign(3.0)
+    (-1.0, 0.0, 1.0)
+    """
+    if x > 0.0:
+        return 1.0
+    return -1.0 if x < 0.0 else 0.0

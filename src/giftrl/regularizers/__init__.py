@@ -1,0 +1,50 @@
+"""Regularizers: rules that grow psi_1, psi_2, ... from lambda_t and from what was seen, one file each.
+
+The contract is in :mod:`giftrl.regularizers.contract`; what one psi_t can look like, in
+:mod:`giftrl.regularizers.potentials`.
+
+>>> from giftrl import regularizers
+>>> regularizers.get("p_norm", p=1.2)
+PNorm(p=1.2)
+"""
+
+from giftrl.ops.names import Names
+from giftrl.regularizers.adagrad import AdaGrad
+from giftrl.regularizers.centred import Centred
+from giftrl.regularizers.contract import Evidence
+from giftrl.regularizers.curvature import Curvature
+from giftrl.regularizers.curvature_full import CurvatureFull
+from giftrl.regularizers.elastic_net import ElasticNet
+from giftrl.regularizers.entropy import Entropy
+from giftrl.regularizers.p_norm import PNorm
+from giftrl.regularizers.potentials import Potential
+from giftrl.regularizers.squared_norm import SquaredNorm
+
+BY_NAME = Names(
+    "regularizer",
+    squared_norm=SquaredNorm,
+    adagrad=AdaGrad,
+    elastic_net=ElasticNet,
+    centred=Centred,
+    curvature=Curvature,
+    curvature_full=CurvatureFull,
+    entropy=Entropy,
+    p_norm=PNorm,
+)
+
+get = BY_NAME.make
+
+__all__ = [
+    "BY_NAME",
+    "AdaGrad",
+    "Centred",
+    "Curvature",
+    "CurvatureFull",
+    "ElasticNet",
+    "Entropy",
+    "Evidence",
+    "PNorm",
+    "Potential",
+    "SquaredNorm",
+    "get",
+]

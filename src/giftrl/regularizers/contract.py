@@ -1,0 +1,122 @@
+"""What a regularizer is: a rule that grows psi_1, psi_2, ... from the strengths lambda_t and from what was seen.
+
+One psi_t is a *potential*; :mod:`giftrl.mirror` minimises it over a domain. Most regularizers are diagonal,
+
+    psi_t(x) = sum_j L_{t,j} (x_j - centre)^2 / 2 + l1 norm1(x),
+
+and bring only two elementwise formulas: :func:`accumulate`, what a coordinate remembers of a round, and
+:func:`strength`, its L. Formulas use only arithmetic and NumPy's elementwise functions, so they serve arrays and,
+compiled, single coordinates. A regularizer of another shape brings :func:`start` and :func:`advance` itself.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giftrl.errors import Incompatible, require
+from giftrl.ops.registry import brings, operation
+from giftrl.regularizers.potentials import Diagonal, Potential, Vector
+
+__all__ = [
+    "Evidence",
+    "accumulate",
+    "advance",
+    "centred",
+    "known_ahead",
+    "l1_strength",
+    "require_diagonal",
+    "start",
+    "strength",
+    "uses_curvature",
+]
+
+
+class Evidence(NamedTuple):
+    """What a round teaches a regularizer: the z that was picked, the point it leads to under psi_t, and the example.
+
+    ``curvature`` is h phi''(p) at the new point; ``s`` and ``curvature`` are None for a black-box loss.
+    """
+
+    z: Vector
+    x: Vector
+    s: Vector | None
+    curvature: float | None
+
+
+@operation
+def accumulate(regularizer: Any, q: Any, z: Any, sigma: Any) -> Any:
+    """What a coordinate remembers after a round: q before it, z_j, and sigma_j = h phi'' s_j^2. Elementwise."""
+    return q
+
+
+@operation
+def strength(regularizer: Any, lam: float, q: Any) -> Any:
+    """L_j for the strength lambda and memory q_j. Elementwise."""
+    raise Incompatible("a diagonal regularizer must bring strength(self, lam, q); add that method to its class")
+
+
+@operation
+def l1_strength(regularizer: Any) -> float:
+    """The factor of norm1(x) in psi."""
+    return 0.0
+
+
+@operation
+def centred(regularizer: Any) -> bool:
+    """Whether what psi gains in a round is centred at the new point, and not at 0."""
+    return False
+
+
+@operation
+def uses_curvature(regularizer: Any) -> bool:
+    """Whether the regularizer needs the curvature of a linear model's loss."""
+    return False
+
+
+@operation
+def known_ahead(regularizer: Any) -> bool:
+    """Whether psi_{t+1} follows from lambda_{t+1} alone, so that H can be used and not only H'."""
+    return not centred(regularizer) and not brings(regularizer, "accumulate")
+
+
+@operation
+def start(regularizer: Any, dimension: int, lam: float) -> Potential:
+    """psi_1."""
+    q = np.zeros(dimension)
+    return Diagonal(
+        strength=np.broadcast_to(strength(regularizer, lam, q), dimension),
+        tilt=np.zeros(dimension),
+        offset=0.0,
+        l1=l1_strength(regularizer),
+        memory=q,
+    )
+
+
+@operation
+def advance(regularizer: Any, psi: Any, lam: float, seen: Evidence | None) -> Any:
+    """psi_{t+1} from psi_t and lambda_{t+1}; ``seen`` is None where psi_{t+1} is known ahead of the round."""
+    q = psi.memory
+    if seen is not None:
+        sigma = 0.0 if seen.s is None or seen.curvature is None else seen.curvature * seen.s * seen.s
+        q = accumulate(regularizer, q, seen.z, sigma)
+    new = np.broadcast_to(strength(regularizer, lam, q), psi.strength.shape)
+    if seen is None or not centred(regularizer):
+        return psi._replace(strength=new, memory=q)
+    gain = new - psi.strength
+    return psi._replace(
+        strength=new,
+        tilt=psi.tilt + gain * seen.x,
+        offset=psi.offset + 0.5 * float(gain @ (seen.x * seen.x)),
+        memory=q,
+    )
+
+
+def require_diagonal(argument: str, base: Any) -> None:
+    """Raise unless a regularizer is diagonal, and so can be wrapped by another."""
+    require(
+        brings(base, "strength"),
+        argument,
+        base,
+        "must be a diagonal regularizer",
+        "use SquaredNorm, AdaGrad, ElasticNet, Centred or Curvature",
+    )

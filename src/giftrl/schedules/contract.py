@@ -1,0 +1,43 @@
+"""What a schedule is: lambda_t from the round t and one running sum of evidence.
+
+The evidence of a round is a number made from gamma_t and norm(z_t)^2. A schedule that is *known ahead* gives
+lambda_{t+1} from the evidence of the rounds before t, so it is known when z_t is chosen, and H can be used; one that
+is not needs the evidence of round t as well.
+"""
+
+import math
+from typing import Any
+
+from giftrl.errors import Incompatible, require
+from giftrl.ops.registry import operation
+
+__all__ = ["check_scale", "evidence", "known_ahead", "lam", "uses_gamma"]
+
+
+@operation
+def lam(schedule: Any, t: int, total: float) -> float:
+    """lambda_t, given the evidence so far; it must not fall as t and the evidence grow."""
+    raise Incompatible("a schedule must bring lam(self, t, total); add that method to its class")
+
+
+@operation
+def evidence(schedule: Any, gamma: float, z_norm_squared: float) -> float:
+    """What a round adds to the sum: not negative."""
+    return 0.0
+
+
+@operation
+def known_ahead(schedule: Any) -> bool:
+    """Whether lambda_{t+1} is known before z_t is chosen."""
+    return True
+
+
+@operation
+def uses_gamma(schedule: Any) -> bool:
+    """Whether the evidence uses gamma_t, which is known only after x_{t+1}."""
+    return False
+
+
+def check_scale(argument: str, value: float) -> None:
+    """Raise unless a scale is a positive, finite number."""
+    require(0.0 < value < math.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")

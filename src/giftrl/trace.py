@@ -1,0 +1,58 @@
+"""The record of a run: what certificates are computed from. Nothing in it can be changed."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from giftrl.domains import Domain
+from giftrl.losses.vector import Vector
+from giftrl.regularizers import Potential
+
+__all__ = ["RoundRecord", "Step", "Trace"]
+
+
+class Step(NamedTuple):
+    """What a learner reports of one round.
+
+    The loss is weight phi; g and z are vectors and include the weight. delta = H(g) - H(z) (or H') can be negative only
+    for the literal two-step update.
+    """
+
+    t: int
+    prediction: float | None
+    loss: float
+    g: Vector
+    z: Vector
+    lam: float
+    gamma: float
+    delta: float
+
+
+class RoundRecord(NamedTuple):
+    """The numbers of one round that certificates need."""
+
+    loss: float  # l_t(x_t)
+    loss_after: float  # l_t(x_{t+1})
+    conjugate: float  # l*_t(z_t), or an upper bound on it
+    lam: float  # lambda_t
+    gamma: float  # l_t(x_t) - l_t(x_{t+1}) - B_{psi_t}(x_{t+1}; x_t)
+    delta: float  # H(g_t) - H(z_t), or the same with H'
+    linearized: float  # psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>; for H' psi_t in place of psi_{t+1}
+    growth: float  # psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}) for H', 0 for H
+    rise: float  # psi_{t+1}(x_{t+1}) - psi_t(x_{t+1})
+    g_norm: float  # the dual norm of g_t
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run: its rounds, where it ended, and the parts it was made of."""
+
+    algorithm: str
+    rounds: tuple[RoundRecord, ...]
+    theta: Vector
+    psi_start: float  # psi_1(x_1)
+    psi: Potential  # psi_{T+1}
+    domain: Domain
+    regularizer: Any
+    update: Any
+    schedule: Any
+    lookahead: bool

@@ -1,0 +1,37 @@
+"""Updates: the choice of z_t, one file each.
+
+>>> from giftrl import updates
+>>> updates.get("twostep", safeguard=True)
+TwoStep(lookahead=None, safeguard=True)
+"""
+
+from giftrl.ops.names import Names
+from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.importance_aware import ImportanceAware
+from giftrl.updates.linear import Linear
+from giftrl.updates.proximal import Proximal
+from giftrl.updates.truncated import Truncated
+from giftrl.updates.two_step import TwoStep
+
+BY_NAME = Names(
+    "update",
+    linear=Linear,
+    proximal=Proximal,
+    twostep=TwoStep,
+    truncated=Truncated,
+    iwa=ImportanceAware,
+)
+
+get = BY_NAME.make
+
+__all__ = [
+    "BY_NAME",
+    "Choice",
+    "ImportanceAware",
+    "Linear",
+    "Proximal",
+    "Truncated",
+    "TwoStep",
+    "VectorProblem",
+    "get",
+]

@@ -1,0 +1,37 @@
+"""The importance-weight-aware update."""
+
+from typing import Any, NamedTuple
+
+from giftrl.ops.line import at, follow, objective
+from giftrl.ops.loss import slope
+
+__all__ = ["ImportanceAware"]
+
+
+class ImportanceAware(NamedTuple):
+    """The limit of infinitely many infinitely small steps on the same example.
+
+    b = mean of phi' along dpi/dtau, tau in [0, 1]: one update of weight h is exactly h updates of weight 1 at a fixed
+    psi, and it never goes past the minimum of the loss.
+
+    For H' b lies between the proximal b and g, so H'(z) <= H'(g). For H the flow starts at grad psi*_{t+1}(theta_t),
+    where the slope is not g: there g is kept in the rounds in which it has the smaller H.
+
+    Args:
+        lookahead: H (True), H' (False), or H where it can be used (None).
+
+    >>> from giftrl.losses import Squared
+    >>> from giftrl.ops.line import Affine
+    >>> round(ImportanceAware().pick(Squared(), 0.0, 1.0, Affine(1.0, 1.0)), 9)
+    0.632120559
+    """
+
+    lookahead: bool | None = None
+
+    def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
+        b = follow(line, loss, y)
+        if at(line, 0.0) != p:
+            g = slope(loss, p, y)
+            if not objective(line, loss, y, b) <= objective(line, loss, y, g):
+                return g
+        return b

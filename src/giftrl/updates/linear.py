@@ -1,0 +1,32 @@
+"""The linear update."""
+
+from typing import Any, NamedTuple
+
+from giftrl.ops.loss import slope
+from giftrl.updates.contract import Choice, VectorProblem
+
+__all__ = ["Linear"]
+
+
+class Linear(NamedTuple):
+    """z_t = g_t: linearized Follow-The-Regularized-Leader.
+
+    b = phi'(p).
+
+    Args:
+        lookahead: which objective delta_t is measured in, H (True), H' (False) or H where it can be used (None); the
+            choice of z does not depend on it.
+
+    >>> from giftrl.losses import Squared
+    >>> from giftrl.ops.line import Affine
+    >>> Linear().pick(Squared(), 0.0, 1.0, Affine(1.0, 3.0))
+    1.0
+    """
+
+    lookahead: bool | None = None
+
+    def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
+        return slope(loss, p, y)
+
+    def pick_vector(self, problem: VectorProblem) -> Choice:
+        return problem.subgradient_choice(problem.x, problem.value, problem.g)

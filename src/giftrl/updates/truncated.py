@@ -1,0 +1,84 @@
+"""The truncated update."""
+
+import math
+from typing import Any, NamedTuple
+
+from giftrl.ops import formula
+from giftrl.ops.line import solve
+from giftrl.ops.loss import infimum, slope, value
+from giftrl.ops.scalar import share
+from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.lines import make_line
+
+__all__ = ["Truncated", "Truncation", "truncated_slope"]
+
+
+class Truncation(NamedTuple):
+    """The truncated model of a loss at a point: its tangent, cut off at the loss's infimum.
+
+    m(p) = max(height + g (p - anchor), floor). It is never above the loss and equal to it at the anchor, so its exact
+    minimiser of H is no worse for the loss itself than g is.
+
+    >>> Truncation(anchor=0.0, height=1.0, g=-1.0, floor=0.0).prox(0.0, 0.0, 4.0)
+    -0.25
+    """
+
+    anchor: float
+    height: float
+    g: float
+    floor: float
+
+    def value(self, p: float, y: float) -> float:
+        return max(self.height + self.g * (p - self.anchor), self.floor)
+
+    def slope(self, p: float, y: float) -> float:
+        return self.g if self.height + self.g * (p - self.anchor) > self.floor else 0.0
+
+    def prox(self, p: float, y: float, c: float) -> float:
+        if self.g == 0.0:
+            return 0.0
+        if not self.height < math.inf:
+            return self.g  # the loss overflowed: the floor is out of reach of any step
+        # The distance from p to the cut, and the distance abs(g) c that the full slope would go.
+        gap = max(0.0, (self.height - self.floor) / abs(self.g) + math.copysign(1.0, self.g) * (p - self.anchor))
+        return self.g * share(gap, abs(self.g) * c)
+
+
+@formula
+def truncated_slope(loss: Any, y: float, p: float, line: Any) -> float:
+    """The b of the truncated update."""
+    return solve(line, Truncation(p, value(loss, p, y), slope(loss, p, y), infimum(loss, y)), y)
+
+
+class Truncated(NamedTuple):
+    """The exact minimiser of H (or H') for the truncated model of the loss: aProx.
+
+    b = g min(1, [phi(p) + g (pb - p) - inf phi]_+ / (g^2 c)) with g = phi'(p), pb = pi(0) and c of the line; pb = p for
+    H'. A step never goes past the point where the model says that the loss is at its least.
+
+    Args:
+        lookahead: H (True), H' (False), or H where it can be used (None).
+
+    >>> from giftrl.losses import Squared
+    >>> from giftrl.ops.line import Affine
+    >>> Truncated().pick(Squared(), 0.0, 1.0, Affine(1.0, 3.0))
+    0.16666666666666666
+    """
+
+    lookahead: bool | None = None
+
+    def needs(self) -> tuple[str, str]:
+        return "infimum", "lower_bound"
+
+    def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
+        return truncated_slope(loss, y, p, line)
+
+    def pick_vector(self, problem: VectorProblem) -> Choice:
+        # Along g the model is the function max(l + q - <g, x_t>, floor) of q = <g, x>: a linear model with features g.
+        floor = float(problem.loss.lower_bound())  # type: ignore[attr-defined]
+        anchor = float(problem.g @ problem.x)
+        line = make_line(problem.psi, problem.domain, problem.theta, problem.g, problem.weight)
+        b = solve(line, Truncation(anchor, problem.value, 1.0, floor), 0.0)
+        # l* is convex: l*(b g) <= b l*(g) + (1 - b) l*(0), and l*(0) = -inf l <= -floor.
+        bound = b * (anchor - problem.value) - (1.0 - b) * floor
+        return problem.sharpen(Choice((problem.weight * b) * problem.g, problem.weight * bound))

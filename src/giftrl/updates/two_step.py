@@ -1,0 +1,56 @@
+"""The two-step update."""
+
+from typing import Any, NamedTuple
+
+from giftrl.ops.line import at, objective
+from giftrl.ops.loss import slope
+from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.truncated import Truncated, truncated_slope
+
+__all__ = ["TwoStep"]
+
+
+class TwoStep(NamedTuple):
+    """The gradient at the point to which the gradient leads: Mirror-Prox, extragradient.
+
+    b = phi'(pi(phi'(p))).
+
+    H(z) <= H(g) is guaranteed where c L <= 1, L the smoothness of the loss; otherwise the literal rule can freeze at
+    z = 0 or flip its sign. ``safeguard=True`` takes the better of this and the truncated update under H, which keeps
+    the guarantee always. (Falling back only when H(z) > H(g) would not do: the frozen z = 0 passes that test.)
+
+    Args:
+        lookahead: H (True), H' (False), or H where it can be used (None).
+        safeguard: whether to compare with the truncated update; needs a loss with an infimum.
+
+    >>> from giftrl.losses import Squared
+    >>> from giftrl.ops.line import Affine
+    >>> TwoStep().pick(Squared(), 0.0, 1.0, Affine(1.0, 0.5))
+    0.5
+    """
+
+    lookahead: bool | None = None
+    safeguard: bool = False
+
+    def needs(self) -> tuple[str, str]:
+        return ("infimum", "lower_bound") if self.safeguard else ("", "")
+
+    def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
+        b = slope(loss, at(line, slope(loss, p, y)), y)
+        if self.safeguard:
+            other = truncated_slope(loss, y, p, line)
+            # "not smaller" and not "larger": an infinite or undefined H(b) loses.
+            if not objective(line, loss, y, b) < objective(line, loss, y, other):
+                return other
+        return b
+
+    def pick_vector(self, problem: VectorProblem) -> Choice:
+        x = problem.after(problem.weight * problem.g)
+        choice = problem.sharpen(
+            problem.subgradient_choice(x, float(problem.loss.value(x)), problem.loss.subgradient(x))
+        )
+        if self.safeguard:
+            other = Truncated().pick_vector(problem)
+            if not problem.objective(choice) < problem.objective(other):
+                return other
+        return choice
