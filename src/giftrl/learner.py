@@ -102,6 +102,7 @@ class Learner(Player):
         return Move(
             decision,
             next_x,
+            next_theta,
             next_psi,
             next_lam,
             linearized=at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x),

@@ -38,19 +38,22 @@ class State(NamedTuple):
     psi: Potential  # psi_t
     lam: float  # lambda_t
     total: float  # the evidence of the schedule so far
-    rounds: tuple[RoundRecord, ...] | list[RoundRecord]
-    past: tuple[Any, ...] = ()
+    rounds: list[RoundRecord]  # shared by the states of one run, and only ever appended to
+    past: tuple[Any, ...] = ()  # whatever else an algorithm keeps
 
 
 class Move(NamedTuple):
-    """A round played: the decision, and what comes of it."""
+    """A round played: the decision, and the state that comes of it."""
 
     decision: Decision
     x: Vector
+    theta: Vector
     psi: Potential
     lam: float
     growth: float = math.nan
     linearized: float = math.nan
+    past: tuple[Any, ...] = ()
+    conjugates: tuple[float, ...] | None = None  # of all rounds so far, where the z of earlier ones have moved
 
 
 class Player(ABC):
@@ -147,15 +150,19 @@ class Player(ABC):
         # Overflow is looked for in the result, and there are no other floating-point events to warn about.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             move = self._play(state, online_round)
-            theta, past = self._remember(state, online_round, move)
             step, record, total = self._report(state, online_round, move)
-        if not (np.isfinite(theta).all() and np.isfinite(move.x).all()):
+        if not (np.isfinite(move.theta).all() and np.isfinite(move.x).all()):
             raise Overflowed(
                 f"round {state.t} leaves the range of float64 (largest abs(z): {np.abs(move.decision.z).max()!r}); "
                 "scale the features, or use a smaller beta"
             )
-        rounds = self._record(state, record, past)
-        self._state = State(state.t + 1, _frozen(move.x), _frozen(theta), move.psi, move.lam, total, rounds, past)
+        rounds = state.rounds
+        rounds.append(record)
+        if move.conjugates is not None:
+            rounds = [r._replace(conjugate=c) for r, c in zip(rounds, move.conjugates, strict=True)]
+        self._state = State(
+            state.t + 1, _frozen(move.x), _frozen(move.theta), move.psi, move.lam, total, rounds, move.past
+        )
         return step
 
     # What a subclass says -----------------------------------------------------------------------------------------
@@ -168,17 +175,6 @@ class Player(ABC):
     @abstractmethod
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         """Choose z and go to the next point; change nothing."""
-
-    def _remember(self, state: State, online_round: OnlineRound, move: Move) -> tuple[Vector, tuple[Any, ...]]:
-        """theta_{t+1} and whatever the algorithm keeps of the past."""
-        return state.theta - move.decision.z, ()
-
-    def _record(self, state: State, record: RoundRecord, past: tuple[Any, ...]) -> list[RoundRecord]:
-        """The rounds so far; the list is shared by the states of one run and only ever grows."""
-        rounds = state.rounds
-        assert isinstance(rounds, list)
-        rounds.append(record)
-        return rounds
 
     # What they share ----------------------------------------------------------------------------------------------
 

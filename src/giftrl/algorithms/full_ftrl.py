@@ -16,7 +16,6 @@ from giftrl.regularizers.contract import advance
 from giftrl.rounds import OnlineRound
 from giftrl.schedules import SquareRoot
 from giftrl.schedules.contract import lam
-from giftrl.trace import RoundRecord
 from giftrl.updates import Proximal
 
 __all__ = ["FullFTRL"]
@@ -72,20 +71,19 @@ class FullFTRL(Player):
         next_lam = lam(self.schedule, state.t + 1, state.total)
         psi = advance(self.regularizer, state.psi, next_lam, None)
         decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
-        x, past = self._solve(psi, (*state.past, Past(online_round, decision.z, decision.conjugate)))
-        self._solved = past
+        x, theta, past = self._solve(psi, (*state.past, Past(online_round, decision.z, decision.conjugate)))
         newest = past[-1]
-        return Move(decision._replace(z=newest.z, conjugate=newest.conjugate), x, psi, next_lam)
+        return Move(
+            decision._replace(z=newest.z, conjugate=newest.conjugate),
+            x,
+            theta,
+            psi,
+            next_lam,
+            past=past,
+            conjugates=tuple(p.conjugate for p in past),
+        )
 
-    def _remember(self, state: State, online_round: OnlineRound, move: Move) -> tuple[Vector, tuple[Any, ...]]:
-        return -np.sum([p.z for p in self._solved], axis=0), self._solved
-
-    def _record(self, state: State, record: RoundRecord, past: tuple[Past, ...]) -> list[RoundRecord]:
-        # The z of earlier rounds have moved, and with them their part of the certificate.
-        rounds = [*state.rounds, record]
-        return [r._replace(conjugate=p.conjugate) for r, p in zip(rounds, past, strict=True)]
-
-    def _solve(self, psi: Potential, past: tuple[Past, ...]) -> tuple[Vector, tuple[Past, ...]]:
+    def _solve(self, psi: Potential, past: tuple[Past, ...]) -> tuple[Vector, Vector, tuple[Past, ...]]:
         parts = list(past)
         for _ in range(MAX_CYCLES):
             theta = -np.sum([p.z for p in parts], axis=0)
@@ -93,7 +91,7 @@ class FullFTRL(Player):
             losses = [p.online_round.value(x) for p in parts]
             gap = math.fsum(v + p.conjugate - float(p.z @ x) for v, p in zip(losses, parts, strict=True))
             if gap <= self.tolerance * max(1.0, math.fsum(losses)):
-                return x, tuple(parts)
+                return x, theta, tuple(parts)
             for i, (online_round, z, _) in enumerate(parts):
                 theta = theta + z
                 decision = online_round.decide(self.update, psi, self.domain, theta, x)

@@ -53,4 +53,5 @@ class ImplicitFTRL(Player):
         next_lam = lam(self.schedule, state.t + 1, state.total)
         psi = advance(self.regularizer, state.psi, next_lam, None)
         decision = online_round.black_box().decide(self.update, psi, self.domain, state.theta, state.x)
-        return Move(decision, mirror.argmin(psi, self.domain, state.theta - decision.z), psi, next_lam)
+        theta = state.theta - decision.z
+        return Move(decision, mirror.argmin(psi, self.domain, theta), theta, psi, next_lam)

@@ -1,6 +1,5 @@
 """Online mirror descent, explicit and implicit: the first two rows of the paper's Table 1."""
 
-from abc import abstractmethod
 from typing import Any
 
 from giftrl import mirror
@@ -37,11 +36,6 @@ class _Descent(Player):
         """Mirror descent uses psi_t."""
         return False
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The row of Table 1."""
-
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         theta = state.psi.gradient(state.x)
         decision = online_round.decide(self.update, state.psi, self.domain, theta, state.x)
@@ -51,7 +45,9 @@ class _Descent(Player):
             total += self._schedule_evidence(state, self._gamma(state, online_round, x), decision.z)
         next_lam = lam(self.schedule, state.t + 1, total)
         seen = self._evidence(state, online_round, decision.z, x)
-        return Move(decision, x, advance(self.regularizer, state.psi, next_lam, seen), next_lam)
+        return Move(
+            decision, x, state.theta - decision.z, advance(self.regularizer, state.psi, next_lam, seen), next_lam
+        )
 
 
 class MirrorDescent(_Descent):
@@ -78,10 +74,6 @@ class MirrorDescent(_Descent):
     ) -> None:
         super().__init__(dimension, regularizer, domain, Linear(lookahead=False), schedule)
 
-    @property
-    def name(self) -> str:
-        return "OMD"
-
 
 class ImplicitMirrorDescent(_Descent):
     """Implicit online mirror descent: x_{t+1} = argmin over V of B_{psi_t}(x; x_t) + l_t(x), with psi_t = lambda_t psi.
@@ -107,7 +99,3 @@ class ImplicitMirrorDescent(_Descent):
         tolerance: float = 1e-8,
     ) -> None:
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=False, tolerance=tolerance), schedule)
-
-    @property
-    def name(self) -> str:
-        return "implicit OMD"

@@ -14,13 +14,10 @@ are wanted.
 """
 
 import numpy as np
-from scipy.optimize import minimize
 
-from giftrl import mirror
-from giftrl.domains import Simplex
 from giftrl.errors import NotConverged
-from giftrl.losses.vector import Vector
 from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.simplex_newton import best_mean
 
 __all__ = ["minimise"]
 
@@ -45,31 +42,8 @@ def minimise(problem: VectorProblem, tolerance: float) -> Choice:
         keep = mean > 1e-14
         cuts = np.vstack([cuts[keep], g])
         heights = np.append(heights[keep], float(g @ x) - value)
-        mean = _best_mean(problem, cuts, heights, np.append(mean[keep], 0.0))
+        mean = best_mean(problem, cuts, heights, np.append(mean[keep], 0.0))
     raise NotConverged(
         f"the inner solver of Proximal reached a gap of {gap:.3g} after {MAX_CUTS} cuts and the tolerance asks for "
         f"{tolerance * max(1.0, abs(h * value)):.3g}; raise tolerance, or give {type(problem.loss).__name__} a prox"
     )
-
-
-def _best_mean(problem: VectorProblem, cuts: Vector, heights: Vector, mean: Vector) -> Vector:
-    """The weights of the cuts with the least psi*_V(theta - z) + mean of c_i, no worse than those given."""
-    h = problem.weight
-
-    def bound(w: Vector) -> tuple[float, Vector]:
-        point = problem.theta - h * (w @ cuts)
-        x = mirror.argmin(problem.psi, problem.domain, point)
-        value = float(point @ x) - problem.psi.value(x) + h * float(w @ heights)
-        return value, h * (heights - cuts @ x)
-
-    found = minimize(
-        bound,
-        mean,
-        jac=True,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(mean),
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
-        options={"ftol": 1e-16, "maxiter": 200},
-    )
-    better = Simplex().project(np.asarray(found.x))
-    return better if bound(better)[0] <= bound(mean)[0] else mean

@@ -1,0 +1,103 @@
+"""Newton's method on a simplex: the master problem of the bundle method.
+
+    minimise F(w) = psi*_V(theta - h w G) + h <w, c>   over weights w >= 0 with sum 1,
+
+the rows of G being cuts. General-purpose solvers stop near a gap of 1e-9 here, because cuts close to the solution are
+nearly parallel; quadratic models solved by an exact active-set method go on to rounding.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl import mirror
+from giftrl.losses.vector import Vector
+from giftrl.updates.contract import VectorProblem
+
+__all__ = ["best_mean"]
+
+Matrix = NDArray[np.float64]
+
+
+def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vector) -> Vector:
+    """The weights of the cuts that minimise F, from weights to start at; no worse than those but for rounding."""
+    h = problem.weight
+
+    def point(w: Vector) -> Vector:
+        return problem.theta - h * (w @ cuts)
+
+    def objective(w: Vector) -> float:
+        return mirror.conjugate(problem.psi, problem.domain, point(w)) + h * float(w @ heights)
+
+    w, value = mean, objective(mean)
+    for _ in range(30):
+        x = mirror.argmin(problem.psi, problem.domain, point(w))
+        gradient = h * (heights - cuts @ x)
+        move = quadratic_on_simplex(_hessian(problem, cuts, point(w)), gradient, w) - w
+        if np.abs(move).max() <= 1e-15:
+            break
+        # A full step, halved until it does not go up: psi* need not be quadratic. Near the solution F is flat to
+        # rounding while the move still matters, because the gap of a loss with a kink is linear in it; so rounding
+        # may go up.
+        slack = 1e-14 * max(1.0, abs(value))
+        while objective(w + move) > value + slack and np.abs(move).max() > 1e-15:
+            move = 0.5 * move
+        w = w + move
+        value = objective(w)
+    return w
+
+
+def _hessian(problem: VectorProblem, cuts: Matrix, point: Vector) -> Matrix:
+    """h^2 G D G^T, D the Jacobian of the mirror at the point, by central differences along the cuts."""
+    h = problem.weight
+    reach = 1e-5 * max(1.0, float(np.abs(point).max()))
+    moves = np.empty_like(cuts)
+    for i, cut in enumerate(cuts):
+        size = float(np.abs(cut).max())
+        e = reach / size if size > 0.0 else 1.0
+        up = mirror.argmin(problem.psi, problem.domain, point + e * cut)
+        moves[i] = (up - mirror.argmin(problem.psi, problem.domain, point - e * cut)) / (2.0 * e)
+    return np.asarray(h * h * 0.5 * (cuts @ moves.T + moves @ cuts.T))
+
+
+def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Vector:
+    """The w on the simplex that minimises <gradient, w - start> + <w - start, hessian (w - start)> / 2.
+
+    An active-set method: solve with the weights outside the set held at 0, go as far as the first weight that reaches 0
+    and drop it; when nothing is dropped, add the weight whose gradient is furthest below the others; stop when there is
+    none.
+
+    >>> quadratic_on_simplex(np.eye(2), np.array([0.0, -0.5]), np.array([1.0, 0.0])).tolist()
+    [0.25, 0.75]
+    """
+    w = start.copy()
+    active = w > 0.0
+    scale = max(1e-300, float(np.abs(gradient).max()), float(np.abs(hessian).max()))
+    for _ in range(20 * len(w) + 50):
+        index = np.nonzero(active)[0]
+        slope = gradient + hessian @ (w - start)
+        # Stationarity on the active set with the sum kept: hessian d + level = -slope, sum(d) = 0. Parallel cuts make
+        # the Hessian singular, and a direction without curvature can still lead down: a small ridge turns it into a
+        # long step there, which ends at the first weight that reaches 0.
+        k = len(index)
+        system = np.ones((k + 1, k + 1))
+        system[:k, :k] = hessian[np.ix_(index, index)] / scale + 1e-11 * np.eye(k)
+        system[k, k] = 0.0
+        d = np.linalg.solve(system, np.append(-slope[index] / scale, 0.0))[:k]
+        shrinking = d < 0.0
+        ratios = np.full(k, np.inf)
+        ratios[shrinking] = -w[index][shrinking] / d[shrinking]
+        first = int(np.argmin(ratios))
+        step = min(1.0, ratios[first])
+        w[index] += step * d
+        if ratios[first] < 1.0:
+            w[index[first]] = 0.0
+            active[index[first]] = False
+            continue
+        slope = gradient + hessian @ (w - start)
+        level = float(slope[index].max())
+        entering = int(np.argmin(np.where(active, np.inf, slope)))
+        if active.all() or slope[entering] >= level - 1e-15 * scale:
+            break
+        active[entering] = True
+    w = np.maximum(w, 0.0)
+    return np.asarray(w / w.sum())
