@@ -169,9 +169,10 @@ class Certificate:
     def corollary_4_3(self, u: ArrayLike, variability: float | None = None) -> float:
         """Corollary 4.3 as corrected: R_T(u) <= (lambda_1 + S/beta^2) norm2(u)^2 / 2 + S, for the temporal schedule.
 
-        S is the smaller of l_1(x_1) - l_T(x_{T+1}) + V_T, which needs every gamma_t >= 0, and
-        beta sqrt(sum_t norm(g_t)^2), which needs G >= norm(g_t); at least one of the two must hold. The published
-        version drops G from the first and does not account for the lag of the schedule in the second.
+        S bounds the sum of the clipped gammas: it is the smaller of
+        l_1(x_1) - l_T(x_{T+1}) + V_T + sum_t max(0, -gamma_t), by telescoping, and, where G >= norm(g_t) in each round,
+        beta sqrt(sum_t norm(g_t)^2). The published version drops G from the first, forgets that gamma can be negative,
+        and does not account for the lag of the schedule in the second.
 
         Args:
             u: the comparator.
@@ -187,18 +188,13 @@ class Certificate:
             )
         beta = schedule.beta
         moved = self.observed_variability() if variability is None else variability
-        sums = []
-        if all(r.gamma >= 0.0 for r in trace.rounds):
-            sums.append(max(0.0, trace.rounds[0].loss - trace.rounds[-1].loss_after + moved) if trace.rounds else 0.0)
+        ends = trace.rounds[0].loss - trace.rounds[-1].loss_after if trace.rounds else 0.0
+        clipped = math.fsum(max(0.0, -r.gamma) for r in trace.rounds)
+        total = max(0.0, ends + moved + clipped)
         if all(r.g_norm <= schedule.gradient_bound for r in trace.rounds):
-            sums.append(beta * math.sqrt(math.fsum(r.g_norm**2 for r in trace.rounds)))
-        if not sums:
-            raise AssumptionFailed(
-                "Corollary 4.3 needs every gamma_t >= 0 or every norm(g_t) <= gradient_bound, and neither holds; "
-                "raise gradient_bound, or use regret_bound(u), which holds for every run"
-            )
+            total = min(total, beta * math.sqrt(math.fsum(r.g_norm**2 for r in trace.rounds)))
         v = self._comparator(u)
-        return 0.5 * (schedule.lam(1, 0.0) + min(sums) / beta**2) * float(v @ v) + min(sums)
+        return 0.5 * (schedule.lam(1, 0.0) + total / beta**2) * float(v @ v) + total
 
     def _comparator(self, u: ArrayLike) -> Vector:
         v = np.asarray(u, dtype=float)

@@ -1,0 +1,1 @@
+"""Experiments: the library at work on real data."""
