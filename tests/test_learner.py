@@ -85,7 +85,8 @@ def test_the_terms_of_theorem_3_1_sum_to_the_bound(learner, loss, seed):
     terms = learner.certificate.theorem_terms(u)
     scale = max(abs(term) for term in terms)
     assert sum(terms) == pytest.approx(learner.certificate.regret_bound(u), abs=rounding(learner) + 1e-9 * scale)
-    if not learner.lookahead:
+    if not learner.lookahead and not isinstance(learner.regularizer, regularizers.Entropy):
+        # (The entropy can be negative off the simplex, and then falls as lambda grows.)
         assert terms.growth <= rounding(learner) + 1e-9 * scale
     if learner.domain.contains(u):
         assert terms.slack <= rounding(learner) + 1e-9 * scale

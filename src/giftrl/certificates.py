@@ -57,6 +57,8 @@ class Certificate:
         delta_sum: sum_t H(g_t) - H(z_t).
         theta: theta_{T+1} = -sum_t z_t.
         trace: the rounds one by one, for the bounds that need them.
+        theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, where theta was stored in
+            fewer bits than it was computed in; the bounds allow for it.
 
     >>> import numpy as np
     >>> certificate = Certificate(loss_sum=3.0, conjugate_sum=-1.0, delta_sum=0.0, theta=np.array([3.0, 4.0]))
@@ -73,6 +75,7 @@ class Certificate:
     delta_sum: float
     theta: Vector
     trace: Trace | None = None
+    theta_error: float = 0.0
 
     @classmethod
     def from_trace(cls, trace: Trace) -> "Certificate":
@@ -92,7 +95,8 @@ class Certificate:
 
     def regret_bound(self, u: ArrayLike) -> float:
         """B_T + <theta_{T+1}, u>, never below the regret against u."""
-        return self.bound_sum + float(self.theta @ self._comparator(u))
+        v = self._comparator(u)
+        return self.bound_sum + float(self.theta @ v) + self.theta_error * float(np.linalg.norm(v))
 
     def regret_bound_ball(self, radius: float, norm: float = 2) -> float:
         """A bound on the regret against every u with norm(u) <= radius.
@@ -142,7 +146,8 @@ class Certificate:
     def lemma_4_1(self, u: ArrayLike) -> float:
         """Lemma 4.1: R_T(u) <= psi_{T+1}(u) - psi_1(x_1) + sum_t gamma_t.
 
-        Holds for the proximal update with H and psi_{t+1} >= psi_t (at x_{t+1} is enough).
+        Holds for the proximal update with H and psi_{t+1} >= psi_t (at x_{t+1} is enough). Where z_t is a subgradient
+        at x_{t+1} only to the tolerance of an inner solver, what is missing (``gap`` in the trace) is added.
         """
         trace = self._algorithm_1("Lemma 4.1")
         if not (isinstance(trace.update, Proximal) and trace.lookahead):
@@ -156,7 +161,8 @@ class Certificate:
                 f"Lemma 4.1 assumes psi_{{t+1}} >= psi_t, and psi fell at the new point in round {falls[0]} "
                 f"(one of {len(falls)}); regret_bound(u) holds for every run"
             )
-        return trace.psi.value(self._comparator(u)) - trace.psi_start + math.fsum(r.gamma for r in trace.rounds)
+        psi_u = trace.psi.value(self._comparator(u))
+        return psi_u - trace.psi_start + math.fsum(r.gamma + r.gap for r in trace.rounds)
 
     def observed_variability(self) -> float:
         """sum over t >= 2 of l_t(x_t) - l_{t-1}(x_t): how far the losses moved under the learner's own points.
@@ -191,10 +197,11 @@ class Certificate:
         ends = trace.rounds[0].loss - trace.rounds[-1].loss_after if trace.rounds else 0.0
         clipped = math.fsum(max(0.0, -r.gamma) for r in trace.rounds)
         total = max(0.0, ends + moved + clipped)
-        if all(r.g_norm <= schedule.gradient_bound for r in trace.rounds):
+        if all(r.g_norm <= schedule.gradient_bound * (1.0 + 1e-12) for r in trace.rounds):
             total = min(total, beta * math.sqrt(math.fsum(r.g_norm**2 for r in trace.rounds)))
         v = self._comparator(u)
-        return 0.5 * (schedule.lam(1, 0.0) + total / beta**2) * float(v @ v) + total
+        gap = math.fsum(r.gap for r in trace.rounds)
+        return 0.5 * (schedule.lam(1, 0.0) + total / beta**2) * float(v @ v) + total + gap
 
     def _comparator(self, u: ArrayLike) -> Vector:
         v = np.asarray(u, dtype=float)
@@ -206,7 +213,9 @@ class Certificate:
     def _theta_norm(self, radius: float, norm: float) -> float:
         require(0.0 <= radius < math.inf, "radius", radius, "must be finite and not negative", "try radius=1.0")
         require(norm in DUAL, "norm", norm, "must be 1, 2 or infinity", "norm=2 is the Euclidean ball")
-        return float(np.linalg.norm(self.theta, DUAL[norm]))
+        # An error of Euclidean norm e is at most e in the maximum norm and e sqrt(d) in the sum of absolute values.
+        error = self.theta_error * (math.sqrt(len(self.theta)) if norm == np.inf else 1.0)
+        return float(np.linalg.norm(self.theta, DUAL[norm])) + error
 
     def _rounds(self, what: str) -> Trace:
         if self.trace is None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq, lsq_linear, nnls
 
 from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
-from giftrl.domains.base import Vector, water_level
+from giftrl.domains.base import Vector, norm, water_fill
 from giftrl.errors import Incompatible
 from giftrl.regularizers.potentials import (
     Diagonal,
@@ -107,7 +107,7 @@ def _diagonal_ball(psi: Diagonal, domain: Ball, theta: Vector) -> Vector:
     # Stationarity with a multiplier mu >= 0 of the constraint: x = t / (L + mu), with mu > 0 only on the sphere.
     t = soft_threshold(theta + psi.tilt, psi.l1)
     x = t / psi.strength
-    if np.linalg.norm(x) <= domain.radius or np.ptp(psi.strength) == 0.0:
+    if norm(x) <= domain.radius or np.ptp(psi.strength) == 0.0:
         return domain.project(x)
     return _on_sphere(t, psi.strength, domain.radius)
 
@@ -116,19 +116,18 @@ def _on_sphere(t: Vector, strength: Vector, radius: float) -> Vector:
     """t / (strength + mu) with the mu > 0 that gives it the norm radius (the secular equation)."""
 
     def excess(mu: float) -> float:
-        return float(np.linalg.norm(t / (strength + mu))) / radius - 1.0
+        return norm(t / (strength + mu)) / radius - 1.0
 
-    high = float(np.linalg.norm(t)) / radius
-    mu = brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=500)
+    high = norm(t) / radius
+    mu = _root(excess, 0.0, high)
     x = t / (strength + mu)
-    return np.asarray(x * (radius / float(np.linalg.norm(x))))
+    return np.asarray(x / norm(x) * radius)
 
 
 @solves(Diagonal, Simplex)
 def _diagonal_simplex(psi: Diagonal, domain: Simplex, theta: Vector) -> Vector:
     # The L1 norm is constant on the simplex.
-    t = theta + psi.tilt
-    return np.maximum(0.0, t - water_level(t, psi.strength, domain.total)) / psi.strength
+    return water_fill(theta + psi.tilt, psi.strength, domain.total)
 
 
 @solves(Diagonal, L1Ball)
@@ -137,7 +136,7 @@ def _diagonal_l1_ball(psi: Diagonal, domain: L1Ball, theta: Vector) -> Vector:
     x = soft_threshold(t, psi.l1) / psi.strength
     if np.abs(x).sum() <= domain.radius:
         return x
-    return soft_threshold(t, water_level(np.abs(t), psi.strength, domain.radius)) / psi.strength
+    return np.copysign(water_fill(np.abs(t), psi.strength, domain.radius), t)
 
 
 # Full quadratics -----------------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ def _full(psi: FullQuadratic, domain: WholeSpace, theta: Vector) -> Vector:
 @solves(FullQuadratic, Ball)
 def _full_ball(psi: FullQuadratic, domain: Ball, theta: Vector) -> Vector:
     x = psi.inverse @ (theta + psi.tilt)
-    if np.linalg.norm(x) <= domain.radius:
+    if norm(x) <= domain.radius:
         return x
     strength, basis = np.linalg.eigh(psi.matrix)
     return basis @ _on_sphere(basis.T @ (theta + psi.tilt), strength, domain.radius)
@@ -177,7 +176,27 @@ def _full_box(psi: FullQuadratic, domain: Box, theta: Vector) -> Vector:
         # Bounded least squares wants a strict interior: coordinates pinned by lower = upper are put in first.
         root, v = _least_squares(psi, theta)
         rest = v - root[:, ~free] @ low[~free]
-        x[free] = lsq_linear(root[:, free], rest, (low[free], high[free]), method="bvls", tol=1e-15).x
+        x[free] = lsq_linear(root[:, free], rest, (low[free], high[free]), method="bvls", tol=1e-15, max_iter=1000).x
+    return _polish(psi, domain, theta, x)
+
+
+def _polish(psi: FullQuadratic, domain: Box, theta: Vector, x: Vector) -> Vector:
+    """Exact minimisation along one coordinate after the other, until none gains more than rounding.
+
+    The Cholesky factor has squared the accuracy away where the matrix is ill-conditioned; this works on the matrix
+    itself.
+    """
+    low, high = (np.broadcast_to(bound, x.shape) for bound in domain.bounds)
+    gradient = psi.matrix @ x - psi.tilt - theta
+    for _ in range(1000):
+        before = x.copy()
+        for j in range(len(x)):
+            new = min(max(x[j] - gradient[j] / psi.matrix[j, j], low[j]), high[j])
+            if new != x[j]:
+                gradient += psi.matrix[:, j] * (new - x[j])
+                x[j] = new
+        if np.abs(x - before).max() <= 1e-13 * np.abs(x).max():
+            break
     return x
 
 
@@ -216,25 +235,30 @@ def _p_norm_non_negative(psi: SquaredPNorm, domain: NonNegative, theta: Vector) 
 
 @solves(SquaredPNorm, Simplex)
 def _p_norm_simplex(psi: SquaredPNorm, domain: Simplex, theta: Vector) -> Vector:
-    # x(nu) is the minimiser for the part of theta above the level nu; its sum falls as nu rises. At
-    # nu = max theta - lam total one coordinate alone gives the total.
-    def at(nu: float) -> Vector:
-        return _free_p_norm(psi, np.maximum(theta - nu, 0.0))
-
-    top = float(theta.max())
-    x = at(_root(lambda nu: float(at(nu).sum()) - domain.total, top - psi.lam * domain.total, top))
-    return np.asarray(x * (domain.total / x.sum()))
+    return _p_norm_fill(psi, theta, domain.total)
 
 
 @solves(SquaredPNorm, L1Ball)
 def _p_norm_l1_ball(psi: SquaredPNorm, domain: L1Ball, theta: Vector) -> Vector:
-    def at(nu: float) -> Vector:
-        return _free_p_norm(psi, soft_threshold(theta, nu))
+    x = _free_p_norm(psi, theta)
+    if np.abs(x).sum() <= domain.radius:
+        return x
+    return np.copysign(_p_norm_fill(psi, np.abs(theta), domain.radius), theta)
 
-    if np.abs(at(0.0)).sum() <= domain.radius:
-        return at(0.0)
-    x = at(_root(lambda nu: float(np.abs(at(nu)).sum()) - domain.radius, 0.0, float(np.abs(theta).max())))
-    return np.asarray(x * (domain.radius / np.abs(x).sum()))
+
+def _p_norm_fill(psi: SquaredPNorm, t: Vector, total: float) -> Vector:
+    """The minimiser for the parts of t above a level, the level being such that its coordinates sum to the total.
+
+    The sum grows with the depth of the level below the top of t; at the depth lam total one coordinate alone gives the
+    total. Measured from the top, a depth that is tiny beside t is not rounded away.
+    """
+    below = t - t.max()
+
+    def at(depth: float) -> Vector:
+        return _free_p_norm(psi, np.maximum(below + depth, 0.0))
+
+    x = at(_root(lambda depth: total - float(at(depth).sum()), 0.0, psi.lam * total))
+    return np.asarray(x * (total / x.sum()))
 
 
 @solves(SquaredPNorm, Box)
@@ -247,10 +271,18 @@ def _p_norm_box(psi: SquaredPNorm, domain: Box, theta: Vector) -> Vector:
         return domain.project(np.copysign(size, theta))
 
     nearest = domain.project(np.zeros_like(theta))
-    high = float(np.linalg.norm(_free_p_norm(psi, theta), psi.p) + np.linalg.norm(nearest, psi.p))
+    corner = np.maximum(*(np.abs(np.broadcast_to(bound, theta.shape)) for bound in domain.bounds))
+    high = min(norm(_free_p_norm(psi, theta), psi.p) + norm(nearest, psi.p), norm(corner, psi.p))
     if high == 0.0:
         return nearest
-    return at(_root(lambda r: float(np.linalg.norm(at(r), psi.p)) - r, 1e-12 * high, high))
+
+    def excess(r: float) -> float:
+        return norm(at(r), psi.p) - r
+
+    low = 1e-3 * high
+    while excess(low) < 0.0 and low > 1e-290:
+        low *= 1e-3
+    return at(_root(excess, low, high))
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:

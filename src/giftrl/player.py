@@ -18,7 +18,6 @@ from giftrl.errors import Incompatible, InvalidInput, Overflowed, require
 from giftrl.losses.vector import Vector
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
-from giftrl.ops.names import Names
 from giftrl.regularizers import Evidence, Potential
 from giftrl.regularizers.contract import start, uses_curvature
 from giftrl.rounds import BlackBoxRound, Decision, LinearRound, OnlineRound
@@ -76,10 +75,10 @@ class Player(ABC):
             "give the number of features",
         )
         self.dimension = int(dimension)
-        self.regularizer = _member(regularizers.BY_NAME, regularizer, "strength", "start")
-        self.domain: Domain = _member(domains.BY_NAME, domain, "project")
-        self.update = _member(updates.BY_NAME, update, "pick", "pick_vector")
-        self.schedule = _member(schedules.BY_NAME, schedule, "lam")
+        self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
+        self.domain: Domain = domains.BY_NAME.member(domain, "project")
+        self.update = updates.BY_NAME.member(update, "pick", "pick_vector")
+        self.schedule = schedules.BY_NAME.member(schedule, "lam")
         self.domain.check_dimension(self.dimension)
         first = lam(self.schedule, 1, 0.0)
         psi = start(self.regularizer, self.dimension, first)
@@ -196,15 +195,17 @@ class Player(ABC):
         d = move.decision
         loss, gamma = online_round.value(state.x), self._gamma(state, online_round, move.x)
         step = Step(state.t, online_round.prediction(state.x), loss, d.g, d.z, state.lam, gamma, d.delta)
+        loss_after = online_round.value(move.x)
         record = RoundRecord(
             loss=loss,
-            loss_after=online_round.value(move.x),
+            loss_after=loss_after,
             conjugate=d.conjugate,
             lam=state.lam,
             gamma=gamma,
             delta=d.delta,
             linearized=move.linearized,
             growth=move.growth,
+            gap=max(0.0, loss_after + d.conjugate - float(d.z @ move.x)),
             rise=move.psi.value(move.x) - state.psi.value(move.x),
             g_norm=state.psi.dual_norm(d.g),
         )
@@ -240,7 +241,7 @@ class Player(ABC):
             raise InvalidInput(
                 missing, None, "must be given", "a linear model's loss needs both the features s and the label y"
             )
-        member = _member(losses.BY_NAME, loss, "slope")
+        member = losses.BY_NAME.member(loss, "slope")
         check_loss(self.update, member, black_box=False)
         try:
             label = float(y)
@@ -264,18 +265,6 @@ class Player(ABC):
         require(features.shape == (self.dimension,), "s", s, rule, f"it has shape {features.shape}")
         require(bool(np.isfinite(features).all()), "s", s, "must be finite", "remove NaN and infinities")
         return features
-
-
-def _member(names: Names, given: Any, *methods: str) -> Any:
-    """A member, by its name or as it is; it must bring one of the methods."""
-    if isinstance(given, str):
-        return names.make(given)
-    if isinstance(given, type) or not any(brings(given, method) for method in methods):
-        example = f"{next(iter(names))!r}"
-        raise InvalidInput(
-            names.kind, given, f"must be a {names.kind}", f"give one by name, such as {example}, or an object"
-        )
-    return given
 
 
 def _frozen(x: Vector) -> Vector:

@@ -38,6 +38,7 @@ class RoundRecord(NamedTuple):
     delta: float  # H(g_t) - H(z_t), or the same with H'
     linearized: float  # psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>; for H' psi_t in place of psi_{t+1}
     growth: float  # psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}) for H', 0 for H
+    gap: float  # l_t(x_{t+1}) + l*_t(z_t) - <z_t, x_{t+1}>: 0 where z_t is a subgradient at x_{t+1}
     rise: float  # psi_{t+1}(x_{t+1}) - psi_t(x_{t+1})
     g_norm: float  # the dual norm of g_t
 

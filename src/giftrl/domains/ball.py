@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from giftrl.domains.base import Vector, check_positive
+from giftrl.domains.base import Vector, check_positive, norm
 
 __all__ = ["Ball"]
 
@@ -16,6 +14,7 @@ class Ball:
     Args:
         radius: positive.
 
+    >>> import numpy as np
     >>> Ball(1.0).project(np.array([3.0, 4.0]))
     array([0.6, 0.8])
     """
@@ -26,14 +25,14 @@ class Ball:
         check_positive("radius", self.radius)
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
-        return bool(np.linalg.norm(x) <= self.radius * (1.0 + tolerance))
+        return norm(x) <= self.radius * (1.0 + tolerance)
 
     def project(self, x: Vector) -> Vector:
-        norm = float(np.linalg.norm(x))
-        return x if norm <= self.radius else x * (self.radius / norm)
+        size = norm(x)
+        return x if size <= self.radius else x / size * self.radius
 
     def support(self, theta: Vector) -> float:
-        return self.radius * float(np.linalg.norm(theta))
+        return self.radius * norm(theta)
 
     def check_dimension(self, dimension: int) -> None:
         pass

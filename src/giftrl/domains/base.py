@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from giftrl.errors import require
 
-__all__ = ["Domain", "Vector", "check_positive", "water_level"]
+__all__ = ["Domain", "Vector", "check_positive", "norm", "water_fill"]
 
 Vector = NDArray[np.float64]
 
@@ -37,16 +37,33 @@ def check_positive(argument: str, value: float) -> None:
     require(0.0 < value < np.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")
 
 
-def water_level(t: Vector, strength: Vector, total: float) -> float:
-    """The level nu at which the parts of t above it, each divided by its strength, sum to the total.
+def norm(x: Vector, p: float = 2.0) -> float:
+    """norm_p(x), without overflow on the way: of x divided by its largest entry.
 
-    sum_j max(0, t_j - nu) / strength_j = total, exactly, by sorting: the threshold in every projection on a simplex or
-    an L1 ball.
+    >>> norm(np.array([3e200, 0.0]))
+    3e+200
+    """
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(x / largest, p))
 
-    >>> water_level(np.array([3.0, 1.0]), np.ones(2), 1.0)
-    2.0
+
+def water_fill(t: Vector, strength: Vector, total: float) -> Vector:
+    """The parts of t above a level, each divided by its strength, the level being such that they sum to the total.
+
+    x_j = max(0, t_j - nu) / strength_j with sum_j x_j = total, exactly, by sorting: the solution in every projection
+    on a simplex or an L1 ball.
+
+    >>> water_fill(np.array([3.0, 1.0]), np.ones(2), 1.0)
+    array([1., 0.])
     """
     order = np.argsort(t)[::-1]
+    # Measured from the top, so that a total that is tiny beside t is not rounded away.
+    below = t[order] - t[order[0]]
     weight = 1.0 / strength[order]
-    levels = (np.cumsum(weight * t[order]) - total) / np.cumsum(weight)
-    return float(levels[np.nonzero(t[order] > levels)[0][-1]])
+    levels = (np.cumsum(weight * below) - total) / np.cumsum(weight)
+    above = np.nonzero(below > levels)[0]
+    x = np.zeros_like(t)
+    x[order] = np.maximum(0.0, below - levels[above[-1] if len(above) else 0]) * weight
+    return np.asarray(x * (total / x.sum()))

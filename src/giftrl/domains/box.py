@@ -29,6 +29,10 @@ class Box:
         low, high = np.asarray(self.lower, dtype=float), np.asarray(self.upper, dtype=float)
         require(not np.isnan(low).any(), "lower", self.lower, "must not be NaN", "use -inf for an open side")
         require(not np.isnan(high).any(), "upper", self.upper, "must not be NaN", "use inf for an open side")
+        require(bool((low < np.inf).all()), "lower", self.lower, "must not be inf", "use -inf for an open side")
+        require(bool((high > -np.inf).all()), "upper", self.upper, "must not be -inf", "use inf for an open side")
+        fits = low.shape == high.shape or () in (low.shape, high.shape)
+        require(fits, "upper", self.upper, f"must be a number or have the shape of lower, {low.shape}", "check both")
         require(bool((low <= high).all()), "lower", self.lower, "must not exceed upper", f"upper={self.upper!r}")
 
     @property

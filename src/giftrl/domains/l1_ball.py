@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Vector, check_positive, water_level
+from giftrl.domains.base import Vector, check_positive, water_fill
 
 __all__ = ["L1Ball"]
 
@@ -32,7 +32,7 @@ class L1Ball:
         size = np.abs(x)
         if size.sum() <= self.radius:
             return x
-        return np.copysign(np.maximum(0.0, size - water_level(size, np.ones_like(x), self.radius)), x)
+        return np.copysign(water_fill(size, np.ones_like(x), self.radius), x)
 
     def support(self, theta: Vector) -> float:
         return self.radius * float(np.abs(theta).max())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Vector, check_positive, water_level
+from giftrl.domains.base import Vector, check_positive, water_fill
 
 __all__ = ["Simplex"]
 
@@ -30,7 +30,7 @@ class Simplex:
         return bool((x >= -slack).all() and abs(float(x.sum()) - self.total) <= slack)
 
     def project(self, x: Vector) -> Vector:
-        return np.maximum(0.0, x - water_level(x, np.ones_like(x), self.total))
+        return water_fill(x, np.ones_like(x), self.total)
 
     def support(self, theta: Vector) -> float:
         return self.total * float(theta.max())

@@ -74,12 +74,14 @@ class Logistic(NamedTuple):
                 low = u
             step = f / (1.0 + c * b * (1.0 - b))
             new = u - step
+            # Newton squares the error, and F'' <= F': a step below 1e-8 leaves an error below 1e-16.
+            if abs(step) <= 1e-8:
+                u = new
+                break
             if not low < new < high or abs(step) > 0.5 * last:
                 new = 0.5 * (low + high)
             last = abs(new - u)
             u = new
-            if last <= 1e-16 * max(1.0, abs(u)):
-                break
         return -y * sigmoid(-u)
 
     def flow(self, p: float, y: float, c: float) -> float:

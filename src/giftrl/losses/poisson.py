@@ -73,10 +73,9 @@ class Poisson(NamedTuple):
 
     def flow(self, p: float, y: float, c: float) -> float:
         # exp(-p) relaxes towards 1/y: the move of p is log(1 + E (exp(p) - y)) with E = (1 - exp(-c y))/y.
-        if c * (exp(p) + y) < 1e-17:  # the slope changes by less than this share of itself on the way
+        if c == 0.0 or c * (exp(p) + y) < 1e-17:  # the slope changes by less than this share of itself on the way
             return exp(p) - y
         log_e = -math.log(y) if c * y > 50.0 else math.log(c * decay_mean(c * y))
         moved = exp(log_e + p) + math.expm1(-c * y)
-        if -0.5 < moved < 1e8:
-            return math.log1p(moved) / c
-        return log_add_exp(log_e + p, -c * y) / c
+        mean = math.log1p(moved) / c if -0.5 < moved < 1e8 else log_add_exp(log_e + p, -c * y) / c
+        return max(-y, mean)  # rounding must not leave the domain of phi*

@@ -12,6 +12,7 @@ divided by h and shifted so that its psi* part vanishes at b = 0, is
 For an unconstrained quadratic psi the line is affine, pi(b) = p - b c, and everything has a closed form.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from giftrl.errors import Incompatible
@@ -44,34 +45,49 @@ def objective(line: Any, loss: Any, y: float, b: float) -> float:
 def solve(line: Any, loss: Any, y: float) -> float:
     """The b with b in d phi(pi(b)): the exact minimiser of H.
 
-    b - phi'(pi(b)) increases with b, so the root lies between 0 and phi'(pi(0)). Each step draws the chord of pi over
-    the bracket and lets the loss solve its own proximal problem on that chord, which keeps kinks of phi exact and is
-    the answer itself when pi is affine there; a step that does not halve the bracket is followed by a bisection.
+    b - phi'(pi(b)) increases with b, so the root lies between 0 and phi'(pi(0)). That slope can be huge, or beyond
+    float64, while the root is not: the far end of the bracket is found by doubling. Each step then draws the chord of
+    pi over the bracket and lets the loss solve its own proximal problem on that chord, which keeps kinks of phi exact
+    and is the answer itself when pi is affine there; a step that does not halve the bracket is followed by a
+    bisection.
     """
     near, at_near = 0.0, at(line, 0.0)
-    far = slope(loss, at_near, y)
-    if far == 0.0:
+    g = slope(loss, at_near, y)
+    if g == 0.0:
         return 0.0
+    far = clamp(g, -1.0, 1.0)
     at_far = at(line, far)
+    while abs(far) < abs(g) and (far - slope(loss, at_far, y)) * g < 0.0:
+        near, at_near = far, at_far
+        far = clamp(2.0 * far, -abs(g), abs(g))
+        at_far = at(line, far)
     last = near
     bisect = False
     for _ in range(300):
+        width = abs(far - near)
+        if width <= 4e-16 * abs(far):
+            break
         c = max(0.0, (at_near - at_far) / (far - near))
-        b = prox(loss, at_near + c * near, y, c)
-        b = clamp(b, min(near, far), max(near, far))
-        if abs(b - last) <= 4e-16 * abs(b) or b in (near, far):
-            return b
+        b = clamp(prox(loss, at_near + c * near, y, c), min(near, far), max(near, far))
+        if min(abs(b - near), abs(b - far)) <= 1e-9 * width or abs(b - last) <= 4e-16 * abs(b):
+            # The chord keeps to its answer. It is the root if b - phi'(pi(b)) changes sign there, and not on a flat
+            # piece of pi, say, where a chord can keep to an end of the bracket.
+            below, above = b * (1.0 - 1e-15), b * (1.0 + 1e-15)
+            under = (below - slope(loss, at(line, below), y)) * far
+            over = (above - slope(loss, at(line, above), y)) * far
+            if under <= 0.0 <= over:
+                return b
+            bisect = True
         last = b
         if bisect:
             b = 0.5 * (near + far)
-        width = abs(far - near)
         q = at(line, b)
         if (b - slope(loss, q, y)) * far < 0.0:
             near, at_near = b, q
         else:
             far, at_far = b, q
         bisect = abs(far - near) > 0.5 * width
-    return last
+    return far
 
 
 @operation
@@ -100,6 +116,8 @@ def follow(line: Any, loss: Any, y: float) -> float:
             break
         n *= 2
     a = solve(line, loss, y)
+    if not math.isfinite(best):  # a slope beyond float64: its flow ends where the minimiser is, to rounding
+        return a
     return clamp(best, min(a, g), max(a, g))
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from giftrl.errors import UnknownName
+from giftrl.errors import InvalidInput, UnknownName
+from giftrl.ops.registry import brings
 
 __all__ = ["Names"]
 
@@ -34,3 +35,12 @@ class Names(Mapping[str, type[Any]]):
         if name not in self._members:
             raise UnknownName(self.kind, name, self._members)
         return self._members[name](**parameters)
+
+    def member(self, given: Any, *methods: str) -> Any:
+        """A member by its name, or as it is if it brings one of the methods."""
+        if isinstance(given, str):
+            return self.make(given)
+        if isinstance(given, type) or not any(brings(given, method) for method in methods):
+            remedy = f"give one by name, such as {next(iter(self._members))!r}, or an object"
+            raise InvalidInput(self.kind, given, f"must be a {self.kind}", remedy)
+        return given

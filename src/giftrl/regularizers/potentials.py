@@ -110,7 +110,7 @@ class NegativeEntropy(NamedTuple):
     def divergence(self, x: Vector, y: Vector) -> float:
         safe = np.maximum(y, np.finfo(float).tiny)
         both = x > 0
-        return self.lam * float(x[both] @ np.log(x[both] / safe[both]) - x.sum() + y.sum())
+        return self.lam * max(0.0, float(x[both] @ np.log(x[both] / safe[both]) - x.sum() + y.sum()))
 
     def dual_norm(self, z: Vector) -> float:
         return float(np.abs(z).max())

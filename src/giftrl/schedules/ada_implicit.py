@@ -32,7 +32,7 @@ class AdaImplicit(NamedTuple):
         check_scale("gradient_bound", self.gradient_bound)
 
     def lam(self, t: int, total: float) -> float:
-        return self.gradient_bound / self.beta + total / self.beta / self.beta
+        return self.gradient_bound / self.beta + total * (1.0 / self.beta) * (1.0 / self.beta)
 
     def evidence(self, gamma: float, z_norm_squared: float) -> float:
         return max(gamma, 0.0)

@@ -43,7 +43,7 @@ class TemporalVariability(NamedTuple):
         )
 
     def lam(self, t: int, total: float) -> float:
-        return max(self.gradient_bound / self.beta, self.floor) + total / self.beta / self.beta
+        return max(self.gradient_bound / self.beta, self.floor) + total * (1.0 / self.beta) * (1.0 / self.beta)
 
     def evidence(self, gamma: float, z_norm_squared: float) -> float:
         return max(gamma, 0.0)

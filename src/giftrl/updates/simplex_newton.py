@@ -6,8 +6,11 @@ the rows of G being cuts. General-purpose solvers stop near a gap of 1e-9 here, 
 nearly parallel; quadratic models solved by an exact active-set method go on to rounding.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from giftrl import mirror
 from giftrl.losses.vector import Vector
@@ -16,33 +19,53 @@ from giftrl.updates.contract import VectorProblem
 __all__ = ["best_mean"]
 
 Matrix = NDArray[np.float64]
+Objective = Callable[[Vector], tuple[float, Vector]]
 
 
 def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vector) -> Vector:
     """The weights of the cuts that minimise F, from weights to start at; no worse than those but for rounding."""
     h = problem.weight
 
-    def point(w: Vector) -> Vector:
-        return problem.theta - h * (w @ cuts)
+    def objective(w: Vector) -> tuple[float, Vector]:
+        point = problem.theta - h * (w @ cuts)
+        x = mirror.argmin(problem.psi, problem.domain, point)
+        value = float(point @ x) - problem.psi.value(x) + h * float(w @ heights)
+        return value, h * (heights - cuts @ x)
 
-    def objective(w: Vector) -> float:
-        return mirror.conjugate(problem.psi, problem.domain, point(w)) + h * float(w @ heights)
+    w = _newton(problem, cuts, objective, mean)
+    value, slope = objective(w)
+    if float(w @ slope) - float(slope.min()) <= 1e-9 * max(1.0, abs(value)):
+        return w
+    # Where V cuts coordinates off, F has flat pieces on which Newton's model says nothing: a general solver goes first.
+    found = minimize(
+        objective,
+        w,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(w),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        options={"ftol": 1e-15, "maxiter": 300},
+    )
+    better = np.maximum(0.0, np.asarray(found.x))
+    better /= better.sum()
+    return _newton(problem, cuts, objective, better if objective(better)[0] <= value else w)
 
-    w, value = mean, objective(mean)
+
+def _newton(problem: VectorProblem, cuts: Matrix, objective: Objective, w: Vector) -> Vector:
+    """Newton steps on the simplex, halved until they do not go up."""
+    h = problem.weight
+    value, gradient = objective(w)
     for _ in range(30):
-        x = mirror.argmin(problem.psi, problem.domain, point(w))
-        gradient = h * (heights - cuts @ x)
-        move = quadratic_on_simplex(_hessian(problem, cuts, point(w)), gradient, w) - w
+        move = quadratic_on_simplex(_hessian(problem, cuts, problem.theta - h * (w @ cuts)), gradient, w) - w
+        # Near the solution F is flat to rounding while the move still matters, because the gap of a loss with a kink is
+        # linear in it; so rounding may go up.
+        slack = 1e-14 * max(1.0, abs(value))
+        while np.abs(move).max() > 1e-15 and objective(w + move)[0] > value + slack:
+            move = 0.5 * move
         if np.abs(move).max() <= 1e-15:
             break
-        # A full step, halved until it does not go up: psi* need not be quadratic. Near the solution F is flat to
-        # rounding while the move still matters, because the gap of a loss with a kink is linear in it; so rounding
-        # may go up.
-        slack = 1e-14 * max(1.0, abs(value))
-        while objective(w + move) > value + slack and np.abs(move).max() > 1e-15:
-            move = 0.5 * move
         w = w + move
-        value = objective(w)
+        value, gradient = objective(w)
     return w
 
 
@@ -66,8 +89,8 @@ def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Ve
     and drop it; when nothing is dropped, add the weight whose gradient is furthest below the others; stop when there is
     none.
 
-    >>> quadratic_on_simplex(np.eye(2), np.array([0.0, -0.5]), np.array([1.0, 0.0])).tolist()
-    [0.25, 0.75]
+    >>> quadratic_on_simplex(np.eye(2), np.array([0.0, -0.5]), np.array([1.0, 0.0])).round(6)
+    array([0.75, 0.25])
     """
     w = start.copy()
     active = w > 0.0

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from giftrl.ops.line import at, objective
 from giftrl.ops.loss import slope
 from giftrl.updates.contract import Choice, VectorProblem
@@ -47,7 +49,9 @@ class TwoStep(NamedTuple):
     def pick_vector(self, problem: VectorProblem) -> Choice:
         x = problem.after(problem.weight * problem.g)
         choice = problem.sharpen(
-            problem.subgradient_choice(x, float(problem.loss.value(x)), problem.loss.subgradient(x))
+            problem.subgradient_choice(
+                x, float(problem.loss.value(x)), np.asarray(problem.loss.subgradient(x), dtype=float)
+            )
         )
         if self.safeguard:
             other = Truncated().pick_vector(problem)

@@ -1,0 +1,5 @@
+"""Compiled loops over batches for linear models, from the same formulas as :class:`giftrl.Learner`."""
+
+from giftrl.kernels.engine import LinearLearner, LinearLearners
+
+__all__ = ["LinearLearner", "LinearLearners"]

@@ -1,0 +1,172 @@
+"""From plain functions to compiled loops: Numba, lazily, with a cache that can be trusted.
+
+The operations and formulas of :mod:`giftrl.ops.registry` are given to Numba as overloads that pick the member's own
+method by its type; the loops are then compiled as they stand. Numba is imported by the first compiled call and not
+before.
+
+Numba keeps compiled loops on disk, but its key sees only the file that the loop is written in: after an edit of a
+loss it would serve the old one. So a digest of every source that went in is a constant of the loop, which is part of
+the key. It covers the package and, for a loss of the user's own, the user's file.
+"""
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from giftrl.ops.registry import FORMULAS, OPERATIONS, Operation
+
+__all__ = ["FAST", "digest", "ready"]
+
+#: What the compiler may assume of sums over features: that they can be reordered, and multiplications fused into them.
+#: Not that there are no NaN or infinities: looking for these must keep working.
+FAST = frozenset({"reassoc", "contract", "nsz"})
+
+_lock = threading.RLock()
+_installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
+
+
+def ready(loop: Callable[..., int], members: tuple[Any, ...], compiled: bool) -> Callable[..., int]:
+    """A loop, compiled or as it is; ``members`` are the objects whose classes it will run methods of."""
+    if not compiled:
+        return loop
+    with _lock:
+        _install()
+        return _kernel(loop, *digest(members))
+
+
+def _install() -> None:
+    """Tell Numba of the operations and formulas that it does not know yet."""
+    from numba.extending import overload
+
+    scalar: Any = {"error_model": "numpy", "forceinline": True}
+    for operation in OPERATIONS[_installed[0] :]:
+        overload(operation.dispatch, strict=False, jit_options=scalar)(_method(operation))
+    for function in FORMULAS[_installed[1] :]:
+        fast = function.__module__.startswith("giftrl.kernels.")
+        options: Any = scalar | {"fastmath": set(FAST)} if fast else scalar
+        overload(function, strict=False, jit_options=options)(_itself(function))
+    _installed[:] = [len(OPERATIONS), len(FORMULAS)]
+
+
+def _method(operation: Operation) -> Callable[..., Any]:
+    """What Numba compiles for an operation on a member: the method of its class, or the fallback."""
+
+    def choose(member: Any, *args: Any) -> Any:
+        cls = getattr(member, "instance_class", None)
+        return None if cls is None else getattr(cls, operation.name, operation.fallback)
+
+    return choose
+
+
+def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What Numba compiles for a formula: the formula."""
+
+    def choose(*args: Any) -> Any:
+        return function
+
+    return choose
+
+
+@functools.cache
+def _kernel(loop: Callable[..., int], fingerprint: str, cacheable: bool) -> Callable[..., int]:
+    import numba
+
+    def kernel(loss, psi, update, ahead, schedule, rows, labels, weights, coordinates, states, predictions):  # type: ignore[no-untyped-def]
+        # The fingerprint is a constant of the function, and so a part of its key in the cache.
+        if len(fingerprint) == 0:
+            return 0
+        return loop(loss, psi, update, ahead, schedule, rows, labels, weights, coordinates, states, predictions)
+
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if not cacheable:
+        return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
+    try:
+        dispatcher = numba.njit(cache=True, **options)(kernel)
+    except RuntimeError as problem:  # no place to write: Numba says so when the function is made
+        warnings.warn(
+            f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set "
+            "NUMBA_CACHE_DIR to a directory that can be written to",
+            stacklevel=4,
+        )
+        return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
+    return _one_writer_at_a_time(dispatcher)
+
+
+def _one_writer_at_a_time(dispatcher: Any) -> Callable[..., int]:
+    """Compile under a lock between processes.
+
+    Two processes that compile different signatures at once can otherwise both take the next free number for their
+    file, and the index can end up naming one signature's code for the other.
+    """
+
+    def call(*args: Any) -> int:
+        signature = tuple(dispatcher.typeof_pyval(arg) for arg in args)
+        if signature not in dispatcher.overloads:
+            with _lock, _file_lock(Path(dispatcher._cache.cache_path)):
+                dispatcher.compile(signature)
+        return int(dispatcher(*args))
+
+    call.dispatcher = dispatcher  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def _file_lock(directory: Path) -> Iterator[None]:
+    """A lock between processes where there is one and the directory can be written to; otherwise nothing."""
+    try:
+        import fcntl
+
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = (directory / "giftrl.lock").open("w")
+    except (ImportError, OSError):
+        yield
+        return
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield  # closing the file gives the lock back
+
+
+def digest(members: tuple[Any, ...]) -> tuple[str, bool]:
+    """A digest of all sources that a loop over these members is made of, and whether the result may be kept on disk.
+
+    A class that another process could not import by its name (one typed into a console, say) is compiled for this
+    process.
+    """
+    files = set()
+    cacheable = True
+    for member in _with_parts(members):
+        cls = type(member)
+        if cls.__module__.split(".")[0] == "giftrl":
+            continue
+        try:
+            files.add(str(Path(inspect.getfile(cls)).resolve()))
+        except (TypeError, OSError):
+            cacheable = False
+        cacheable &= cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__
+        cacheable &= getattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0], None) is not None
+    parts = [_package_digest(), *(hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in sorted(files))]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest(), cacheable
+
+
+def _with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
+    """Members and the members inside them, such as the base of an elastic net."""
+    for member in members:
+        if isinstance(member, tuple):
+            yield member
+            yield from _with_parts(tuple(member))
+
+
+@functools.cache
+def _package_digest() -> str:
+    root = Path(__file__).parents[1]
+    total = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()

@@ -1,0 +1,304 @@
+"""The recipes of CONTRIBUTING.md, taken from the page and run."""
+
+import doctest
+import importlib.util
+import itertools
+import math
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import giftrl
+from giftrl import Learner, domains, losses, mirror, regularizers, updates
+from giftrl.errors import Incompatible, InvalidInput
+from giftrl.losses import LinearModelLoss
+from giftrl.ops import loss as ops
+from giftrl.ops.line import Affine, objective
+from giftrl.regularizers import Centred, ElasticNet
+from giftrl.regularizers.contract import start
+from tests import oracles
+from tests.members import DIMENSION, is_count, label_for, members
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+#: The files that the page gives in full, by the name in their first line.
+FILES = {
+    match["path"]: match["code"]
+    for match in re.finditer(r"^```python\n(?P<code># (?P<path>\S+)\n.*?)^```", PAGE, re.M | re.S)
+}
+LOSS = "src/giftrl/losses/expectile.py"
+REGULARIZER = "src/giftrl/regularizers/largest_step.py"
+UPDATE = "src/giftrl/updates/halfway.py"
+
+
+@pytest.fixture(scope="module")
+def recipes(tmp_path_factory) -> dict[str, Any]:
+    """Each file, written out and imported."""
+    modules = {}
+    for i, (path, code) in enumerate(FILES.items()):
+        file = tmp_path_factory.mktemp("recipes") / f"recipe_{i}.py"
+        file.write_text(code, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(file.stem, file)
+        modules[path] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(modules[path])
+    return modules
+
+
+def draw(loss: Any, rounds: int, seed: int) -> list[tuple[Any, float, float]]:
+    """Features, label and weight of a noisy linear model; small ones for counts, whose loss grows like exp(p)."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=DIMENSION)
+    features = (0.2 if is_count(loss) else 1.0) * rng.normal(size=(rounds, DIMENSION))
+    return [
+        (s, label_for(loss, float(s @ truth) + 0.3 * rng.normal()), float(rng.choice([0.5, 1.0, 3.0])))
+        for s in features
+    ]
+
+
+def check_run(learner: Learner, loss: Any, seed: int, guaranteed: bool = True) -> None:
+    """The certificate is never below the regret, Theorem 3.1 sums to it, and z is never worse than g."""
+    stream = draw(loss, 15, seed)
+    for s, y, h in stream:
+        learner.observe(loss, s, y, weight=h)
+    certificate = learner.certificate
+    size = max(1.0, *(abs(r.loss) + abs(r.conjugate) for r in certificate.trace.rounds))
+    assert math.isfinite(certificate.bound_sum)
+    for u in (np.zeros(DIMENSION), learner.x, *np.random.default_rng(seed).normal(size=(4, DIMENSION))):
+        regret = certificate.loss_sum - sum(h * ops.value(loss, float(s @ u), y) for s, y, h in stream)
+        assert regret <= certificate.regret_bound(u) + 1e-9 * size
+        assert sum(certificate.theorem_terms(u)) == pytest.approx(certificate.regret_bound(u), abs=1e-8 * size)
+    if guaranteed:
+        assert certificate.harmful_rounds == 0
+
+
+def test_the_page_has_the_recipes():
+    assert list(FILES) == ["idea.py", LOSS, REGULARIZER, UPDATE]
+    # Every block of Python on the page is one of them.
+    assert PAGE.count("```python") == len(FILES)
+
+
+def test_the_table_of_rooms_is_the_order_of_imports():
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][
+        0
+    ]
+    rows = re.findall(r"^\| (`.*?`) \|", PAGE.split("## The rooms")[1].split("## ")[0], re.M)
+    on_the_page = [re.findall(r"`(\w+)`", row) for row in rows]
+    assert on_the_page == [layer.split(" | ") for layer in reversed(layers["layers"])]
+
+
+@pytest.mark.parametrize("path", [LOSS, REGULARIZER, UPDATE])
+def test_their_examples_run(recipes, path):
+    result = doctest.testmod(recipes[path])
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+# The loss ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["idea.py", LOSS])
+@pytest.mark.parametrize("tau", [0.2, 0.5, 0.9])
+def test_loss_laws(recipes, path, tau):
+    loss = recipes[path].Expectile(tau)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        p, q, y, a = 3.0 * rng.normal(size=4)
+        c = 10 ** rng.uniform(-2, 2)
+        g, e = loss.slope(p, y), 1e-6
+        assert g == pytest.approx((loss.value(p + e, y) - loss.value(p - e, y)) / (2 * e), abs=1e-5)
+        assert (loss.slope(q, y) - g) * (q - p) >= 0.0
+        assert loss.value(q, y) >= loss.value(p, y) + g * (q - p) - 1e-12
+        # Fenchel and Young: an inequality, with equality at the slope.
+        assert loss.value(p, y) + ops.conjugate(loss, g, y) == pytest.approx(g * p, abs=1e-9)
+        assert loss.value(p, y) + ops.conjugate(loss, a, y) >= a * p - 1e-9
+        a, b = ops.prox(loss, p, y, c), ops.flow(loss, p, y, c)
+        assert a == pytest.approx(loss.slope(p - a * c, y), rel=1e-9, abs=1e-12)
+        # The residual decays like exp(-w c tau).
+        w = g / (p - y)
+        assert p - c * b == pytest.approx(y + (p - y) * math.exp(-w * c), abs=1e-8)
+        assert abs(a) <= abs(b) <= abs(g)
+
+
+def test_loss_closed_forms_agree_with_the_fallbacks(recipes):
+    idea, loss = recipes["idea.py"].Expectile(0.9), recipes[LOSS].Expectile(0.9)
+    rng = np.random.default_rng(1)
+    for p, y, a in 3.0 * rng.normal(size=(100, 3)):
+        assert loss.value(p, y) == pytest.approx(idea.value(p, y), rel=1e-14)
+        assert loss.curvature(p, y) == pytest.approx(ops.curvature(idea, p, y), abs=1e-8)
+        assert loss.curvature(p, y) <= loss.smoothness()
+        assert loss.conjugate(a, y) == pytest.approx(ops.conjugate(idea, a, y), abs=1e-9)
+        assert loss.value(p, y) >= loss.infimum(y) == loss.value(y, y)
+    with pytest.raises(InvalidInput, match=r"tau=1\.0"):
+        recipes[LOSS].Expectile(1.0)
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+@pytest.mark.parametrize("update", members("update"), ids=repr)
+def test_loss_in_a_learner(recipes, update, lookahead):
+    loss = recipes[LOSS].Expectile(0.8)
+    literal = isinstance(update, updates.TwoStep) and not update.safeguard
+    check_run(Learner(DIMENSION, update=update._replace(lookahead=lookahead)), loss, 0, guaranteed=not literal)
+    learner = Learner(DIMENSION, "curvature", update=update, schedule="constant")
+    check_run(learner, loss, 1, guaranteed=not literal)
+    assert (learner.trace.psi.strength > 2.0).all()  # lambda is 1: the curvature of the loss has arrived
+
+
+def test_loss_oracle(recipes, monkeypatch):
+    loss = recipes[LOSS].Expectile(0.8)
+    line = re.search(r"^    losses\.Expectile: (Formulas\(.*?^    \)),$", PAGE, re.M | re.S)[1]
+    monkeypatch.setitem(oracles.FORMULAS, type(loss), eval(line, vars(oracles)))
+    rng = np.random.default_rng(8)
+    for p, y in 3.0 * rng.normal(size=(20, 2)):
+        c = 10 ** rng.uniform(-2, 2)
+        assert ops.prox(loss, p, y, c) == pytest.approx(float(oracles.exact_prox(loss, p, y, c)), rel=1e-12)
+        assert ops.flow(loss, p, y, c) == pytest.approx(float(oracles.exact_flow(loss, p, y, c)), rel=1e-12)
+
+
+def test_two_methods_are_enough_for_a_loss(recipes):
+    idea = recipes["idea.py"].Expectile()
+    for update in ("linear", "proximal", "iwa"):
+        check_run(Learner(DIMENSION, update=update), idea, 2)
+    for update in (updates.Truncated(), updates.TwoStep(safeguard=True)):
+        with pytest.raises(Incompatible, match="infimum"):
+            Learner(DIMENSION, update=update).observe(idea, np.ones(DIMENSION), 1.0)
+
+
+# The regularizer -----------------------------------------------------------------------------------------------------
+
+
+def test_regularizer_follows_its_formula(recipes):
+    regularizer = recipes[REGULARIZER].LargestStep(0.5)
+    learner = Learner(DIMENSION, regularizer, update="linear", schedule="sqrt")
+    largest = np.zeros(DIMENSION)
+    last = np.zeros(DIMENSION)
+    for t, (s, y, h) in enumerate(draw(losses.Squared(), 30, 3), 1):
+        strength = learner.trace.psi.strength
+        np.testing.assert_allclose(strength, math.sqrt(t) * np.maximum(0.5, largest))
+        assert (strength >= last).all()
+        np.testing.assert_allclose(learner.x, learner.theta / strength)
+        last = strength
+        largest = np.maximum(largest, np.abs(learner.observe("squared", s, y, weight=h).z))
+    assert learner.certificate.theorem_terms(np.ones(DIMENSION)).growth <= 0.0
+    with pytest.raises(InvalidInput, match="gradient_bound=0"):
+        recipes[REGULARIZER].LargestStep(0.0)
+
+
+def test_regularizer_uses_the_current_psi(recipes):
+    regularizer = recipes[REGULARIZER].LargestStep()
+    assert not Learner(DIMENSION, regularizer).lookahead
+    with pytest.raises(Incompatible, match=r"lookahead=True .* LargestStep"):
+        Learner(DIMENSION, regularizer, update=updates.Proximal(lookahead=True))
+
+
+def test_regularizer_in_a_learner(recipes):
+    base = recipes[REGULARIZER].LargestStep()
+    supported = mirror.supported_domains(start(base, DIMENSION, 1.0))
+    assert len(supported) == len(domains.BY_NAME)
+    for regularizer, domain, update in itertools.product(
+        (base, Centred(base), ElasticNet(l1=0.1, base=base)),
+        domains.BY_NAME,
+        ("proximal", "truncated"),
+    ):
+        learner = Learner(DIMENSION, regularizer, domain, update, "sqrt")
+        check_run(learner, losses.Logistic(), 4)
+        assert learner.domain.contains(learner.x)
+
+
+# The update ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", members("loss"), ids=repr)
+def test_update_is_between_linear_and_proximal(recipes, loss):
+    halfway = recipes[UPDATE].Halfway()
+    rng = np.random.default_rng(5)
+    strictly = 0
+    for _ in range(100):
+        p, pb, target = 2.0 * rng.normal(size=3)
+        y, line = label_for(loss, target), Affine(pb, 10 ** rng.uniform(-1, 1))
+        linear, half, proximal = (
+            objective(line, loss, y, update.pick(loss, y, p, line))
+            for update in (updates.Linear(), halfway, updates.Proximal())
+        )
+        assert half <= 0.5 * (linear + proximal) + 1e-9 * max(1.0, abs(linear))
+        strictly += half < linear - 1e-6
+    assert strictly > 10
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+@pytest.mark.parametrize("loss", members("loss"), ids=repr)
+def test_update_in_a_learner(recipes, loss, lookahead):
+    halfway = recipes[UPDATE].Halfway(lookahead=lookahead)
+    ran = 0
+    # One domain on which the line is affine, and one on which it is not.
+    for regularizer, domain in itertools.product(regularizers.BY_NAME, ("whole_space", "simplex")):
+        try:
+            learner = Learner(DIMENSION, regularizer, domain, halfway, "sqrt")
+        except Incompatible:
+            continue
+        check_run(learner, loss, 6)
+        ran += 1
+    assert ran >= 5
+
+
+def test_update_with_a_black_box(recipes):
+    # The loss of a linear model with its structure forgotten: the same points, to the tolerance of the inner solver.
+    known, black_box = (Learner(DIMENSION, update=recipes[UPDATE].Halfway()) for _ in range(2))
+    stream = draw(losses.Logistic(), 10, 7)
+    for s, y, h in stream:
+        known.observe("logistic", s, y, weight=h)
+        step = black_box.observe(LinearModelLoss(losses.Logistic(), s, y), weight=h)
+        assert step.delta >= 0.0
+    np.testing.assert_allclose(black_box.x, known.x, atol=1e-3)
+    u = known.x
+    regret = black_box.certificate.loss_sum - sum(h * losses.Logistic().value(float(s @ u), y) for s, y, h in stream)
+    assert regret <= black_box.certificate.regret_bound(u)
+    assert black_box.certificate.regret_bound(u) == pytest.approx(known.certificate.regret_bound(u), abs=1.0)
+
+
+# All three, put where the page says ----------------------------------------------------------------------------------
+
+
+def added_lines(kind: str) -> dict[str, str]:
+    """What the page adds to the ``__init__.py`` of a kind: where, and the line."""
+    block = re.search(rf"^```\n(from giftrl\.{kind}\..*?)^```", PAGE, re.M | re.S)[1]
+    rows = (re.fullmatch(r"(.*?)\s{2,}(?:with|in) (the imports|BY_NAME|__all__)", line) for line in block.splitlines())
+    return {row[2]: row[1] for row in rows}
+
+
+def test_added_to_the_package_they_are_members_by_name(tmp_path):
+    package = tmp_path / "giftrl"
+    shutil.copytree(Path(giftrl.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path, kind, last in (
+        (LOSS, "losses", "squared_hinge=SquaredHinge"),
+        (REGULARIZER, "regularizers", "p_norm=PNorm"),
+        (UPDATE, "updates", "iwa=ImportanceAware"),
+    ):
+        (tmp_path / Path(path).relative_to("src")).write_text(FILES[path], encoding="utf-8")
+        init = package / kind / "__init__.py"
+        code, lines = init.read_text(encoding="utf-8"), added_lines(kind)
+        code = code.replace("\nfrom giftrl", f"\n{lines['the imports']}\nfrom giftrl", 1)
+        code = code.replace(f"    {last},\n", f"    {last},\n{lines['BY_NAME']}\n")
+        code = code.replace('    "get",\n', f'    {lines["__all__"]}\n    "get",\n')
+        init.write_text(code, encoding="utf-8")
+    script = """
+import giftrl
+from giftrl.losses import Expectile
+from giftrl.regularizers import LargestStep
+from giftrl.updates import Halfway
+learner = giftrl.Learner(2, "largest_step", update="halfway", schedule="sqrt")
+learner.observe("expectile", [1.0, -1.0], 0.5)
+assert (learner.regularizer, learner.update) == (LargestStep(), Halfway())
+print(giftrl.__file__, learner.certificate.harmful_rounds)
+"""
+    environment = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert done.stderr == ""
+    assert done.stdout.split() == [str(package / "__init__.py"), "0"]

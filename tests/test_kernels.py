@@ -1,0 +1,287 @@
+"""The compiled loops: the points, losses and certificates of Learner, and nothing else."""
+
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from giftrl import Learner, losses, regularizers, schedules, updates
+from giftrl.errors import Incompatible, InvalidInput, Overflowed, UnknownName
+from giftrl.kernels import LinearLearner, LinearLearners
+from giftrl.ops import brings
+from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
+from tests.members import DIMENSION, members
+from tests.streams import play, stream
+
+DIAGONAL = [r for r in members("regularizer") if brings(r, "strength")]
+
+
+def settings():
+    """Every update x look-ahead x schedule."""
+    for update in members("update"):
+        for lookahead in (True, False):
+            for schedule in members("schedule"):
+                yield update._replace(lookahead=lookahead), schedule
+
+
+def batch(examples):
+    """Examples as arrays."""
+    return np.array([e.s for e in examples]), [e.y for e in examples], [e.weight for e in examples]
+
+
+def assert_same_run(kernel, learner, steps, predictions, tolerance=1e-11):
+    """Everything a run shows, to rounding of its largest numbers."""
+    theirs, ours = learner.certificate, kernel.certificate
+    np.testing.assert_allclose(
+        predictions, [s.prediction for s in steps], atol=tolerance * (1 + np.abs(predictions).max())
+    )
+    np.testing.assert_allclose(kernel.x, learner.x, atol=tolerance * (1 + np.abs(learner.x).max()))
+    np.testing.assert_allclose(kernel.theta, learner.theta, atol=tolerance * (1 + np.abs(learner.theta).max()))
+    assert kernel.lam == pytest.approx(learner.lam, rel=tolerance)
+    assert kernel.theta_norm == pytest.approx(np.linalg.norm(learner.theta), rel=tolerance, abs=tolerance)
+    assert ours.loss_sum == pytest.approx(theirs.loss_sum, rel=tolerance, abs=tolerance)
+    scale = 1 + abs(theirs.loss_sum) + abs(theirs.conjugate_sum)
+    assert ours.conjugate_sum == pytest.approx(theirs.conjugate_sum, abs=tolerance * scale)
+    assert ours.delta_sum == pytest.approx(theirs.delta_sum, abs=tolerance * (scale + abs(theirs.delta_sum)))
+
+
+def compare(loss, regularizer, update, schedule, seed, rounds, **options):
+    """Run both; False where the parts do not go together, which both must say."""
+    try:
+        learner = Learner(DIMENSION, regularizer, update=update, schedule=schedule)
+    except Incompatible:
+        with pytest.raises(Incompatible):
+            LinearLearner(DIMENSION, loss, regularizer, update, schedule)
+        return False
+    examples = stream(loss, rounds, seed, scale=0.5)
+    steps = play(learner, loss, examples)
+    if not steps:
+        return False
+    kernel = LinearLearner(DIMENSION, loss, regularizer, update, schedule, dtype="float64", **options)
+    s, y, weights = batch(examples[: len(steps)])
+    assert_same_run(kernel, learner, steps, kernel.learn(s, y, weights))
+    return True
+
+
+@pytest.mark.parametrize("regularizer", DIAGONAL, ids=repr)
+@pytest.mark.parametrize("loss", members("loss"), ids=repr)
+def test_every_combination_in_plain_python_is_the_learner(loss, regularizer):
+    """Compilation off: the very functions that are compiled, for every update x look-ahead x schedule."""
+    compared = [
+        compare(loss, regularizer, update, schedule, seed, rounds=8, compiled=False)
+        for seed, (update, schedule) in enumerate(settings())
+    ]
+    assert sum(compared) >= 20
+
+
+#: Every loss and every regularizer at least once; each compiled loop then runs every update and schedule.
+COMPILED = [
+    (losses.Logistic(), regularizers.SquaredNorm()),
+    (losses.Hinge(), Curvature()),
+    (losses.Squared(), AdaGrad()),
+    (losses.Absolute(), ElasticNet(0.3)),
+    (losses.Huber(0.5), Centred()),
+    (losses.Poisson(), Curvature()),
+    (losses.Quantile(0.8), regularizers.SquaredNorm()),
+    (losses.EpsilonInsensitive(), ElasticNet(0.2, base=Centred(AdaGrad()))),
+    (losses.SquaredHinge(), regularizers.SquaredNorm()),
+]
+
+
+def test_the_compiled_subset_covers_every_loss_and_regularizer():
+    assert {type(loss) for loss, _ in COMPILED} == set(losses.BY_NAME.values())
+    assert {type(r) for _, r in COMPILED} == {type(r) for r in DIAGONAL}
+
+
+@pytest.mark.parametrize(("loss", "regularizer"), COMPILED, ids=repr)
+def test_compiled_loops_are_the_learner(loss, regularizer):
+    compared = [
+        compare(loss, regularizer, update, schedule, seed, rounds=60)
+        for seed, (update, schedule) in enumerate(settings())
+    ]
+    assert sum(compared) >= 20
+
+
+def data(n=300, d=40, seed=0, dtype=np.float64):
+    """A sparse classification set with an empty row and an empty column."""
+    rng = np.random.default_rng(seed)
+    x = sp.random_array((n, d), density=0.15, rng=rng, data_sampler=rng.standard_normal, format="csr", dtype=np.float64)
+    x = x.tolil()
+    x[3, :] = 0.0
+    x[:, 5] = 0.0
+    x = x.tocsr()
+    y = np.where(x @ rng.normal(size=d) + 0.1 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return x.astype(dtype), y
+
+
+REGULARIZERS = ["squared_norm", "curvature"]
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sparse_and_dense_rows_are_the_same(regularizer, dtype):
+    x, y = data()
+    sparse = LinearLearner(40, "logistic", regularizer, dtype=dtype)
+    dense = LinearLearner(40, "logistic", regularizer, dtype=dtype)
+    tolerance = 1e-12 if dtype == "float64" else 1e-4
+    np.testing.assert_allclose(sparse.learn(x, y), dense.learn(x.toarray(), y), atol=tolerance)
+    np.testing.assert_allclose(sparse.predict(x), dense.predict(x.toarray()), atol=tolerance)
+    assert sparse.certificate.loss_sum < 0.95 * len(y) * np.log(2)
+
+
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_any_split_into_batches_is_bit_identical(regularizer):
+    x, y = data()
+    weights = np.random.default_rng(1).uniform(0, 3, len(y))
+    whole = LinearLearner(40, "logistic", regularizer)
+    together = whole.learn(x, y, weights)
+    for cuts in ([1, 2, 3], [150], list(range(0, 300, 7)), [0, 0, 299]):
+        parts = LinearLearner(40, "logistic", regularizer)
+        bounds = [0, *cuts, len(y)]
+        pieces = [parts.learn(x[a:b], y[a:b], weights[a:b]) for a, b in pairwise(bounds)]
+        np.testing.assert_array_equal(np.concatenate(pieces), together)
+        np.testing.assert_array_equal(parts.theta, whole.theta)
+        assert parts.certificate.bound_sum == whole.certificate.bound_sum
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
+def test_the_norm_of_theta_does_not_drift(regularizer, dtype):
+    x, y = data(n=2000)
+    learner = LinearLearner(40, "hinge", regularizer, "linear", "sqrt", dtype=dtype)
+    for _ in range(100):
+        learner.learn(x, y)
+    assert learner.t == 200_001
+    assert learner.theta_norm == pytest.approx(np.linalg.norm(learner.theta), rel=1e-9)
+    assert learner.theta_norm > 1.0
+
+
+def test_a_float32_certificate_allows_for_its_rounding():
+    x, y = data(n=2000)
+    double, single = (LinearLearner(40, "logistic", dtype=dtype) for dtype in ("float64", "float32"))
+    for learner in (double, single):
+        for _ in range(20):
+            learner.learn(x, y)
+    error = np.linalg.norm(single.theta - double.theta)
+    assert 0.0 < single.certificate.theta_error < 0.1 * np.linalg.norm(double.theta)
+    assert double.certificate.theta_error == 0.0
+    u = double.x
+    loss = 20 * float(np.logaddexp(0, -y * (x @ u)).sum())
+    assert single.certificate.loss_sum - loss <= single.certificate.regret_bound(u)
+    assert error < 0.01 * np.linalg.norm(double.theta)
+
+
+@pytest.mark.parametrize("regularizer", [*REGULARIZERS, "adagrad"])
+def test_many_models_in_one_pass_are_the_single_ones(regularizer):
+    x, y = data()
+    lookahead = None if regularizer == "squared_norm" else False
+    grid = [
+        (updates.BY_NAME[update](lookahead=lookahead), schedule)
+        for update in updates.BY_NAME
+        for schedule in (schedules.Constant(0.3), schedules.TemporalVariability(2.0), schedules.AdaGradNorm())
+        if not (lookahead is None and isinstance(schedule, schedules.AdaGradNorm))
+    ]
+    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64")
+    predictions = many.learn(x, y)
+    for m, (update, schedule) in enumerate(grid):
+        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64")
+        np.testing.assert_allclose(predictions[:, m], one.learn(x, y), atol=1e-10)
+        np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
+        assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
+        assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)
+
+
+def test_one_model_for_each_class():
+    x, _ = data()
+    classes = np.random.default_rng(2).integers(0, 3, x.shape[0])
+    labels = np.where(classes[:, None] == np.arange(3), 1.0, -1.0)
+    together = LinearLearners(40, [("proximal", "temporal")] * 3, "logistic", dtype="float64")
+    predictions = together.learn(x, labels)
+    for k in range(3):
+        one = LinearLearner(40, "logistic", dtype="float64")
+        np.testing.assert_allclose(predictions[:, k], one.learn(x, labels[:, k]), atol=1e-10)
+
+
+def test_a_model_that_overflows_does_not_stop_the_others():
+    x = np.array([[1.0], [2.0], [1.0], [3.0]] * 10)
+    y = np.full(len(x), 50.0)
+    grid = [("linear", schedules.Constant(1e3)), ("proximal", schedules.Constant(1e3))]
+    many = LinearLearners(1, grid, "poisson", dtype="float64", compiled=False)
+    many.learn(x, y)
+    wild, calm = many.certificates
+    assert wild.loss_sum == np.inf
+    assert np.isfinite(calm.loss_sum) and np.isfinite(many.x).all()
+    one = LinearLearner(
+        1, "poisson", update="linear", schedule=schedules.Constant(1e3), dtype="float64", compiled=False
+    )
+    with pytest.raises(Overflowed, match=r"row 1 leaves the range .* rows before it have been learnt"):
+        one.learn(x, y)
+    assert one.t == 2 and np.isfinite(one.x).all()
+
+
+def test_two_threads_train_two_models_and_get_what_one_would():
+    x, y = data(n=2000)
+    expected = LinearLearner(40, "logistic").learn(x, y)
+    results = {}
+
+    def work(name):
+        learner = LinearLearner(40, "logistic")
+        results[name] = learner.learn(x, y)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in range(2):
+        np.testing.assert_array_equal(results[name], expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda k: k.learn([[1.0]], [1.0]), "must have 2 columns"),
+        (lambda k: k.learn([1.0, 2.0], [1.0]), "must be a matrix"),
+        (lambda k: k.learn([[1.0, np.nan]], [1.0]), "must be finite, and row 0 is not"),
+        (lambda k: k.learn(sp.csr_array([[0.0, 0.0], [np.inf, 0.0]]), [1.0, 1.0]), "must be finite, and row 1 is not"),
+        (lambda k: k.learn([["a", "b"]], [1.0]), "must be numbers"),
+        (lambda k: k.learn([[1.0, 2.0]], [1.0, 1.0]), "must have shape"),
+        (lambda k: k.learn([[1.0, 2.0]], [0.0]), r"y=0.0: must be a label of Logistic: -1 or \+1"),
+        (lambda k: k.learn([[1.0, 2.0]], [np.nan]), "must be a label of Logistic"),
+        (lambda k: k.learn([[1.0, 2.0]], [1.0], [-1.0]), "must be finite and not negative"),
+    ],
+)
+def test_bad_batches_change_nothing(call, message):
+    kernel = LinearLearner(2, "logistic", compiled=False)
+    kernel.learn([[1.0, -1.0]], [1.0])
+    before = kernel.theta, kernel.t
+    with pytest.raises(InvalidInput, match=message):
+        call(kernel)
+    np.testing.assert_array_equal(kernel.theta, before[0])
+    assert kernel.t == before[1]
+
+
+def test_bad_parts():
+    with pytest.raises(UnknownName, match="did you mean 'logistic'"):
+        LinearLearner(2, "logistics")
+    with pytest.raises(InvalidInput, match="dtype='float16'"):
+        LinearLearner(2, dtype="float16")
+    with pytest.raises(InvalidInput, match="regularizer=Entropy"):
+        LinearLearner(2, regularizer="entropy")
+    with pytest.raises(Incompatible, match="does not scale with lambda"):
+        LinearLearner(2, regularizer=ElasticNet(0.1, l2=1.0, base=AdaGrad()), update=updates.Proximal(False))
+    with pytest.raises(InvalidInput, match="at least one model"):
+        LinearLearners(2, [])
+    with pytest.raises(Incompatible, match="walk over the row for each model"):
+        LinearLearners(2, [("linear", "sqrt")], regularizer="elastic_net")
+
+
+def test_a_feature_named_twice_in_a_row_counts_once_with_the_sum():
+    twice = sp.csr_matrix((np.array([1.0, 2.0]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2))
+    once = sp.csr_matrix(np.array([[3.0, 0.0]]))
+    models = [LinearLearner(2, "squared", dtype="float64", compiled=False) for _ in range(2)]
+    for model, x in zip(models, (twice, once), strict=True):
+        model.learn(x, [1.0])
+    np.testing.assert_array_equal(models[0].x, models[1].x)
