@@ -268,7 +268,7 @@ def test_bad_parts():
         LinearLearner(2, "logistics")
     with pytest.raises(InvalidInput, match="dtype='float16'"):
         LinearLearner(2, dtype="float16")
-    with pytest.raises(InvalidInput, match="regularizer=Entropy"):
+    with pytest.raises(InvalidInput, match="must be a diagonal regularizer"):
         LinearLearner(2, regularizer="entropy")
     with pytest.raises(Incompatible, match="does not scale with lambda"):
         LinearLearner(2, regularizer=ElasticNet(0.1, l2=1.0, base=AdaGrad()), update=updates.Proximal(False))

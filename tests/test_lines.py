@@ -257,6 +257,13 @@ def test_two_steps_freeze_on_the_hinge_and_the_safeguard_does_not():
     assert pick(updates.TwoStep(safeguard=True), loss, 1.0, 0.0, line) == -0.25
 
 
+def test_the_safeguard_survives_a_second_step_that_overflows():
+    # phi'(pi(g)) is exp(hundreds): H cannot be computed there, which is no reason to warn, and the truncated step wins.
+    line = mirror_line(PAIRS["elastic net"], np.zeros(DIMENSION), np.full(DIMENSION, 2.0), 4.0)
+    truncated = pick(updates.Truncated(), losses.Poisson(), 10.0, 0.0, line)
+    assert pick(updates.TwoStep(safeguard=True), losses.Poisson(), 10.0, 0.0, line) == truncated
+
+
 @pytest.mark.parametrize("loss", PIECEWISE_LINEAR, ids=repr)
 @half
 @given(line=all_lines, data=st.data())

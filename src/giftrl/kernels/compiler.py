@@ -13,12 +13,15 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import pickle
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from giftrl.ops.registry import FORMULAS, OPERATIONS, Operation
 
@@ -35,10 +38,20 @@ _installed: list[int] = [0, 0]  # how many operations and formulas Numba has bee
 def ready(loop: Callable[..., int], members: tuple[Any, ...], compiled: bool) -> Callable[..., int]:
     """A loop, compiled or as it is; ``members`` are the objects whose classes it will run methods of."""
     if not compiled:
-        return loop
+        return _plain(loop)
     with _lock:
         _install()
         return _kernel(loop, *digest(members))
+
+
+def _plain(loop: Callable[..., int]) -> Callable[..., int]:
+    """A loop as plain Python; overflow is looked for in its results, as it is in compiled ones."""
+
+    def call(*args: Any) -> int:
+        with np.errstate(all="ignore"):
+            return loop(*args)
+
+    return call
 
 
 def _install() -> None:
@@ -84,6 +97,9 @@ def _kernel(loop: Callable[..., int], fingerprint: str, cacheable: bool) -> Call
             return 0
         return loop(loss, psi, update, ahead, schedule, rows, labels, weights, coordinates, states, predictions)
 
+    # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so
+    # loops over losses of different users, or of different versions of the package, have different names.
+    kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     if not cacheable:
         return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
@@ -96,11 +112,11 @@ def _kernel(loop: Callable[..., int], fingerprint: str, cacheable: bool) -> Call
             stacklevel=4,
         )
         return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
-    return _one_writer_at_a_time(dispatcher)
+    return _one_writer_at_a_time(dispatcher, numba.njit(**options)(kernel))
 
 
-def _one_writer_at_a_time(dispatcher: Any) -> Callable[..., int]:
-    """Compile under a lock between processes.
+def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., int]:
+    """Compile under a lock between processes; without the cache where its files are damaged.
 
     Two processes that compile different signatures at once can otherwise both take the next free number for their
     file, and the index can end up naming one signature's code for the other.
@@ -110,7 +126,15 @@ def _one_writer_at_a_time(dispatcher: Any) -> Callable[..., int]:
         signature = tuple(dispatcher.typeof_pyval(arg) for arg in args)
         if signature not in dispatcher.overloads:
             with _lock, _file_lock(Path(dispatcher._cache.cache_path)):
-                dispatcher.compile(signature)
+                try:
+                    dispatcher.compile(signature)
+                except (EOFError, ImportError, pickle.UnpicklingError) as problem:
+                    warnings.warn(
+                        f"the compiled loops in {dispatcher._cache.cache_path} cannot be read ({problem!r}), so this "
+                        "process compiles its own; delete the files there",
+                        stacklevel=3,
+                    )
+                    return int(uncached(*args))
         return int(dispatcher(*args))
 
     call.dispatcher = dispatcher  # type: ignore[attr-defined]

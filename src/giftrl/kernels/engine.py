@@ -17,7 +17,7 @@ from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, 
 from giftrl.kernels.uniform import learn_uniform, learn_uniform_many
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
-from giftrl.regularizers.contract import centred, l1_strength, strength
+from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.schedules.contract import lam, uses_gamma
@@ -38,7 +38,8 @@ class _Engine:
         )  # fmt: skip
         self.dimension = int(dimension)
         self.loss = losses.BY_NAME.member(loss, "slope")
-        self.regularizer = regularizers.BY_NAME.member(regularizer, "strength")
+        self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
+        require_diagonal("regularizer", self.regularizer)
         self.dtype = np.dtype(dtype)
         known = self.dtype in (np.float32, np.float64)
         require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")

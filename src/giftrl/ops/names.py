@@ -38,9 +38,8 @@ class Names(Mapping[str, type[Any]]):
 
     def member(self, given: Any, *methods: str) -> Any:
         """A member by its name, or as it is if it brings one of the methods."""
-        if isinstance(given, str):
-            return self.make(given)
-        if isinstance(given, type) or not any(brings(given, method) for method in methods):
+        found = self.make(given) if isinstance(given, str) else given
+        if isinstance(found, type) or not any(brings(found, method) for method in methods):
             remedy = f"give one by name, such as {next(iter(self._members))!r}, or an object"
             raise InvalidInput(self.kind, given, f"must be a {self.kind}", remedy)
-        return given
+        return found

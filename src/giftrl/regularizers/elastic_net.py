@@ -15,8 +15,9 @@ __all__ = ["ElasticNet"]
 class ElasticNet(NamedTuple):
     """psi_t(x) = base psi_t(x) + l1 norm1(x) + (l2/2) norm2(x)^2, for a diagonal base.
 
-    The L1 term sets small coordinates of x to exactly 0. With ``base=Centred(AdaGrad())`` this is FTRL-Proximal as used
-    for click prediction.
+    The L1 term sets small coordinates of x to exactly 0. With ``base=Centred(AdaGrad())`` this is FTRL-Proximal, with
+    the strength sqrt(G^2 + sum z^2)/beta, into which the gradient of a round enters one round later than in the
+    original.
 
     Args:
         l1: the factor of norm1(x), not negative.

@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+import numpy as np
+
 from giftrl import mirror
 from giftrl.domains import Domain
 from giftrl.domains.base import Vector
@@ -27,9 +29,10 @@ class MirrorLine:
         return float(self.s @ mirror.argmin(self.psi, self.domain, self.theta - (self.weight * b) * self.s))
 
     def energy(self, b: float) -> float:
-        return (
-            mirror.conjugate(self.psi, self.domain, self.theta - (self.weight * b) * self.s) - self.origin
-        ) / self.weight
+        # A step too long for float64 has no finite H, and loses to every other.
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = mirror.conjugate(self.psi, self.domain, self.theta - (self.weight * b) * self.s)
+        return (moved - self.origin) / self.weight
 
 
 def make_line(psi: Any, domain: Domain, theta: Vector, s: Vector, weight: float) -> Affine | MirrorLine:

@@ -79,7 +79,12 @@ def _hessian(problem: VectorProblem, cuts: Matrix, point: Vector) -> Matrix:
         e = reach / size if size > 0.0 else 1.0
         up = mirror.argmin(problem.psi, problem.domain, point + e * cut)
         moves[i] = (up - mirror.argmin(problem.psi, problem.domain, point - e * cut)) / (2.0 * e)
-    return np.asarray(h * h * 0.5 * (cuts @ moves.T + moves @ cuts.T))
+    hessian = np.asarray(h * h * 0.5 * (cuts @ moves.T + moves @ cuts.T))
+    # Differences that step over a kink of the mirror can be indefinite, on which an active set stalls.
+    values, basis = np.linalg.eigh(hessian)
+    if values[0] >= -1e-9 * values[-1]:
+        return hessian
+    return np.asarray((basis * np.maximum(values, 0.0)) @ basis.T)
 
 
 def quadratic_on_simplex(hessian: Matrix, gradient: Vector, start: Vector) -> Vector:

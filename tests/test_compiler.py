@@ -1,0 +1,135 @@
+"""Compiled loops between processes: kept on disk, never stale, and no trouble where they cannot be kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from giftrl import losses
+from giftrl.kernels import LinearLearner, compiler
+
+LOSS = '''
+from typing import NamedTuple
+
+
+class LogCosh(NamedTuple):
+    """A loss of the user's own: value and slope, nothing else."""
+
+    def value(self, p, y):
+        return FACTOR * abs(p - y)
+
+    def slope(self, p, y):
+        return FACTOR * ((p > y) - (p < y))
+'''
+
+SCRIPT = """
+import json, os, warnings
+import numpy as np
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    if "NO_PLACE" in os.environ:  # as if no place that Numba tries could be written to
+        from numba.core import caching
+
+        caching.CacheImpl._locator_classes = []
+    from giftrl.kernels import LinearLearner, compiler, engine
+    from giftrl.kernels.uniform import learn_uniform
+    from user_loss import LogCosh
+
+    learner = LinearLearner(2, LogCosh(), update="linear", schedule="constant", dtype="float64")
+    learner.learn([[1.0, 0.0], [0.0, 1.0]], [3.0, -3.0])
+    members = (learner.loss, learner.regularizer, learner.update, learner.schedule)
+    call = compiler.ready(learn_uniform, members, True)
+    stats = getattr(call, "dispatcher", call).stats
+print(json.dumps({
+    "loss": learner.certificate.loss_sum,
+    "x": learner.x.tolist(),
+    "hits": sum(stats.cache_hits.values()),
+    "misses": sum(stats.cache_misses.values()),
+    "warnings": [str(w.message) for w in caught],
+}))
+"""
+
+
+def start(folder: Path, cache: Path, **extra: str) -> subprocess.Popen:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(folder), **extra}
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen) -> dict:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "user_loss.py").write_text(LOSS.replace("FACTOR", "1.0"))
+    return tmp_path
+
+
+def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
+    cache = folder / "cache"
+    # Three at once on an empty cache: one compiles, the others wait for it and load.
+    together = [finish(process) for process in [start(folder, cache) for _ in range(3)]]
+    assert [run["loss"] for run in together] == [6.0] * 3
+    assert sum(run["misses"] for run in together) == 1
+    again = finish(start(folder, cache))
+    assert (again["hits"], again["misses"]) == (1, 0)
+    assert again["x"] == [1.0, -1.0]
+    for index in cache.rglob("*.nbi"):
+        index.write_bytes(b"")
+    damaged = finish(start(folder, cache))
+    assert damaged["loss"] == 6.0
+    assert any("delete the files" in message for message in damaged["warnings"])
+    (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "2.0"))
+    edited = finish(start(folder, cache))
+    assert edited["loss"] == 12.0
+    assert edited["x"] == [2.0, -2.0]
+
+
+def test_without_a_place_to_write_every_process_compiles_and_says_so(folder):
+    run = finish(start(folder, folder / "cache", NO_PLACE="1"))
+    assert run["loss"] == 6.0
+    assert any("NUMBA_CACHE_DIR" in message for message in run["warnings"])
+
+
+def test_a_loss_of_the_users_own_runs_compiled_as_in_plain_python():
+    class Half(losses.Squared):
+        """Not importable by name from another process: compiled for this one."""
+
+        def value(self, p, y):
+            return 0.25 * (p - y) * (p - y)
+
+        def slope(self, p, y):
+            return 0.5 * (p - y)
+
+        def conjugate(self, a, y):
+            return a * (a + y)
+
+        def prox(self, p, y, c):
+            return 0.5 * (p - y) / (1.0 + 0.5 * c)
+
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    y = x @ [1.0, -2.0, 0.5]
+    compiled, plain = (LinearLearner(3, Half(), dtype="float64", compiled=flag) for flag in (True, False))
+    np.testing.assert_allclose(compiled.learn(x, y), plain.learn(x, y), atol=1e-12)
+    assert compiled.certificate.bound_sum == pytest.approx(plain.certificate.bound_sum, abs=1e-10)
+    assert compiler.digest((Half(),))[1] is False
+
+
+def test_the_digest_sees_the_file_of_a_users_loss(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    from user_loss import LogCosh
+
+    before = compiler.digest((LogCosh(),))
+    assert before[1] is True
+    (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "3.0"))
+    assert compiler.digest((LogCosh(),)) != before
+    assert compiler.digest((losses.Hinge(),)) == compiler.digest((losses.Squared(),))
