@@ -114,7 +114,7 @@ def test_a_learner_knows_names_and_refuses_strangers(kind):
 
 
 def test_parts_that_do_not_go_together_are_both_named():
-    with pytest.raises(Incompatible, match=r"NegativeEntropy over Ball.*Box, NonNegative, Simplex"):
+    with pytest.raises(Incompatible, match=r"Entropy\(\) with Ball\(radius=1.0\).*Box, NonNegative, Simplex"):
         Learner(2, regularizers.Entropy(), domains.Ball())
     with pytest.raises(InvalidInput, match=r"upper.*one entry for each of the 3"):
         Learner(3, domain=domains.Box(0.0, [1.0, 2.0]))

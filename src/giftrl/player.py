@@ -82,7 +82,10 @@ class Player(ABC):
         self.domain.check_dimension(self.dimension)
         first = lam(self.schedule, 1, 0.0)
         psi = start(self.regularizer, self.dimension, first)
-        mirror.check_pair(psi, self.domain)
+        try:
+            mirror.check_pair(psi, self.domain)
+        except Incompatible as problem:
+            raise Incompatible(f"{self.regularizer!r} with {self.domain!r}: {problem}") from None
         theta = _frozen(np.zeros(self.dimension))
         x = _frozen(mirror.argmin(psi, self.domain, theta))
         self._psi_start = psi.value(x)
