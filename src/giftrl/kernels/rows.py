@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import InvalidInput, require
+from giftrl.errors import Incompatible, InvalidInput, require
 from giftrl.ops.registry import operation
 
 __all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "column", "end", "longest"]
@@ -14,25 +14,25 @@ __all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "column", "end", "longest
 @operation
 def begin(rows: Any, i: int) -> int:
     """Where the entries of row i begin in ``rows.data``."""
-    raise NotImplementedError
+    raise Incompatible("rows must bring begin(self, i); add that method to their class")
 
 
 @operation
 def end(rows: Any, i: int) -> int:
     """Where they end."""
-    raise NotImplementedError
+    raise Incompatible("rows must bring end(self, i); add that method to their class")
 
 
 @operation
 def column(rows: Any, i: int, k: int) -> int:
     """The feature of entry k, which belongs to row i."""
-    raise NotImplementedError
+    raise Incompatible("rows must bring column(self, i, k); add that method to their class")
 
 
 @operation
 def longest(rows: Any) -> int:
     """The most entries that a row has."""
-    raise NotImplementedError
+    raise Incompatible("rows must bring longest(self); add that method to their class")
 
 
 class CSR(NamedTuple):
