@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.ops.loss import conjugate, infimum, slope, value
+from giftrl.ops.loss import infimum, slope, value
 
 __all__ = ["LinearModelLoss", "Vector", "VectorLoss"]
 
@@ -54,7 +54,3 @@ class LinearModelLoss:
 
     def lower_bound(self) -> float:
         return infimum(self.loss, self.y)
-
-    def conjugate_at(self, a: float) -> float:
-        """l*(a s) = phi*(a)."""
-        return conjugate(self.loss, a, self.y)
