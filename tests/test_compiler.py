@@ -36,7 +36,7 @@ with warnings.catch_warnings(record=True) as caught:
         from numba.core import caching
 
         caching.CacheImpl._locator_classes = []
-    from giftrl.kernels import LinearLearner, compiler, engine
+    from giftrl.kernels import LinearLearner, compiler
     from giftrl.kernels.uniform import learn_uniform
     from user_loss import LogCosh
 
@@ -44,12 +44,12 @@ with warnings.catch_warnings(record=True) as caught:
     learner.learn([[1.0, 0.0], [0.0, 1.0]], [3.0, -3.0])
     members = (learner.loss, learner.regularizer, learner.update, learner.schedule)
     call = compiler.ready(learn_uniform, members, True)
-    stats = getattr(call, "dispatcher", call).stats
+    stats = getattr(call, "dispatcher", None)
 print(json.dumps({
     "loss": learner.certificate.loss_sum,
     "x": learner.x.tolist(),
-    "hits": sum(stats.cache_hits.values()),
-    "misses": sum(stats.cache_misses.values()),
+    "hits": sum(stats.stats.cache_hits.values()) if stats else 0,
+    "misses": sum(stats.stats.cache_misses.values()) if stats else 0,
     "warnings": [str(w.message) for w in caught],
 }))
 """

@@ -6,7 +6,7 @@ before.
 
 Numba keeps compiled loops on disk, but its key sees only the file that the loop is written in: after an edit of a
 loss it would serve the old one. So a digest of every source that went in is a constant of the loop, which is part of
-the key. It covers the package and, for a loss of the user's own, the user's file.
+the key. It covers the rooms of the package that formulas come from and, for a loss of the user's own, the user's file.
 """
 
 import contextlib
@@ -25,7 +25,10 @@ import numpy as np
 
 from giftrl.ops.registry import FORMULAS, OPERATIONS, Operation
 
-__all__ = ["FAST", "digest", "ready"]
+__all__ = ["FAST", "FORMULA_ROOMS", "digest", "ready"]
+
+#: The parts of the package whose sources go into a compiled loop over rows.
+FORMULA_ROOMS = ("ops", "losses", "regularizers", "updates", "schedules", "kernels")
 
 #: What the compiler may assume of sums over features: that they can be reordered, and multiplications fused into them.
 #: Not that there are no NaN or infinities: looking for these must keep working.
@@ -35,19 +38,28 @@ _lock = threading.RLock()
 _installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
 
 
-def ready(loop: Callable[..., int], members: tuple[Any, ...], compiled: bool) -> Callable[..., int]:
-    """A loop, compiled or as it is; ``members`` are the objects whose classes it will run methods of."""
+def ready(
+    loop: Callable[..., Any], members: tuple[Any, ...] = (), compiled: bool = True, rooms: tuple[str, ...] = FORMULA_ROOMS
+) -> Callable[..., Any]:
+    """A loop, compiled or as it is.
+
+    Args:
+        loop: a function marked with :func:`giftrl.ops.registry.formula`.
+        members: the objects whose classes it will run methods of.
+        compiled: False for the loop as plain Python.
+        rooms: the parts of the package whose sources it is made of.
+    """
     if not compiled:
         return _plain(loop)
     with _lock:
         _install()
-        return _kernel(loop, *digest(members))
+        return _kernel(loop, *digest(members, rooms))
 
 
-def _plain(loop: Callable[..., int]) -> Callable[..., int]:
+def _plain(loop: Callable[..., Any]) -> Callable[..., Any]:
     """A loop as plain Python; overflow is looked for in its results, as it is in compiled ones."""
 
-    def call(*args: Any) -> int:
+    def call(*args: Any) -> Any:
         with np.errstate(all="ignore"):
             return loop(*args)
 
@@ -88,21 +100,21 @@ def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def _kernel(loop: Callable[..., int], fingerprint: str, cacheable: bool) -> Callable[..., int]:
+def _kernel(loop: Callable[..., Any], fingerprint: str, cacheable: bool) -> Callable[..., Any]:
     import numba
 
-    def kernel(loss, psi, update, ahead, schedule, rows, labels, weights, coordinates, states, predictions):  # type: ignore[no-untyped-def]
+    def kernel(args):  # type: ignore[no-untyped-def]
         # The fingerprint is a constant of the function, and so a part of its key in the cache.
-        if len(fingerprint) == 0:
-            return 0
-        return loop(loss, psi, update, ahead, schedule, rows, labels, weights, coordinates, states, predictions)
+        assert len(fingerprint) > 0  # noqa: S101
+        return loop(*args)
 
     # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so
     # loops over losses of different users, or of different versions of the package, have different names.
     kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    uncached = numba.njit(**options)(kernel)
     if not cacheable:
-        return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
+        return lambda *args: uncached(args)
     try:
         dispatcher = numba.njit(cache=True, **options)(kernel)
     except RuntimeError as problem:  # no place to write: Numba says so when the function is made
@@ -111,19 +123,19 @@ def _kernel(loop: Callable[..., int], fingerprint: str, cacheable: bool) -> Call
             "NUMBA_CACHE_DIR to a directory that can be written to",
             stacklevel=4,
         )
-        return numba.njit(**options)(kernel)  # type: ignore[no-any-return]
-    return _one_writer_at_a_time(dispatcher, numba.njit(**options)(kernel))
+        return lambda *args: uncached(args)
+    return _one_writer_at_a_time(dispatcher, uncached)
 
 
-def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., int]:
+def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., Any]:
     """Compile under a lock between processes; without the cache where its files are damaged.
 
     Two processes that compile different signatures at once can otherwise both take the next free number for their
     file, and the index can end up naming one signature's code for the other.
     """
 
-    def call(*args: Any) -> int:
-        signature = tuple(dispatcher.typeof_pyval(arg) for arg in args)
+    def call(*args: Any) -> Any:
+        signature = (dispatcher.typeof_pyval(args),)
         if signature not in dispatcher.overloads:
             with _lock, _file_lock(Path(dispatcher._cache.cache_path)):
                 try:
@@ -134,8 +146,8 @@ def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., int]:
                         "process compiles its own; delete the files there",
                         stacklevel=3,
                     )
-                    return int(uncached(*args))
-        return int(dispatcher(*args))
+                    return uncached(args)
+        return dispatcher(args)
 
     call.dispatcher = dispatcher  # type: ignore[attr-defined]
     return call
@@ -157,7 +169,7 @@ def _file_lock(directory: Path) -> Iterator[None]:
         yield  # closing the file gives the lock back
 
 
-def digest(members: tuple[Any, ...]) -> tuple[str, bool]:
+def digest(members: tuple[Any, ...], rooms: tuple[str, ...] = FORMULA_ROOMS) -> tuple[str, bool]:
     """A digest of all sources that a loop over these members is made of, and whether the result may be kept on disk.
 
     A class that another process could not import by its name (one typed into a console, say) is compiled for this
@@ -175,7 +187,7 @@ def digest(members: tuple[Any, ...]) -> tuple[str, bool]:
             cacheable = False
         cacheable &= cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__
         cacheable &= getattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0], None) is not None
-    parts = [_package_digest(), *(hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in sorted(files))]
+    parts = [_rooms_digest(rooms), *(hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in sorted(files))]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest(), cacheable
 
 
@@ -188,9 +200,9 @@ def _with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
 
 
 @functools.cache
-def _package_digest() -> str:
+def _rooms_digest(rooms: tuple[str, ...]) -> str:
     root = Path(__file__).parents[1]
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for room in rooms for path in (root / room).rglob("*.py")):
         total.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()
