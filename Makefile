@@ -1,11 +1,12 @@
 # make run    trains on embedded data and prints what each update rule reaches and proves
+# make bench  speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
 # make test   everything that must hold: format, lint, types, imports, tests
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint unit clean
+.PHONY: run test lint unit bench clean
 
 run: $(STAMP)
 	$(BIN)/python -m experiments.breast_cancer
@@ -20,6 +21,14 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/pytest -n auto
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks --out docs/performance.md
+	$(BIN)/python -m benchmarks.growth --out docs/performance.md
+
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/pip install --quiet --editable ".[bench]"
+	touch $@
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -12,7 +12,20 @@ from mpmath import mp, mpf
 
 from giftrl import losses
 from giftrl.errors import InvalidInput, UnknownName
-from giftrl.ops.loss import accepts, conjugate, curvature, flow, infimum, labels, prox, slope, smoothness, value
+from giftrl.ops.loss import (
+    accepts,
+    conjugate,
+    curvature,
+    flow,
+    infimum,
+    labels,
+    land,
+    land_all,
+    prox,
+    slope,
+    smoothness,
+    value,
+)
 from giftrl.ops.scalar import clamp
 from tests.members import label_for, label_strategy, members
 from tests.oracles import DIGITS, exact_flow, exact_prox, formulas
@@ -396,3 +409,30 @@ def test_an_unknown_name_suggests_the_nearest():
 @pytest.mark.parametrize("name", losses.BY_NAME)
 def test_a_known_name_makes_the_default(name):
     assert losses.get(name) == losses.BY_NAME[name]()
+
+
+@each_loss
+@given(data=st.data())
+@quarter
+def test_landing_is_the_proximal_step_and_what_is_known_of_its_point(loss, data):
+    y = data.draw(label_strategy(loss))
+    p, c = data.draw(near), data.draw(powers(-3.0, 3.0))
+    a, phi_star, phi, bend = land(loss, p, y, c)
+    assert a == pytest.approx(prox(loss, p, y, c), rel=1e-14)
+    q = p - a * c
+    assume(clear_of_corners(loss, q, y, 1e-9 * max(1.0, abs(p), c)))
+    scale = max(1.0, abs(a * q), value(loss, q, y))
+    assert phi_star == pytest.approx(conjugate(loss, a, y), abs=1e-12 * scale)
+    assert phi == pytest.approx(value(loss, q, y), abs=1e-12 * scale)
+    assert bend == pytest.approx(curvature(loss, q, y), rel=1e-9, abs=1e-12)
+
+
+@each_loss
+def test_landing_side_by_side_is_landing_one_by_one(loss):
+    rng = np.random.default_rng(0)
+    y = np.array([label_for(loss, target) for target in rng.normal(size=60)])
+    p, c = rng.normal(0.0, 4.0, 60), 10.0 ** rng.uniform(-6, 6, 60)
+    found, room = np.empty((4, 60)), np.empty((4, 60))
+    land_all(loss, p, y, c, *found, room)
+    expected = np.array([land(loss, *row) for row in zip(p, y, c, strict=True)]).T
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)

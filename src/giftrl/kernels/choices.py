@@ -41,6 +41,9 @@ class AnyUpdate(NamedTuple):
             return pick(TRUNCATED, loss, y, p, line)
         return pick(IMPORTANCE_AWARE, loss, y, p, line)
 
+    def minimises(self) -> bool:
+        return self.code == 1
+
 
 class AnySchedule(NamedTuple):
     """A built-in schedule by its number and parameters."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.ops.registry import FORMULAS, OPERATIONS, Operation
+from giftrl.ops.registry import FORMULAS, OPERATIONS, TWINS, Operation
 
 __all__ = ["FAST", "FORMULA_ROOMS", "digest", "ready"]
 
@@ -39,7 +39,10 @@ _installed: list[int] = [0, 0]  # how many operations and formulas Numba has bee
 
 
 def ready(
-    loop: Callable[..., Any], members: tuple[Any, ...] = (), compiled: bool = True, rooms: tuple[str, ...] = FORMULA_ROOMS
+    loop: Callable[..., Any],
+    members: tuple[Any, ...] = (),
+    compiled: bool = True,
+    rooms: tuple[str, ...] = FORMULA_ROOMS,
 ) -> Callable[..., Any]:
     """A loop, compiled or as it is.
 
@@ -70,7 +73,8 @@ def _install() -> None:
     """Tell Numba of the operations and formulas that it does not know yet."""
     from numba.extending import overload
 
-    scalar: Any = {"error_model": "numpy", "forceinline": True}
+    # Said outright, since a function inherits what it leaves open from its caller: formulas are not reordered.
+    scalar: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation.dispatch, strict=False, jit_options=scalar)(_method(operation))
     for function in FORMULAS[_installed[1] :]:
@@ -91,10 +95,10 @@ def _method(operation: Operation) -> Callable[..., Any]:
 
 
 def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What Numba compiles for a formula: the formula."""
+    """What Numba compiles for a formula: the formula, or its twin for compilers."""
 
     def choose(*args: Any) -> Any:
-        return function
+        return TWINS.get(function, function)
 
     return choose
 
@@ -105,7 +109,7 @@ def _kernel(loop: Callable[..., Any], fingerprint: str, cacheable: bool) -> Call
 
     def kernel(args):  # type: ignore[no-untyped-def]
         # The fingerprint is a constant of the function, and so a part of its key in the cache.
-        assert len(fingerprint) > 0  # noqa: S101
+        assert len(fingerprint) > 0
         return loop(*args)
 
     # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so

@@ -21,9 +21,24 @@ import numpy as np
 from giftrl.kernels.choices import AnySchedule, AnyUpdate
 from giftrl.kernels.rows import begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TIME, TOTAL
+from giftrl.kernels.side_by_side import (
+    BEND,
+    DELTA_ROW,
+    LED,
+    PHI,
+    PHI_STAR,
+    SLOPE,
+    START,
+    STEP,
+    P,
+    Y,
+    choose_all,
+    room,
+    same_update,
+)
 from giftrl.kernels.step import account, choose, soft
-from giftrl.ops.line import Affine, at
-from giftrl.ops.loss import curvature, value
+from giftrl.ops.line import Affine
+from giftrl.ops.loss import value
 from giftrl.ops.registry import formula
 from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength, uses_curvature
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
@@ -36,20 +51,20 @@ COLUMNS = {"plain": 2, "centred": 3, "centred with l1": 4}
 
 
 @formula
-def read_x(psi: Any, w: Any, k: int, big_l: float) -> float:
+def read_x(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """x of the row's k-th coordinate."""
     if centred(psi):
-        return np.float64(w[X, k])
-    return soft(np.float64(w[X, k]), l1_strength(psi)) / big_l
+        return np.float64(w[m, X, k])
+    return soft(np.float64(w[m, X, k]), l1_strength(psi)) / big_l
 
 
 @formula
-def read_u(psi: Any, w: Any, k: int, big_l: float) -> float:
+def read_u(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """u = theta + tilt of the row's k-th coordinate."""
     if not centred(psi):
-        return np.float64(w[X, k])
-    u = big_l * np.float64(w[X, k])
-    return u + np.float64(w[G, k]) if l1_strength(psi) > 0.0 else u
+        return np.float64(w[m, X, k])
+    u = big_l * np.float64(w[m, X, k])
+    return u + np.float64(w[m, G, k]) if l1_strength(psi) > 0.0 else u
 
 
 class CoordinateLine(NamedTuple):
@@ -58,6 +73,7 @@ class CoordinateLine(NamedTuple):
     psi: Any
     v: Any
     w: Any
+    m: int
     lam: float
     h: float
 
@@ -65,15 +81,15 @@ class CoordinateLine(NamedTuple):
         p = 0.0
         for k in range(len(self.v)):
             v = np.float64(self.v[k])
-            big_l = strength(self.psi, self.lam, np.float64(self.w[Q, k]))
-            p += v * soft(read_u(self.psi, self.w, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
+            big_l = strength(self.psi, self.lam, np.float64(self.w[self.m, Q, k]))
+            p += v * soft(read_u(self.psi, self.w, self.m, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
         return p
 
     def energy(self, b: float) -> float:
         total = 0.0
         for k in range(len(self.v)):
-            big_l = strength(self.psi, self.lam, np.float64(self.w[Q, k]))
-            u = read_u(self.psi, self.w, k, big_l)
+            big_l = strength(self.psi, self.lam, np.float64(self.w[self.m, Q, k]))
+            u = read_u(self.psi, self.w, self.m, k, big_l)
             before = soft(u, l1_strength(self.psi))
             after = soft(u - self.h * b * np.float64(self.v[k]), l1_strength(self.psi))
             total += (after - before) * (after + before) / big_l
@@ -81,57 +97,59 @@ class CoordinateLine(NamedTuple):
 
 
 @formula
-def led_divergence(psi: Any, v: Any, w: Any, lam_now: float, a: float) -> float:
+def led_divergence(psi: Any, v: Any, w: Any, m: int, lam_now: float, a: float) -> float:
     """B_{psi_t} from x_t to the point to which a leads under psi_t, with an L1 term."""
     total = 0.0
     for k in range(len(v)):
-        big_l = strength(psi, lam_now, np.float64(w[Q, k]))
-        u = read_u(psi, w, k, big_l) - a * np.float64(v[k])
-        move = soft(u, l1_strength(psi)) / big_l - read_x(psi, w, k, big_l)
+        big_l = strength(psi, lam_now, np.float64(w[m, Q, k]))
+        u = read_u(psi, w, m, k, big_l) - a * np.float64(v[k])
+        move = soft(u, l1_strength(psi)) / big_l - read_x(psi, w, m, k, big_l)
         total += 0.5 * big_l * move * move
     return total
 
 
 @formula
-def move_centred(psi: Any, v: Any, w: Any, lam_now: float, a: float, bend: float) -> float:
-    """Move the coordinates of a centred psi; what norm2(theta)^2 gains. ``bend`` is h phi'' at the new point."""
+def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float, a: float, bend: float) -> float:
+    """Move the coordinates of a centred psi; norm2^2 of the theta that is stored.
+
+    ``steps`` holds s_j/L_j, and ``bend`` is h phi'' at the new point.
+    """
     l1 = l1_strength(psi)
-    gained = 0.0
+    stored = 0.0
     for k in range(len(v)):
-        s, q = np.float64(v[k]), np.float64(w[Q, k])
-        big_l = strength(psi, lam_now, q)
+        s, q = np.float64(v[k]), np.float64(w[m, Q, k])
         if l1 == 0.0:
-            w[X, k] = np.float64(w[X, k]) - a * s / big_l
+            w[m, X, k] = np.float64(w[m, X, k]) - a * steps[m, k]
         else:
-            u = read_u(psi, w, k, big_l) - a * s
+            big_l = strength(psi, lam_now, q)
+            u = read_u(psi, w, m, k, big_l) - a * s
             x = soft(u, l1) / big_l
-            w[X, k] = x
-            w[G, k] = u - big_l * x
-        w[Q, k] = accumulate(psi, q, a * s, bend * s * s)
-        old = np.float64(w[THETA, k])
-        w[THETA, k] = old - a * s
-        new = np.float64(w[THETA, k])
-        gained += (new - old) * (new + old)
-    return gained
+            w[m, X, k] = x
+            w[m, G, k] = u - big_l * x
+        w[m, Q, k] = accumulate(psi, q, a * s, bend * s * s)
+        theta = np.float64(w[m, THETA, k]) - a * s
+        w[m, THETA, k] = theta
+        stored += theta * theta
+    return stored
 
 
 @formula
 def move_plain(
-    psi: Any, v: Any, w: Any, lam_now: float, next_lam: float, a: float, bend: float, energy: bool
+    psi: Any, v: Any, w: Any, m: int, lam_now: float, next_lam: float, a: float, bend: float, energy: bool
 ) -> tuple[float, float, float, float, float]:
     """Move the coordinates of a psi that is not centred.
 
-    Returns what norm2(theta)^2 gains and, where ``energy`` asks for them, the divergence from x_t to x_{t+1} in these
+    Returns norm2^2 of the theta that is stored and, where ``energy`` asks, the divergence from x_t to x_{t+1} in these
     coordinates, the prediction at x_{t+1}, and their part of E before and after.
     """
     l1 = l1_strength(psi)
-    gained, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    stored, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(v)):
-        s, q, old = np.float64(v[k]), np.float64(w[Q, k]), np.float64(w[X, k])
-        w[X, k] = old - a * s
-        w[Q, k] = accumulate(psi, q, a * s, bend * s * s)
-        new, q_new = np.float64(w[X, k]), np.float64(w[Q, k])
-        gained += (new - old) * (new + old)
+        s, q, old = np.float64(v[k]), np.float64(w[m, Q, k]), np.float64(w[m, X, k])
+        w[m, X, k] = old - a * s
+        w[m, Q, k] = accumulate(psi, q, a * s, bend * s * s)
+        new, q_new = np.float64(w[m, X, k]), np.float64(w[m, Q, k])
+        stored += new * new
         if energy:
             soft_old, soft_new = soft(old, l1), soft(new, l1)
             big_l = strength(psi, lam_now, q)
@@ -141,63 +159,106 @@ def move_plain(
             p_after += s * x_new
             before2 += soft_old * soft_old / strength(psi, 1.0, q)
             after2 += soft_new * soft_new / strength(psi, 1.0, q_new)
-    return gained, moved, p_after, before2, after2
+    return stored, moved, p_after, before2, after2
+
+
+@formula
+def measure(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float) -> tuple[float, float, float]:
+    """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``."""
+    p, c, n2 = 0.0, 0.0, 0.0
+    for k in range(len(v)):
+        s = np.float64(v[k])
+        big_l = strength(psi, lam_now, np.float64(w[m, Q, k]))
+        step = s / big_l
+        steps[m, k] = step
+        p += s * read_x(psi, w, m, k, big_l)
+        c += s * step
+        n2 += s * s
+    return p, c, n2
+
+
+@formula
+def finish(
+    loss: Any, psi: Any, schedule: Any, y: float, h: float, v: Any, w: Any, m: int, steps: Any, c: float, n2: float,
+    a: float, phi: float, phi_star: float, delta: float, phi_led: float, bend: float, state: Any,
+) -> None:  # fmt: skip
+    """What a round leaves behind once a = h b is chosen: the coordinates, lambda_{t+1} and the sums."""
+    lam_now = state[m, LAM]
+    gamma = 0.0
+    if centred(psi) and uses_gamma(schedule):
+        moved = 0.5 * a * a * c if l1_strength(psi) == 0.0 else led_divergence(psi, v, w, m, lam_now, a)
+        gamma = h * (phi - phi_led) - moved
+    total = state[m, TOTAL]
+    if not known_ahead(schedule):
+        total += evidence(schedule, gamma, a * a * n2)
+    next_lam = lam(schedule, int(state[m, TIME]) + 1, total)
+
+    if centred(psi):
+        stored = move_centred(psi, v, w, m, steps, lam_now, a, h * bend)
+    else:
+        energy = uses_gamma(schedule)
+        stored, moved, p_after, before2, after2 = move_plain(psi, v, w, m, lam_now, next_lam, a, h * bend, energy)
+        if energy:
+            shrink = 1.0 - lam_now / next_lam
+            moved += 0.5 * shrink * shrink * max(0.0, state[m, ENERGY] - before2) / lam_now
+            gamma = h * (phi - value(loss, p_after, y)) - moved
+            state[m, ENERGY] += after2 - before2
+    state[m, TOTAL] += evidence(schedule, gamma, a * a * n2)
+    account(state, m, h, phi, phi_star, delta, stored, next_lam)
 
 
 @formula
 def round_coordinate(
-    loss: Any, psi: Any, update: Any, schedule: Any, y: float, h: float, v: Any, w: Any, state: Any
-) -> float:
-    """One round of one model on the features v of a row and a copy w of its coordinates; the prediction.
+    loss: Any, psi: Any, update: Any, schedule: Any, y: float, h: float, v: Any, w: Any, m: int, steps: Any, state: Any
+) -> tuple[float, float]:
+    """One round of model m on the features v of a row and a copy w of its coordinates: the prediction and a.
 
-    NaN where the slope is beyond float64: then nothing has changed.
+    a is not finite where it is beyond float64: then nothing has changed.
     """
-    lam_now = state[LAM]
-    l1 = l1_strength(psi)
-    p, c, n2 = 0.0, 0.0, 0.0
-    for k in range(len(v)):
-        s = np.float64(v[k])
-        big_l = strength(psi, lam_now, np.float64(w[Q, k]))
-        p += s * read_x(psi, w, k, big_l)
-        c += s * s / big_l
-        n2 += s * s
-
-    if l1 == 0.0:
-        b, phi, phi_star, delta = choose(loss, update, y, h, p, Affine(p, min(h * c, 1.7e308)))
-        a = h * b
-        p_led = p - a * c
-    else:
-        line = CoordinateLine(psi, v, w, lam_now, h)
-        b, phi, phi_star, delta = choose(loss, update, y, h, p, line)
-        a = h * b
-        p_led = at(line, b)
-    if not abs(a) < math.inf:
-        return math.nan
-
+    lam_now = state[m, LAM]
+    p, c, n2 = measure(psi, v, w, m, steps, lam_now)
     # The point to which a leads under psi_t: what a centred psi will keep, and where its curvature is taken.
-    gamma = 0.0
-    if centred(psi) and uses_gamma(schedule):
-        moved = 0.5 * a * a * c if l1 == 0.0 else led_divergence(psi, v, w, lam_now, a)
-        gamma = h * (phi - value(loss, p_led, y)) - moved
-    total = state[TOTAL]
-    if not known_ahead(schedule):
-        total += evidence(schedule, gamma, a * a * n2)
-    next_lam = lam(schedule, int(state[TIME]) + 1, total)
-    bend = h * curvature(loss, p_led, y) if uses_curvature(psi) and h > 0.0 else 0.0
-
-    if centred(psi):
-        gained = move_centred(psi, v, w, lam_now, a, bend)
+    arrival = uses_curvature(psi) or (centred(psi) and uses_gamma(schedule))
+    if l1_strength(psi) == 0.0:
+        line = Affine(p, min(h * c, 1.7e308))
+        b, phi, phi_star, delta, phi_led, bend = choose(loss, update, y, h, p, line, arrival)
     else:
-        energy = uses_gamma(schedule)
-        gained, moved, p_after, before2, after2 = move_plain(psi, v, w, lam_now, next_lam, a, bend, energy)
-        if energy:
-            shrink = 1.0 - lam_now / next_lam
-            moved += 0.5 * shrink * shrink * max(0.0, state[ENERGY] - before2) / lam_now
-            gamma = h * (phi - value(loss, p_after, y)) - moved
-            state[ENERGY] += after2 - before2
-    state[TOTAL] += evidence(schedule, gamma, a * a * n2)
-    account(state, h, phi, phi_star, delta, gained, next_lam)
-    return p
+        walk = CoordinateLine(psi, v, w, m, lam_now, h)
+        b, phi, phi_star, delta, phi_led, bend = choose(loss, update, y, h, p, walk, arrival)
+    a = h * b
+    if abs(a) < math.inf:
+        finish(
+            loss, psi, schedule, y, h, v, w, m, steps, c, n2, a, phi, phi_star, delta, phi_led, bend, state
+        )  # fmt: skip
+    return p, a
+
+
+@formula
+def gather(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> None:
+    """Copy the coordinates of a row."""
+    first, last = begin(rows, i), end(rows, i)
+    for k in range(first, last):
+        j = column(rows, i, k)
+        w[m, X, k - first] = coordinates[j, m, X]
+        w[m, Q, k - first] = coordinates[j, m, Q]
+        if centred(psi):
+            w[m, THETA, k - first] = coordinates[j, m, THETA]
+            if l1_strength(psi) > 0.0:
+                w[m, G, k - first] = coordinates[j, m, G]
+
+
+@formula
+def scatter(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> None:
+    """Put them back."""
+    first, last = begin(rows, i), end(rows, i)
+    for k in range(first, last):
+        j = column(rows, i, k)
+        coordinates[j, m, X] = w[m, X, k - first]
+        coordinates[j, m, Q] = w[m, Q, k - first]
+        if centred(psi):
+            coordinates[j, m, THETA] = w[m, THETA, k - first]
+            if l1_strength(psi) > 0.0:
+                coordinates[j, m, G] = w[m, G, k - first]
 
 
 @formula
@@ -206,32 +267,16 @@ def learn_coordinate(
     coordinates: Any, state: Any, predictions: Any,
 ) -> int:  # fmt: skip
     """One model over a batch: predict, account, learn, row by row; how many rows before one that overflows."""
-    l1 = l1_strength(psi)
-    buffer = np.empty((coordinates.shape[1], longest(rows)), coordinates.dtype)
+    w = np.empty((1, coordinates.shape[2], longest(rows)), coordinates.dtype)
+    steps = np.empty((1, longest(rows)))
     for i in range(len(labels)):
-        first, last = begin(rows, i), end(rows, i)
-        for k in range(first, last):
-            j = column(rows, i, k)
-            buffer[X, k - first] = coordinates[j, X]
-            buffer[Q, k - first] = coordinates[j, Q]
-            if centred(psi):
-                buffer[THETA, k - first] = coordinates[j, THETA]
-                if l1 > 0.0:
-                    buffer[G, k - first] = coordinates[j, G]
+        gather(psi, rows, i, coordinates, 0, w)
         h = weights[i] if len(weights) > 0 else 1.0
-        predictions[i] = round_coordinate(
-            loss, psi, update, schedule, labels[i], h, rows.data[first:last], buffer, state
-        )
-        if math.isnan(predictions[i]):
+        v = rows.data[begin(rows, i) : end(rows, i)]
+        predictions[i], a = round_coordinate(loss, psi, update, schedule, labels[i], h, v, w, 0, steps, state)
+        if not abs(a) < math.inf:
             return i
-        for k in range(first, last):
-            j = column(rows, i, k)
-            coordinates[j, X] = buffer[X, k - first]
-            coordinates[j, Q] = buffer[Q, k - first]
-            if centred(psi):
-                coordinates[j, THETA] = buffer[THETA, k - first]
-                if l1 > 0.0:
-                    coordinates[j, G] = buffer[G, k - first]
+        scatter(psi, rows, i, coordinates, 0, w)
     return len(labels)
 
 
@@ -244,28 +289,44 @@ def learn_coordinate_many(
 
     A model that overflows stays where it is, and its loss is infinite from there on.
     """
-    models, columns = coordinates.shape[1], coordinates.shape[2]
-    buffer = np.empty((models, columns, longest(rows)), coordinates.dtype)
+    models = len(codes)
+    w = np.empty((models, coordinates.shape[2], longest(rows)), coordinates.dtype)
+    steps = np.empty((models, longest(rows)))
+    c, n2 = np.empty(models), 0.0
+    r = room()
     for i in range(labels.shape[0]):
-        first, last = begin(rows, i), end(rows, i)
-        for k in range(first, last):
-            j = column(rows, i, k)
-            for m in range(models):
-                for q in range(columns):
-                    buffer[m, q, k - first] = coordinates[j, m, q]
         h = weights[i] if len(weights) > 0 else 1.0
+        v = rows.data[begin(rows, i) : end(rows, i)]
         for m in range(models):
-            y = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
-            schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
-            predictions[i, m] = round_coordinate(
-                loss, psi, AnyUpdate(codes[m]), schedule, y, h,
-                rows.data[first:last], buffer[m], states[m],
-            )  # fmt: skip
-            if math.isnan(predictions[i, m]):
-                states[m, LOSS] = math.inf
-        for k in range(first, last):
-            j = column(rows, i, k)
-            for m in range(models):
-                for q in range(columns):
-                    coordinates[j, m, q] = buffer[m, q, k - first]
+            gather(psi, rows, i, coordinates, m, w)
+        low = 0
+        while low < models:
+            high = same_update(codes, low)
+            for m in range(low, high):
+                k = m - low
+                r[Y, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
+                if l1_strength(psi) == 0.0:
+                    r[P, k], c[m], n2 = measure(psi, v, w, m, steps, states[m, LAM])
+                    r[START, k], r[STEP, k] = r[P, k], min(h * c[m], 1.7e308)
+            if l1_strength(psi) == 0.0:
+                choose_all(loss, codes[low], h, r, high - low, True)
+            for m in range(low, high):
+                k = m - low
+                schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
+                if l1_strength(psi) == 0.0:
+                    predictions[i, m], a = r[P, k], h * r[SLOPE, k]
+                    if abs(a) < math.inf:
+                        finish(
+                            loss, psi, schedule, r[Y, k], h, v, w, m, steps, c[m], n2, a,
+                            r[PHI, k], r[PHI_STAR, k], r[DELTA_ROW, k], r[LED, k], r[BEND, k], states,
+                        )  # fmt: skip
+                else:
+                    predictions[i, m], a = round_coordinate(
+                        loss, psi, AnyUpdate(codes[m]), schedule, r[Y, k], h, v, w, m, steps, states
+                    )
+                if not abs(a) < math.inf:
+                    states[m, LOSS] = math.inf
+            low = high
+        for m in range(models):
+            scatter(psi, rows, i, coordinates, m, w)
     return len(labels)

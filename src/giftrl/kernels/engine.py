@@ -13,7 +13,7 @@ from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnySchedule, AnyUpdate, encode_schedule, encode_update
 from giftrl.kernels.coordinate import COLUMNS, THETA, learn_coordinate, learn_coordinate_many
 from giftrl.kernels.rows import as_rows
-from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, THETA2, TIME
+from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.kernels.uniform import learn_uniform, learn_uniform_many
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
@@ -83,12 +83,17 @@ class _Engine:
                 )
         return bool(ahead if wanted is None else wanted)
 
-    def _start(self, schedule: Any) -> Array:
-        """The scalars of a model before its first round."""
-        state = np.zeros(SIZE)
-        state[TIME] = 1.0
-        state[LAM] = lam(schedule, 1, 0.0)
-        return state
+    def _room(self, models: int) -> NDArray[Any]:
+        """The coordinates of the models before their first round, those of one feature side by side."""
+        shape = (self.dimension, models) if self.uniform else (self.dimension, models, self._columns())
+        return np.zeros(shape, self.dtype)
+
+    def _start(self, schedules: list[Any]) -> Array:
+        """The scalars of the models before their first round, a row each."""
+        states = np.zeros((len(schedules), SIZE))
+        states[:, TIME] = 1.0
+        states[:, LAM] = [lam(schedule, 1, 0.0) for schedule in schedules]
+        return states
 
     def _labels(self, y: ArrayLike, shape: tuple[int, ...]) -> Array:
         found = np.ascontiguousarray(y, dtype=np.float64)
@@ -166,9 +171,8 @@ class LinearLearner(_Engine):
         self.update = updates.BY_NAME.member(update, "pick")
         self.schedule = schedules.BY_NAME.member(schedule, "lam")
         self.lookahead = self._check(self.update, self.schedule)
-        shape = (self.dimension,) if self.uniform else (self.dimension, self._columns())
-        self._coordinates = np.zeros(shape, self.dtype)
-        self._state = self._start(self.schedule)
+        self._coordinates = self._room(1)
+        self._states = self._start([self.schedule])
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions, each made before its label was used.
@@ -188,7 +192,7 @@ class LinearLearner(_Engine):
         )
         learnt = loop(
             self.loss, self.regularizer, encode_update(self.update), self.lookahead, encode_schedule(self.schedule),
-            rows, labels_, weights_, self._coordinates, self._state, predictions,
+            rows, labels_, weights_, self._coordinates, self._states, predictions,
         )  # fmt: skip
         if learnt < n:
             raise Overflowed(
@@ -207,32 +211,32 @@ class LinearLearner(_Engine):
     @property
     def x(self) -> Array:
         """The point x_t."""
-        return _x(self.regularizer, self.uniform, self._coordinates, self.lam)
+        return _x(self.regularizer, self.uniform, self._coordinates[:, 0], self.lam)
 
     @property
     def theta(self) -> Array:
         """theta_t, minus the sum of the z so far."""
-        return _theta(self.regularizer, self.uniform, self._coordinates)
+        return _theta(self.regularizer, self.uniform, self._coordinates[:, 0])
 
     @property
     def lam(self) -> float:
         """lambda_t."""
-        return float(self._state[LAM])
+        return float(self._states[0, LAM])
 
     @property
     def t(self) -> int:
         """The number of the round that comes next, from 1."""
-        return int(self._state[TIME])
+        return int(self._states[0, TIME])
 
     @property
     def theta_norm(self) -> float:
-        """norm2(theta_t), kept round by round."""
-        return math.sqrt(max(0.0, float(self._state[THETA2])))
+        """norm2(theta_t)."""
+        return float(np.linalg.norm(self.theta))
 
     @property
     def certificate(self) -> Certificate:
         """What the run so far proves about itself."""
-        return self._certificate(self._state, self.theta)
+        return self._certificate(self._states[0], self.theta)
 
 
 class LinearLearners(_Engine):
@@ -287,9 +291,8 @@ class LinearLearners(_Engine):
         self._aheads = np.array([self._check(u, s) for u, s in self.settings])
         self._codes = np.array([u.code for u, _ in encoded], dtype=np.int64)
         self._schedules = np.array([tuple(s) for _, s in encoded], dtype=np.float64)
-        shape = (self.dimension, len(settings)) + (() if self.uniform else (self._columns(),))
-        self._coordinates = np.zeros(shape, self.dtype)
-        self._states = np.array([self._start(s) for _, s in self.settings])
+        self._coordinates = self._room(len(settings))
+        self._states = self._start([schedule for _, schedule in self.settings])
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions of every model, a column each.

@@ -7,8 +7,9 @@ gamma_t needs norm2(x_{t+1} - x_t)^2 over all coordinates. Those that a row does
 the sum E of soft(u_j)^2 over all coordinates accounts for; without an L1 term E is norm2(theta)^2 and there is a
 closed form.
 
-A round works on a copy of the row's coordinates that lies in one piece, so that its sums run at full width; gathering
-and scattering are the only walks over memory at large, and one of each serves many models side by side.
+Without an L1 term a round is a function of two numbers, <s, theta> and norm2(s)^2. It works on a copy of the row's
+coordinates that lies in one piece, so that sums run at full width; gathering and scattering are the only walks over
+memory at large, and one of each serves many models side by side.
 """
 
 import math
@@ -16,9 +17,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.kernels.choices import AnySchedule, AnyUpdate
+from giftrl.kernels.choices import AnySchedule
 from giftrl.kernels.rows import begin, column, end, longest
-from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL
+from giftrl.kernels.scalars import ENERGY, LAM, LOSS, THETA2, TIME, TOTAL, WALKED
+from giftrl.kernels.side_by_side import (
+    DELTA_ROW,
+    LED,
+    PHI,
+    PHI_STAR,
+    SLOPE,
+    START,
+    STEP,
+    P,
+    Y,
+    choose_all,
+    room,
+    same_update,
+)
 from giftrl.kernels.step import account, choose, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -27,6 +42,9 @@ from giftrl.regularizers.contract import l1_strength, strength
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
 
 __all__ = ["learn_uniform", "learn_uniform_many"]
+
+#: The column of a single model; unsigned, so that a compiled index needs no look at its sign.
+ONLY = np.uint64(0)
 
 
 class UniformLine(NamedTuple):
@@ -55,58 +73,77 @@ class UniformLine(NamedTuple):
 
 
 @formula
-def decide_uniform(
-    loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, ts: float, n2: float,
-    v: Any, u: Any, state: Any,
-) -> tuple[float, float, float, float, float, float, float]:  # fmt: skip
-    """The slope a = h b, 1/L_t, 1/L_{t+1}, lambda_{t+1}, phi(p), phi*(b) and delta/h of a round.
-
-    ts is <s, soft(u)> and n2 norm2(s)^2. Nothing is changed yet.
-    """
-    now = strength(psi, state[LAM], 0.0)
-    next_lam = state[LAM]
-    if known_ahead(schedule):
-        next_lam = lam(schedule, int(state[TIME]) + 1, state[TOTAL])
-    after = strength(psi, next_lam, 0.0)
-    used = after if ahead else now
-    per_now, per_used = 1.0 / now, 1.0 / used
-    p = ts * per_now
-    if l1_strength(psi) == 0.0:
-        line = Affine(ts * per_used, min(h * n2 * per_used, 1.7e308))
-        b, phi, phi_star, delta = choose(loss, update, y, h, p, line)
-    else:
-        b, phi, phi_star, delta = choose(loss, update, y, h, p, UniformLine(v, u, used, l1_strength(psi), h))
-    a = h * b
+def next_lambda(schedule: Any, state: Any, m: int, z_norm_squared: float) -> float:
+    """lambda_{t+1}; z_t counts only for schedules that need it."""
+    total = state[m, TOTAL]
     if not known_ahead(schedule):
-        next_lam = lam(schedule, int(state[TIME]) + 1, state[TOTAL] + evidence(schedule, 0.0, a * a * n2))
-        after = strength(psi, next_lam, 0.0)
-    return a, per_now, 1.0 / after, next_lam, phi, phi_star, delta
+        total += evidence(schedule, 0.0, z_norm_squared)
+    return lam(schedule, int(state[m, TIME]) + 1, total)
 
 
 @formula
-def moved_squared(a: float, ts: float, n2: float, per_now: float, per_after: float, theta2: float) -> float:
-    """norm2(x_{t+1} - x_t)^2 without an L1 term: x_{t+1} - x_t = theta (1/L_{t+1} - 1/L_t) - a s/L_{t+1}."""
-    shrink, step = per_after - per_now, a * per_after
-    return shrink * (shrink * theta2 - 2.0 * step * ts) + step * step * n2
-
-
-@formula
-def advance_schedule(
-    loss: Any, schedule: Any, y: float, h: float, a: float, phi: float, p_after: float, n2: float, per_now: float,
-    moved2: float, state: Any,
+def finish_affine(
+    loss: Any, psi: Any, ahead: bool, schedule: Any, y: float, h: float, ts: float, n2: float, next_lam: float,
+    a: float, phi: float, phi_star: float, delta: float, phi_led: float, state: Any, m: int,
 ) -> None:  # fmt: skip
-    """Give the schedule its evidence: p_after is the prediction at x_{t+1}, moved2 norm2(x_{t+1} - x_t)^2."""
-    gamma = h * (phi - value(loss, p_after, y)) - 0.5 * moved2 / per_now if uses_gamma(schedule) else 0.0
-    state[TOTAL] += evidence(schedule, gamma, a * a * n2)
+    """What a round without an L1 term leaves behind, once a = h b is chosen: lambda_{t+1} and the sums."""
+    now = strength(psi, state[m, LAM], 0.0)
+    if not known_ahead(schedule):
+        next_lam = next_lambda(schedule, state, m, a * a * n2)
+    gamma = 0.0
+    if uses_gamma(schedule):
+        # x_{t+1} - x_t = theta (1/L_{t+1} - 1/L_t) - a s/L_{t+1}. With H, b leads to x_{t+1} itself.
+        per_now, per_after = 1.0 / now, 1.0 / strength(psi, next_lam, 0.0)
+        shrink, step = per_after - per_now, a * per_after
+        moved2 = shrink * (shrink * state[m, THETA2] - 2.0 * step * ts) + step * step * n2
+        if not ahead:
+            phi_led = value(loss, (ts - a * n2) * per_after, y)
+        gamma = h * (phi - phi_led) - 0.5 * now * moved2
+    state[m, TOTAL] += evidence(schedule, gamma, a * a * n2)
+    state[m, THETA2] += a * (a * n2 - 2.0 * ts)
+    account(state, m, h, phi, phi_star, delta, state[m, THETA2], next_lam)
 
 
 @formula
-def round_uniform(
-    loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, v: Any, u: Any, state: Any
-) -> float:
-    """One round of one model on the features v of a row and a copy u of its coordinates; the prediction.
+def begin_affine(
+    psi: Any, ahead: bool, schedule: Any, h: float, ts: float, n2: float, state: Any, m: int
+) -> tuple[float, float, float, float]:
+    """The prediction, p and c of the line, and lambda_{t+1} if it is known already."""
+    now = strength(psi, state[m, LAM], 0.0)
+    next_lam = next_lambda(schedule, state, m, 0.0) if known_ahead(schedule) else state[m, LAM]
+    per_now = 1.0 / now
+    per_used = 1.0 / strength(psi, next_lam, 0.0) if ahead else per_now
+    return ts * per_now, ts * per_used, min(h * n2 * per_used, 1.7e308), next_lam
 
-    NaN where the slope is beyond float64: then nothing has changed.
+
+@formula
+def round_affine(
+    loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, ts: float, n2: float,
+    state: Any, m: int,
+) -> tuple[float, float]:  # fmt: skip
+    """One round without an L1 term, from ts = <s, theta> and n2 = norm2(s)^2: the prediction and a, z = a s.
+
+    a is not finite where it is beyond float64: then nothing has changed.
+    """
+    p, start, step, next_lam = begin_affine(psi, ahead, schedule, h, ts, n2, state, m)
+    arrival = uses_gamma(schedule) and ahead
+    b, phi, phi_star, delta, phi_led, _ = choose(loss, update, y, h, p, Affine(start, step), arrival)
+    a = h * b
+    if abs(a) < math.inf:
+        finish_affine(
+            loss, psi, ahead, schedule, y, h, ts, n2, next_lam, a, phi, phi_star, delta, phi_led, state, m
+        )  # fmt: skip
+    return p, a
+
+
+@formula
+def round_sparse(
+    loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, v: Any, u: Any,
+    state: Any, m: int,
+) -> tuple[float, float]:  # fmt: skip
+    """One round with an L1 term, on the features v of a row and a copy u of its coordinates; as :func:`round_affine`.
+
+    Touched coordinates are compared one by one, the others through E.
     """
     l1 = l1_strength(psi)
     ts, n2 = 0.0, 0.0
@@ -114,40 +151,53 @@ def round_uniform(
         s = np.float64(v[k])
         ts += s * soft(np.float64(u[k]), l1)
         n2 += s * s
-    a, per_now, per_after, next_lam, phi, phi_star, delta = decide_uniform(
-        loss, psi, update, ahead, schedule, y, h, ts, n2, v, u, state
-    )
+    now, next_lam = strength(psi, state[m, LAM], 0.0), state[m, LAM]
+    if known_ahead(schedule):
+        next_lam = next_lambda(schedule, state, m, 0.0)
+    p = ts / now
+    line = UniformLine(v, u, strength(psi, next_lam, 0.0) if ahead else now, l1, h)
+    b, phi, phi_star, delta, _, _ = choose(loss, update, y, h, p, line, False)
+    a = h * b
     if not abs(a) < math.inf:
-        return math.nan
-    gained = 0.0
-    if l1 == 0.0:
-        ts_after = ts - a * n2
-        moved2 = moved_squared(a, ts, n2, per_now, per_after, state[THETA2])
-        for k in range(len(v)):
-            old = np.float64(u[k])
-            u[k] = old - a * np.float64(v[k])
-            new = np.float64(u[k])  # as it is stored, so that norm2(theta)^2 is that of what is stored
-            gained += (new - old) * (new + old)
-    else:
-        # Touched coordinates are compared one by one, the others through E.
-        ts_after, moved2, before2, after2 = 0.0, 0.0, 0.0, 0.0
-        for k in range(len(v)):
-            s, old = np.float64(v[k]), np.float64(u[k])
-            u[k] = old - a * s
-            new = np.float64(u[k])
-            soft_old, soft_new = soft(old, l1), soft(new, l1)
-            ts_after += s * soft_new
-            move = soft_new * per_after - soft_old * per_now
-            moved2 += move * move
-            before2 += soft_old * soft_old
-            after2 += soft_new * soft_new
-            gained += (new - old) * (new + old)
-        shrink = per_after - per_now
-        moved2 += shrink * shrink * max(0.0, state[ENERGY] - before2)
-        state[ENERGY] += after2 - before2
-    advance_schedule(loss, schedule, y, h, a, phi, ts_after * per_after, n2, per_now, moved2, state)
-    account(state, h, phi, phi_star, delta, gained, next_lam)
-    return ts * per_now
+        return p, a
+    if not known_ahead(schedule):
+        next_lam = next_lambda(schedule, state, m, a * a * n2)
+    after = strength(psi, next_lam, 0.0)
+    p_after, moved2, before2, after2, stored = 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(len(v)):
+        s, old = np.float64(v[k]), np.float64(u[k])
+        u[k] = old - a * s
+        new = np.float64(u[k])  # as it is stored, so that E is that of what is stored
+        soft_old, soft_new = soft(old, l1), soft(new, l1)
+        p_after += s * soft_new / after
+        move = soft_new / after - soft_old / now
+        moved2 += move * move
+        before2 += soft_old * soft_old
+        after2 += soft_new * soft_new
+        stored += new * new
+    shrink = 1.0 / after - 1.0 / now
+    moved2 += shrink * shrink * max(0.0, state[m, ENERGY] - before2)
+    gamma = h * (phi - value(loss, p_after, y)) - 0.5 * now * moved2 if uses_gamma(schedule) else 0.0
+    state[m, ENERGY] += after2 - before2
+    state[m, TOTAL] += evidence(schedule, gamma, a * a * n2)
+    account(state, m, h, phi, phi_star, delta, stored, next_lam)
+    return p, a
+
+
+@formula
+def count_anew(theta: Any, state: Any, entries: float) -> None:
+    """Count norm2(theta)^2 anew once in a while: what is stored is rounded, and what is added up drifts.
+
+    After 64 entries for each coordinate, so that it costs next to nothing and does not depend on how rows are batched.
+    """
+    state[0, WALKED] += entries
+    if state[0, WALKED] >= 64.0 * theta.shape[0]:
+        for m in range(theta.shape[1]):
+            total = 0.0
+            for j in range(theta.shape[0]):
+                total += np.float64(theta[j, m]) * np.float64(theta[j, m])
+            state[m, THETA2] = total
+        state[0, WALKED] = 0.0
 
 
 @formula
@@ -159,16 +209,27 @@ def learn_uniform(
     buffer = np.empty(longest(rows), theta.dtype)
     for i in range(len(labels)):
         first, last = begin(rows, i), end(rows, i)
+        v = rows.data[first:last]
         for k in range(first, last):
-            buffer[k - first] = theta[column(rows, i, k)]
+            buffer[k - first] = theta[column(rows, i, k), ONLY]
         h = weights[i] if len(weights) > 0 else 1.0
-        predictions[i] = round_uniform(
-            loss, psi, update, ahead, schedule, labels[i], h, rows.data[first:last], buffer, state
-        )
-        if math.isnan(predictions[i]):
+        if l1_strength(psi) == 0.0:
+            ts, n2 = 0.0, 0.0
+            for k in range(len(v)):
+                s = np.float64(v[k])
+                ts += s * np.float64(buffer[k])
+                n2 += s * s
+            predictions[i], a = round_affine(loss, psi, update, ahead, schedule, labels[i], h, ts, n2, state, 0)
+            for k in range(len(v)):
+                buffer[k] = np.float64(buffer[k]) - a * np.float64(v[k])
+        else:
+            predictions[i], a = round_sparse(loss, psi, update, ahead, schedule, labels[i], h, v, buffer, state, 0)
+        if not abs(a) < math.inf:
             return i
         for k in range(first, last):
-            theta[column(rows, i, k)] = buffer[k - first]
+            theta[column(rows, i, k), ONLY] = buffer[k - first]
+        if l1_strength(psi) == 0.0:
+            count_anew(theta, state, float(len(v)))
     return len(labels)
 
 
@@ -183,43 +244,44 @@ def learn_uniform_many(
     for each. A model that overflows stays where it is, and its loss is infinite from there on.
     """
     models = np.uint64(theta.shape[1])
-    ts, a, gained = np.empty(models), np.empty(models), np.empty(models)
-    per_now, per_after, next_lam = np.empty(models), np.empty(models), np.empty(models)
-    phi, phi_star, delta = np.empty(models), np.empty(models), np.empty(models)
-    nothing = rows.data[:0]
+    ts, a, next_lam = np.empty(models), np.empty(models), np.empty(models)
+    w = room()
     for i in range(labels.shape[0]):
         first, last = begin(rows, i), end(rows, i)
         h = weights[i] if len(weights) > 0 else 1.0
         n2 = 0.0
         for m in range(models):
-            ts[m], gained[m] = 0.0, 0.0
+            ts[m] = 0.0
         for k in range(first, last):
             j, s = column(rows, i, k), np.float64(rows.data[k])
             n2 += s * s
             for m in range(models):
                 ts[m] += s * np.float64(theta[j, m])
-        for m in range(models):
-            y = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
-            schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
-            a[m], per_now[m], per_after[m], next_lam[m], phi[m], phi_star[m], delta[m] = decide_uniform(
-                loss, psi, AnyUpdate(codes[m]), aheads[m], schedule, y, h, ts[m], n2, nothing, nothing, states[m]
-            )
-            if not abs(a[m]) < math.inf:
-                a[m], phi[m], phi_star[m], delta[m], next_lam[m] = 0.0, math.inf, 0.0, 0.0, states[m, LAM]
+        low = 0
+        while low < len(codes):
+            high = same_update(codes, low)
+            for m in range(low, high):
+                schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
+                w[Y, m - low] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
+                w[P, m - low], w[START, m - low], w[STEP, m - low], next_lam[m] = begin_affine(
+                    psi, aheads[m], schedule, h, ts[m], n2, states, m
+                )
+            choose_all(loss, codes[low], h, w, high - low, True)
+            for m in range(low, high):
+                k = m - low
+                predictions[i, m], a[m] = w[P, k], h * w[SLOPE, k]
+                if not abs(a[m]) < math.inf:
+                    a[m], states[m, LOSS] = 0.0, math.inf
+                    continue
+                schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
+                finish_affine(
+                    loss, psi, aheads[m], schedule, w[Y, k], h, ts[m], n2, next_lam[m],
+                    a[m], w[PHI, k], w[PHI_STAR, k], w[DELTA_ROW, k], w[LED, k], states, m,
+                )  # fmt: skip
+            low = high
         for k in range(first, last):
             j, s = column(rows, i, k), np.float64(rows.data[k])
             for m in range(models):
-                old = np.float64(theta[j, m])
-                theta[j, m] = old - a[m] * s
-                new = np.float64(theta[j, m])
-                gained[m] += (new - old) * (new + old)
-        for m in range(models):
-            y = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
-            schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
-            moved2 = moved_squared(a[m], ts[m], n2, per_now[m], per_after[m], states[m, THETA2])
-            p_after = (ts[m] - a[m] * n2) * per_after[m]
-            predictions[i, m] = ts[m] * per_now[m]
-            if phi[m] < math.inf:
-                advance_schedule(loss, schedule, y, h, a[m], phi[m], p_after, n2, per_now[m], moved2, states[m])
-            account(states[m], h, phi[m], phi_star[m], delta[m], gained[m], next_lam[m])
+                theta[j, m] = np.float64(theta[j, m]) - a[m] * s
+        count_anew(theta, states, float(last - first))
     return len(labels)

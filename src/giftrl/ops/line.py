@@ -16,11 +16,11 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.errors import Incompatible
-from giftrl.ops.loss import conjugate, flow, prox, slope
+from giftrl.ops.loss import conjugate, curvature, flow, land, prox, slope, value
 from giftrl.ops.registry import operation
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Affine", "at", "energy", "follow", "objective", "solve"]
+__all__ = ["Affine", "arrive", "at", "energy", "follow", "objective", "solve"]
 
 
 @operation
@@ -91,6 +91,14 @@ def solve(line: Any, loss: Any, y: float) -> float:
 
 
 @operation
+def arrive(line: Any, loss: Any, y: float) -> tuple[float, float, float, float]:
+    """The minimiser b of H with phi*(b), and phi and phi'' at the point pi(b) to which it leads."""
+    b = solve(line, loss, y)
+    q = at(line, b)
+    return b, conjugate(loss, b, y), value(loss, q, y), curvature(loss, q, y)
+
+
+@operation
 def follow(line: Any, loss: Any, y: float) -> float:
     """The b reached at tau = 1 by db/dtau = phi'(pi(b)) from b = 0: the importance-weight-aware step.
 
@@ -140,6 +148,9 @@ class Affine(NamedTuple):
 
     def solve(self, loss: Any, y: float) -> float:
         return prox(loss, self.p, y, self.c)
+
+    def arrive(self, loss: Any, y: float) -> tuple[float, float, float, float]:
+        return land(loss, self.p, y, self.c)
 
     def follow(self, loss: Any, y: float) -> float:
         return flow(loss, self.p, y, self.c)

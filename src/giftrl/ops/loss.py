@@ -26,6 +26,8 @@ __all__ = [
     "flow",
     "infimum",
     "labels",
+    "land",
+    "land_all",
     "prox",
     "slope",
     "smoothness",
@@ -136,6 +138,24 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
             return g * r
         halved = high - low <= 0.5 * width
     return g * 0.5 * (low + high)
+
+
+@operation
+def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, float]:
+    """The proximal a with phi*(a), and phi and phi'' at the point p - a c to which it leads.
+
+    A loss brings this where they cost less together.
+    """
+    a = prox(loss, p, y, c)
+    q = p - a * c
+    return a, conjugate(loss, a, y), value(loss, q, y), curvature(loss, q, y)
+
+
+@operation
+def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, room: Any) -> None:
+    """:func:`land` for arrays, into the arrays a, phi_star, phi and bend; ``room`` has four rows to work in."""
+    for k in range(len(p)):
+        a[k], phi_star[k], phi[k], bend[k] = land(loss, p[k], y[k], c[k])
 
 
 @operation

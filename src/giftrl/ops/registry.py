@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["FORMULAS", "OPERATIONS", "Operation", "brings", "formula", "operation", "validated"]
+__all__ = ["FORMULAS", "OPERATIONS", "TWINS", "Operation", "brings", "compiled_as", "formula", "operation", "validated"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -20,6 +20,7 @@ class Operation(NamedTuple):
 
 OPERATIONS: list[Operation] = []
 FORMULAS: list[Callable[..., Any]] = []
+TWINS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def operation(fallback: F) -> F:
@@ -48,6 +49,16 @@ def formula(function: F) -> F:
     """Mark a scalar helper that formulas call, so that a compiler knows it."""
     FORMULAS.append(function)
     return function
+
+
+def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
+    """Mark a scalar helper for which a compiler is to take another function, equal to it but for rounding."""
+
+    def mark(function: F) -> F:
+        TWINS[function] = twin
+        return formula(function)
+
+    return mark
 
 
 def brings(member: object, name: str) -> bool:

@@ -5,9 +5,22 @@
 
 import math
 
-from giftrl.ops.registry import formula
+from giftrl.ops import elementary
+from giftrl.ops.registry import compiled_as, formula
 
-__all__ = ["clamp", "decay_mean", "exp", "log_add_exp", "share", "sigmoid", "sign", "softplus"]
+__all__ = [
+    "clamp",
+    "decay_mean",
+    "exp",
+    "exp_minus",
+    "log",
+    "log1p_unit",
+    "log_add_exp",
+    "share",
+    "sigmoid",
+    "sign",
+    "softplus",
+]
 
 #: exp(LOG_MAX) is the largest finite power of e.
 LOG_MAX = 709.782712893384
@@ -25,6 +38,36 @@ def exp(x: float) -> float:
     return math.exp(x)
 
 
+@compiled_as(elementary.exp_minus)
+def exp_minus(x: float) -> float:
+    """e^-x for x >= 0.
+
+    >>> exp_minus(0.0), exp_minus(1e300)
+    (1.0, 0.0)
+    """
+    return math.exp(-x)
+
+
+@compiled_as(elementary.log1p_unit)
+def log1p_unit(x: float) -> float:
+    """log(1 + x) for -1/2 <= x <= 1.
+
+    >>> log1p_unit(0.0)
+    0.0
+    """
+    return math.log1p(x)
+
+
+@compiled_as(elementary.log)
+def log(x: float) -> float:
+    """The logarithm of x >= 0, minus infinity at 0.
+
+    >>> log(1.0), log(0.0)
+    (0.0, -inf)
+    """
+    return math.log(x) if x > 0.0 else -math.inf
+
+
 @formula
 def sigmoid(x: float) -> float:
     """1 / (1 + e^-x), accurate in both tails.
@@ -32,10 +75,8 @@ def sigmoid(x: float) -> float:
     >>> sigmoid(0.0), sigmoid(-1e300), sigmoid(1e300)
     (0.5, 0.0, 1.0)
     """
-    if x >= 0.0:
-        return 1.0 / (1.0 + math.exp(-x))
-    e = math.exp(x)
-    return e / (1.0 + e)
+    e = exp_minus(abs(x))  # the exponential that softplus takes too: compiled, they share it
+    return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
 @formula
@@ -45,7 +86,7 @@ def softplus(x: float) -> float:
     >>> softplus(1e300), softplus(-1e300)
     (1e+300, 0.0)
     """
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+    return max(x, 0.0) + log1p_unit(exp_minus(abs(x)))
 
 
 @formula

@@ -16,7 +16,7 @@ from giftrl.losses.vector import Vector, VectorLoss
 from giftrl.ops.registry import brings, operation
 from giftrl.regularizers import Potential
 
-__all__ = ["Choice", "VectorProblem", "check_loss", "needs", "pick", "pick_vector"]
+__all__ = ["Choice", "VectorProblem", "check_loss", "minimises", "needs", "pick", "pick_vector"]
 
 
 class Choice(NamedTuple):
@@ -63,6 +63,12 @@ class VectorProblem(NamedTuple):
 def pick(update: Any, loss: Any, y: float, p: float, line: Any) -> float:
     """The slope b, given the prediction p at x_t and the line."""
     raise Incompatible("an update must bring pick(self, loss, y, p, line); add that method to its class")
+
+
+@operation
+def minimises(update: Any) -> bool:
+    """Whether b is always the minimiser of H, so that it can be had together with what is known of its point."""
+    return False
 
 
 @operation

@@ -45,6 +45,9 @@ class Proximal(NamedTuple):
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return solve(line, loss, y)
 
+    def minimises(self) -> bool:
+        return True
+
     def pick_vector(self, problem: VectorProblem) -> Choice:
         psi = problem.psi
         plain = isinstance(psi, Diagonal) and psi.l1 == 0.0 and np.ptp(psi.strength) == 0.0

@@ -1,0 +1,181 @@
+"""How the cost of a nonzero grows: with the rows, their nonzeros, the features, and the models in one pass.
+
+    python -m benchmarks.growth --out docs/performance.md
+
+One thing varies at a time around 20,000 rows of 64 nonzeros among 65,536 features by Zipf's law. Each learner has been
+over the data once before it is timed, so the first touch of its memory does not count. Medians of three repetitions,
+learners in turn.
+"""
+
+import argparse
+import functools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from scipy import sparse
+
+from benchmarks import floor
+from benchmarks.datasets import Data
+from benchmarks.rcv1_like import draw_features
+from benchmarks.solvers.ours import Many, One
+from benchmarks.table import Grid, machine, write_region
+from giftrl.errors import GiftrlError
+
+__all__ = ["Point", "draw", "main", "measure", "sweeps"]
+
+REPETITIONS = 3
+COLOURS = {"floor, unsigned indices": "grey", "squared norm, proximal": "#4c72b0", "curvature, proximal": "#55a868"}
+
+
+class Point(NamedTuple):
+    """One size of the problem.
+
+    >>> Point(rows=10)._replace(models=4)
+    Point(rows=10, nonzeros=64, features=65536, law='Zipf', models=4)
+    """
+
+    rows: int = 20_000
+    nonzeros: int = 64
+    features: int = 2**16
+    law: str = "Zipf"
+    models: int = 1
+
+    def data(self) -> Data:
+        """Rows of that many nonzeros, with values that make their norm about 1, and labels by chance."""
+        rng = np.random.default_rng(0)
+        law = {} if self.law == "Zipf" else {"exponent": 0.0, "offset": 0.0}
+        indptr, indices = draw_features(rng, np.full(self.rows, self.nonzeros), self.features, **law)
+        values = (rng.standard_normal(len(indices)) / np.sqrt(self.nonzeros)).astype(np.float32)
+        x = sparse.csr_matrix((values, indices, indptr), shape=(self.rows, self.features))
+        x.has_canonical_format = True
+        return Data("growth", "growth", x, np.where(rng.random(self.rows) < 0.5, 1.0, -1.0))
+
+
+def sweeps(quick: bool = False) -> dict[str, list[Point]]:
+    """What varies: the points, in order. Quick: small ones, to see that it works.
+
+    >>> {what: len(points) for what, points in sweeps().items()}
+    {'rows': 5, 'nonzeros a row': 7, 'features, Zipf': 8, 'features, uniform': 8, 'models': 6}
+    """
+    size = 100 if quick else 1
+    base = Point(rows=20_000 // size)
+    nonzeros = (1, 4, 16, 64, 256, 512, 1000)
+    features = [2**k for k in range(10, 16 if quick else 25, 2)]
+    return {
+        "rows": [base._replace(rows=n // size, nonzeros=32) for n in (10_000, 31_600, 100_000, 316_000, 1_000_000)],
+        "nonzeros a row": [base._replace(rows=1_500_000 // size // max(n, 4), nonzeros=n) for n in nonzeros],
+        "features, Zipf": [base._replace(features=d) for d in features],
+        "features, uniform": [base._replace(features=d, law="uniform") for d in features],
+        "models": [base._replace(models=m) for m in (1, 2, 4, 8, 16, 32)],
+    }
+
+
+def _varying(what: str, point: Point) -> int:
+    return {"rows": point.rows, "nonzeros a row": point.nonzeros, "models": point.models}.get(what, point.features)
+
+
+def _passes(data: Data, models: int) -> dict[str, Callable[[], Any]]:
+    """A pass by each learner, which keeps what it has learnt."""
+    w: NDArray[np.float32] = np.zeros(data.dimension, np.float32)
+
+    def by_floor() -> float:
+        return float(floor.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w))
+
+    found: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
+    for regularizer in ("squared_norm", "curvature"):
+        solver = One(regularizer, "proximal") if models == 1 else Many(regularizer, "proximal", models)
+        solver.prepare(data)
+        name = f"{regularizer.replace('_', ' ')}, proximal"
+        found[name] = functools.partial(solver.learner().learn, data.x, data.y)
+    return found
+
+
+def measure(point: Point) -> dict[str, float]:
+    """Nanoseconds for each nonzero and model, by learner.
+
+    >>> sorted(measure(Point(rows=100, features=1000)))
+    ['curvature, proximal', 'floor, unsigned indices', 'squared norm, proximal']
+    """
+    data = point.data()
+    passes = _passes(data, point.models)
+    for one_pass in passes.values():
+        one_pass()
+    seconds: dict[str, list[float]] = {name: [] for name in passes}
+    for _ in range(REPETITIONS):
+        for name, one_pass in passes.items():
+            begin = time.perf_counter()
+            one_pass()
+            seconds[name].append(time.perf_counter() - begin)
+    work = data.entries * point.models
+    return {name: 1e9 * statistics.median(found) / work for name, found in seconds.items()}
+
+
+def grid(found: dict[str, list[tuple[int, dict[str, float]]]]) -> Grid:
+    """All points as one table."""
+    rows = [
+        [what, f"{value:,}", *(f"{costs[name]:.3g}" if name in costs else "-" for name in COLOURS)]
+        for what, points in found.items()
+        for value, costs in points
+    ]
+    return Grid("Nanoseconds for each nonzero and model", ["varies", "value", *COLOURS], rows)
+
+
+def draw(found: dict[str, list[tuple[int, dict[str, float]]]], path: Path) -> None:
+    """A panel for each thing that varies."""
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "giftrl"  # the same figure gives the same file
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, 4, figsize=(13.0, 3.4), layout="constrained", sharey=True)
+    for what, points in found.items():
+        panel, _, law = what.partition(", ")
+        axes = panels[["rows", "nonzeros a row", "features", "models"].index(panel)]
+        for name, colour in COLOURS.items():
+            line = [(value, costs[name]) for value, costs in points if name in costs]
+            # One dot, for the floor, which has one model, is a mark to read the others against.
+            style = "o--" if law == "uniform" else "o-"
+            label = name if what == "rows" else None
+            axes.plot(*zip(*line, strict=True), style, color=colour, label=label, markersize=4, linewidth=1.6)
+        axes.set(xscale="log", yscale="log", xlabel=panel + (" (Zipf; dashed: uniform)" if law else ""))
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("ns for each nonzero and model")
+    panels[0].legend(frameon=False, fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=150)
+    plt.close(figure)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
+    parser.add_argument("--figure", type=Path, default=Path("docs/figures/growth.svg"), help="where the figure goes")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose growth region is replaced")
+    parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast")
+    options = parser.parse_args(argv)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    found: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    with console.status("") as status:
+        for what, points in sweeps(options.quick).items():
+            for point in points:
+                status.update(f"{what}: {_varying(what, point):,}")
+                found.setdefault(what, []).append((_varying(what, point), measure(point)))
+    console.print(grid(found).rich(), f"Measured on {machine()}.")
+    draw(found, options.figure)
+    if options.out is not None:
+        try:
+            write_region(options.out, "growth", f"Measured on {machine()}.\n\n{grid(found).markdown()}")
+        except GiftrlError as problem:
+            raise SystemExit(f"error: {problem}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""``python -m benchmarks``: one pass over each data set by every solver, as a table of ratios."""
+
+import argparse
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.datasets import DATASETS
+from benchmarks.solvers import SOLVERS
+from benchmarks.solvers.river_models import SAMPLE
+from benchmarks.table import Grid, check_grid, machine, ratio_grid, write_region
+from benchmarks.targets import checks
+from benchmarks.timing import measure
+from giftrl.errors import GiftrlError, UnknownName, require
+
+__all__ = ["main"]
+
+#: The data set that the targets are for.
+TARGET_DATA = "rcv1_like"
+
+NOTES = """\
+Medians of {repetitions} repetitions after a warm-up, all solvers in turn in one process.
+spread: slowest less fastest, over the median. entry: a nonzero, or a number of a dense matrix.
+floor: a bare compiled loop of a dot product and an update a row; the unsigned floor needs no look at the sign of an
+index and is the harder one to be near to.
+learning alone: the compiled loop, for giftrl; half of three passes less one, for Vowpal Wabbit; learn_one without the
+prediction, for River. Ratios to rivals take the kinder of their two times.
+loss: the mean progressive logistic loss, of the best model where there are many.
+River: the first {sample:,} rows, scaled up to all of them; its loss is that of these rows.
+"""
+
+
+def chosen(argument: str, wanted: str, known: Sequence[str]) -> list[str]:
+    """The names that match any of the patterns, in the order of the known ones.
+
+    >>> chosen("solvers", "floor*,vw", ["floor", "floor-unsigned", "linear", "vw"])
+    ['floor', 'floor-unsigned', 'vw']
+    """
+    patterns = [pattern.strip() for pattern in wanted.split(",")]
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise UnknownName(argument, pattern, known)
+    return [name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--datasets", default="*", help=f"names or patterns, with commas: {', '.join(DATASETS)}")
+    parser.add_argument("--solvers", default="*", help=f"names or patterns, with commas: {', '.join(SOLVERS)}")
+    parser.add_argument("--repetitions", type=int, default=5, help="how often each solver is timed (5)")
+    parser.add_argument("--quick", action="store_true", help="small data: whether it works, not how fast")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose bench region is replaced")
+    return parser.parse_args(argv)
+
+
+def bench(options: argparse.Namespace, console: Console) -> None:
+    """Measure, print, and write the page."""
+    require(options.repetitions >= 1, "repetitions", options.repetitions, "must be at least 1", "5 is the default")
+    datasets = [DATASETS[name] for name in chosen("datasets", options.datasets, list(DATASETS))]
+    solvers = [SOLVERS[key] for key in chosen("solvers", options.solvers, list(SOLVERS))]
+    skipped: list[str] = []
+    grids: list[Grid] = []
+    for dataset in datasets:
+        reason = dataset.unavailable()
+        if reason is not None:
+            skipped.append(f"{dataset.name} skipped: {reason}")
+            console.print(skipped[-1], "", markup=False)
+            continue
+        with console.status(f"{dataset.name}: loading") as status:
+            data = dataset.load(options.quick)
+            results = measure(data, solvers, options.repetitions, status.update)
+        made = [ratio_grid(data, results)]
+        if dataset.name == TARGET_DATA:
+            made.append(check_grid(data.name, checks(results)))
+        for grid in made:
+            console.print(grid.rich(), "")
+        grids += made
+        for result in results:
+            if result.skipped is not None:
+                skipped.append(f"{result.name} skipped on {data.name}: {result.skipped}")
+                console.print(skipped[-1], markup=False)
+    notes = NOTES.format(repetitions=options.repetitions, sample=SAMPLE)
+    if options.quick:
+        notes = "Quick: small data, so times mean nothing. " + notes
+    console.print(notes, f"Measured on {machine()}.", markup=False)
+    if options.out is not None:
+        parts = [f"Measured on {machine()}.", notes.strip(), *skipped, *(grid.markdown() for grid in grids)]
+        write_region(options.out, "bench", "\n\n".join(parts))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; a bad option is one line, not a traceback."""
+    options = arguments(argv)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # nothing is cut or folded where the table goes into a file
+    try:
+        bench(options, console)
+    except GiftrlError as problem:
+        raise SystemExit(f"error: {problem}") from None

@@ -1,0 +1,32 @@
+"""The solvers: ours, the rivals', and the floors under them all."""
+
+from benchmarks.solvers.contract import Solver, Timing
+from benchmarks.solvers.floors import Floor
+from benchmarks.solvers.ours import Many, One
+from benchmarks.solvers.river_models import RiverMany, RiverOne
+from benchmarks.solvers.scikit_learn import ScikitLearn
+from benchmarks.solvers.vowpal_wabbit import VowpalWabbit
+
+__all__ = ["SOLVERS", "Solver", "Timing"]
+
+_all: tuple[Solver, ...] = (
+    *(Floor(kind) for kind in ("", "unsigned", "single")),
+    *(One("squared_norm", update) for update in ("linear", "truncated", "proximal")),
+    *(One("curvature", update) for update in ("truncated", "proximal")),
+    *(
+        Many(regularizer, update, models)
+        for regularizer in ("squared_norm", "curvature")
+        for update in ("truncated", "proximal")
+        for models in (8, 16)
+    ),
+    VowpalWabbit(),
+    VowpalWabbit("--sgd"),
+    ScikitLearn("float32", False),
+    ScikitLearn("float32", True),
+    ScikitLearn("float64", False),
+    RiverOne(),
+    RiverMany(),
+)
+
+#: Every solver by its key, in the order of the table.
+SOLVERS: dict[str, Solver] = {solver.key: solver for solver in _all}

@@ -1,0 +1,131 @@
+"""giftrl: one model, and many in one pass."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.datasets import Data
+from benchmarks.solvers.contract import Timing
+from giftrl import schedules
+from giftrl.kernels import LinearLearner, LinearLearners, compiler
+
+__all__ = ["Many", "One", "loop_clock"]
+
+#: regularizer: its schedule, as a function of beta
+SCHEDULES: dict[str, Callable[[float], Any]] = {
+    "squared_norm": lambda beta: schedules.TemporalVariability(beta=beta),
+    "curvature": lambda beta: schedules.Constant(beta),
+}
+
+
+@contextlib.contextmanager
+def loop_clock() -> Iterator[list[float]]:
+    """Collect the seconds of each call of a compiled loop.
+
+    Every loop is got from ``compiler.ready``, so a clock around what it returns sees them all, and the checks of the
+    input and the preparation of arrays around them are left out.
+
+    >>> with loop_clock() as spent:
+    ...     _ = LinearLearner(3).learn(np.eye(3), np.ones(3))
+    >>> len(spent), spent[0] > 0.0
+    (1, True)
+    """
+    spent: list[float] = []
+    ready = compiler.ready
+
+    def clocked(*args: Any, **options: Any) -> Callable[..., Any]:
+        loop = ready(*args, **options)
+
+        def call(*inputs: Any) -> Any:
+            begin = time.perf_counter()
+            result = loop(*inputs)
+            spent.append(time.perf_counter() - begin)
+            return result
+
+        return call
+
+    with mock.patch.object(compiler, "ready", clocked):
+        yield spent
+
+
+class _Ours:
+    """What one model and many have in common: ``learn`` on a new learner is what is timed."""
+
+    key: str
+    name: str
+
+    def learner(self) -> Any:
+        raise NotImplementedError
+
+    def unavailable(self, data: Data) -> str | None:
+        return None
+
+    def prepare(self, data: Data) -> None:
+        self.data = data
+        self.found: NDArray[np.float64] | None = None
+
+    def once(self) -> Timing:
+        learner = self.learner()
+        with loop_clock() as spent:
+            begin = time.perf_counter()
+            self.found = learner.learn(self.data.x, self.data.y)
+            seconds = time.perf_counter() - begin
+        return Timing(seconds, sum(spent) if spent else None)
+
+    def predictions(self) -> NDArray[np.float64] | None:
+        return self.found
+
+
+class One(_Ours):
+    """One model, float32 coordinates.
+
+    Args:
+        regularizer: "squared_norm" with temporal variability, or "curvature" with a constant.
+        update: the name of an update.
+
+    >>> solver = One("squared_norm", "linear")
+    >>> solver.prepare(Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)))
+    >>> solver.once().seconds > 0.0, solver.predictions().tolist()
+    (True, [0.0, 0.0, 0.0])
+    """
+
+    def __init__(self, regularizer: str, update: str) -> None:
+        self.regularizer = regularizer
+        self.update = update
+        self.key = f"{regularizer}-{update}"
+        self.name = f"giftrl {regularizer.replace('_', ' ')}, {update}"
+
+    def learner(self) -> LinearLearner:
+        schedule = SCHEDULES[self.regularizer](1.0)
+        return LinearLearner(self.data.dimension, "logistic", self.regularizer, self.update, schedule, dtype="float32")
+
+
+class Many(_Ours):
+    """Models with betas from 0.01 to 100 in one pass.
+
+    Args:
+        regularizer, update: as for :class:`One`.
+        models: how many.
+
+    >>> solver = Many("curvature", "proximal", 8)
+    >>> solver.prepare(Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)))
+    >>> solver.once().seconds > 0.0, solver.predictions().shape
+    (True, (3, 8))
+    """
+
+    def __init__(self, regularizer: str, update: str, models: int) -> None:
+        self.regularizer = regularizer
+        self.update = update
+        self.models = models
+        self.key = f"{regularizer}-{update}-{models}"
+        self.name = f"giftrl {regularizer.replace('_', ' ')}, {update}, {models} models"
+
+    def learner(self) -> LinearLearners:
+        betas = np.logspace(-2, 2, self.models).tolist()
+        settings = [(self.update, SCHEDULES[self.regularizer](beta)) for beta in betas]
+        return LinearLearners(self.data.dimension, settings, "logistic", self.regularizer, dtype="float32")

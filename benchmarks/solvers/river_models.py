@@ -1,0 +1,104 @@
+"""River's logistic regression.
+
+River learns from one dictionary at a time. Rows become dictionaries before the clock starts, and a sample of the rows
+is timed and scaled up to all of them, since a whole pass would take minutes.
+
+Its ``learn_many`` takes data frames and turns each into a dense matrix, so on sparse data it is left out: a thousand
+rows of 47,236 features are 378 MB. It also makes one step for the mean gradient of a batch, which is another algorithm
+than a step a row.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from benchmarks.datasets import Data
+from benchmarks.solvers.contract import Timing, missing
+
+__all__ = ["RiverMany", "RiverOne"]
+
+SAMPLE = 5_000
+BATCH = 1_000
+
+
+def _model() -> Any:
+    from river import linear_model, optim
+
+    return linear_model.LogisticRegression(optim.SGD(0.1), l2=0.0, intercept_lr=0.0)
+
+
+class RiverOne:
+    """``predict_proba_one`` and ``learn_one`` for each row; inner is ``learn_one`` alone."""
+
+    key = "river"
+    name = "River learn_one"
+
+    def unavailable(self, data: Data) -> str | None:
+        return missing("river")
+
+    def prepare(self, data: Data) -> None:
+        size = min(SAMPLE, data.rows)
+        self.scale = data.rows / size
+        rows = sparse.csr_matrix(data.x[:size])
+        bounds = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+        indices, values = rows.indices.tolist(), rows.data.tolist()
+        self.rows = [dict(zip(indices[a:b], values[a:b], strict=True)) for a, b in bounds]
+        self.labels = (data.y[:size] > 0.0).tolist()
+
+    def once(self) -> Timing:
+        model = _model()
+        begin = time.perf_counter()
+        for row, label in zip(self.rows, self.labels, strict=True):
+            model.predict_proba_one(row)
+            model.learn_one(row, label)
+        seconds = time.perf_counter() - begin
+        model = _model()
+        begin = time.perf_counter()
+        for row, label in zip(self.rows, self.labels, strict=True):
+            model.learn_one(row, label)
+        learning = time.perf_counter() - begin
+        return Timing(self.scale * seconds, self.scale * learning)
+
+    def predictions(self) -> NDArray[np.float64]:
+        """Margins for the rows of the sample, which are the first ones."""
+        model = _model()
+        margins = []
+        for row, label in zip(self.rows, self.labels, strict=True):
+            p = model.predict_proba_one(row)[True]
+            margins.append(np.log(p) - np.log1p(-p))
+            model.learn_one(row, label)
+        return np.array(margins)
+
+
+class RiverMany:
+    """``learn_many`` on batches of a thousand dense rows."""
+
+    key = "river-many"
+    name = "River learn_many"
+
+    def unavailable(self, data: Data) -> str | None:
+        if not data.dense:
+            return f"it makes every frame dense, and a batch is {BATCH:,} rows of {data.dimension:,} features"
+        return missing("river") or missing("pyarrow")
+
+    def prepare(self, data: Data) -> None:
+        import pyarrow  # type: ignore[import-untyped]
+
+        self.batches = []
+        for begin in range(0, data.rows, BATCH):
+            x = data.x[begin : begin + BATCH]
+            frame = pyarrow.table({str(j): x[:, j] for j in range(data.dimension)})
+            self.batches.append((frame, pyarrow.chunked_array([data.y[begin : begin + BATCH] > 0.0])))
+
+    def once(self) -> Timing:
+        model = _model()
+        begin = time.perf_counter()
+        for frame, labels in self.batches:
+            model.learn_many(frame, labels)
+        return Timing(time.perf_counter() - begin)
+
+    def predictions(self) -> None:
+        return None

@@ -1,0 +1,75 @@
+"""What giftrl wants to reach, beside what it does."""
+
+from typing import NamedTuple
+
+from benchmarks.timing import Result
+
+__all__ = ["Check", "checks"]
+
+FLOORS = ("floor", "floor-unsigned")
+
+
+class Check(NamedTuple):
+    """A target and what was measured.
+
+    >>> Check("linear", "floor", "<=", 1.4, 1.2, None).reached
+    True
+    """
+
+    what: str
+    against: str
+    relation: str  # "<=" or ">="
+    target: float
+    measured: float  # from the times of the calls that users make; the kinder time for rivals
+    inner: float | None  # the same for compiled loops alone
+
+    @property
+    def reached(self) -> bool:
+        """Whether the measured ratio keeps the target."""
+        return self.measured <= self.target if self.relation == "<=" else self.measured >= self.target
+
+
+def checks(results: list[Result]) -> list[Check]:
+    """Every target whose two sides were measured. Ratios of medians.
+
+    >>> from benchmarks.solvers import Timing
+    >>> ours = Result("squared_norm-linear", "giftrl linear", timings=[Timing(3.0, 2.0)])
+    >>> [c.measured for c in checks([ours, Result("floor", "floor", timings=[Timing(2.0, 2.0)])])]
+    [1.5]
+    """
+    found = {result.key: result for result in results if result.timings}
+    made: list[Check] = []
+
+    def cost(key: str, against: str, target: float) -> None:
+        """How many times as long ours takes as something else of ours, or as a floor."""
+        if key in found and against in found:
+            ours, other = found[key], found[against]
+            inner = ours.inner / other.inner if ours.inner and other.inner else None
+            made.append(Check(ours.name, other.name, "<=", target, ours.seconds / other.seconds, inner))
+
+    def rival(keys: list[str], ours: str, target: float) -> None:
+        """How many times as long the fastest of these rivals takes as ours."""
+        rivals = [found[key] for key in keys if key in found]
+        if rivals and ours in found:
+            best, mine = min(rivals, key=lambda result: result.kinder), found[ours]
+            inner = best.kinder / mine.inner if mine.inner else None
+            made.append(Check(best.name, mine.name, ">=", target, best.kinder / mine.seconds, inner))
+
+    for key, target in (
+        ("squared_norm-linear", 1.4),
+        ("squared_norm-truncated", 1.4),
+        ("squared_norm-proximal", 1.5),
+        ("curvature-proximal", 2.0),
+    ):
+        for floor in FLOORS:
+            cost(key, floor, target)
+    for regularizer in ("squared_norm", "curvature"):
+        for update in ("truncated", "proximal"):
+            for models, target in ((8, 3.0), (16, 5.0)):
+                cost(f"{regularizer}-{update}-{models}", f"{regularizer}-{update}", target)
+    for key in ("vw", "vw-sgd"):
+        rival([key], "squared_norm-proximal", 5.0)
+        rival([key], "curvature-proximal", 4.0)
+    rival([key for key in found if key.startswith("sklearn")], "squared_norm-linear", 1.0)
+    rival(["river"], "squared_norm-proximal", 100.0)
+    return made

@@ -1,0 +1,58 @@
+"""The command ``giftrl`` and its list of commands."""
+
+import difflib
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from giftrl.errors import GiftrlError
+
+__all__ = ["main"]
+
+#: Each command and the line that ``giftrl --help`` shows; its code is ``giftrl.cli.<name>.command``.
+COMMANDS = {
+    "warmup": "Compile the common loops ahead of time, so that later commands start at once.",
+}
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are called, and a suggestion for one that does not exist."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"giftrl.cli.{cmd_name}").command
+        return found
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint} Commands: {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except GiftrlError as problem:  # a message for the user, not a traceback
+            click.echo(f"giftrl: {problem}", err=True)
+            sys.exit(1)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Shell completion: eval "$(_GIFTRL_COMPLETE=bash_source giftrl)" (or zsh_source, fish_source).',
+)
+@click.version_option(package_name="giftrl", prog_name="giftrl")
+def main() -> None:
+    """Online learning that needs no tuning and proves how well it did."""

@@ -1,0 +1,314 @@
+"""The softmax loss."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giftrl.losses.logistic import Logistic
+from giftrl.ops import loss as scalar
+from giftrl.ops.registry import formula
+from giftrl.ops.scalar import clamp, exp, log_add_exp, sigmoid, softplus
+from giftrl.ops.vector_loss import mass_moved, slope
+
+__all__ = ["Softmax"]
+
+LOGISTIC = Logistic()
+LONGEST = 1e300  # a longer step is taken for one of this length, so that twice it is in float64
+
+#: Gauss and Legendre's rule on [0, 1], exact for polynomials of degree 23.
+NODES = tuple((0.5 + 0.5 * np.polynomial.legendre.leggauss(12)[0]).tolist())
+WEIGHTS = tuple((0.5 * np.polynomial.legendre.leggauss(12)[1]).tolist())
+
+
+@formula
+def odds(p: Any, y: int) -> tuple[float, float, float]:
+    """The largest p_k over k != y, log of the sum of exp(p_k - largest), and the margin of y: p_y less these two.
+
+    The sum of the first two is the score of "not y". They are kept apart, since adding them rounds the second away
+    where scores are large.
+    """
+    label, largest, total = np.uint64(y), -math.inf, 0.0
+    for k in range(np.uint64(len(p))):
+        if k != label and p[k] > largest:
+            largest = float(p[k])
+    for k in range(np.uint64(len(p))):
+        if k != label:
+            total += math.exp(float(p[k]) - largest)
+    spread = math.log(total) if total > 0.0 else 0.0
+    return largest, spread, float(p[label]) - largest - spread
+
+
+@formula
+def spread_out(p: Any, y: int, largest: float, spread: float, s: float, out: Any) -> None:
+    """The slope: -s for y, and s for the others in the proportions of exp(p_k)."""
+    label = np.uint64(y)
+    for k in range(np.uint64(len(p))):
+        if k != label:
+            out[k] = s * math.exp(float(p[k]) - largest - spread)
+    out[label] = -s
+
+
+@formula
+def balance(a: Any, y: int) -> None:
+    """Let a_y be minus the sum of the others, and that at most 1: phi* is infinite outside.
+
+    Rounding alone can pass 1; and with scores beyond 1e15, whose margin is not known to a whole number, the answers of
+    prox and flow are no more than some slope in the domain.
+    """
+    label, total = np.uint64(y), 0.0
+    for k in range(np.uint64(len(a))):
+        if k != label:
+            total += a[k]
+    if total > 1.0:
+        for k in range(np.uint64(len(a))):
+            a[k] /= total
+    a[label] = -min(1.0, total)
+
+
+@formula
+def focus(a: Any, y: int) -> float:
+    """The sum of squares of what a gives to each other class, as parts of the whole: 1 over how many matter."""
+    label, squares = np.uint64(y), 0.0
+    for k in range(np.uint64(len(a))):
+        if k != label:
+            squares += (float(a[k]) / float(a[label])) ** 2
+    return clamp(squares, 1.0 / len(a), 1.0)
+
+
+@formula
+def wright_omega(x: float) -> float:
+    """The w > 0 with w + log(w) = x.
+
+    Below -12 a series; elsewhere two steps of fourth order (Fritsch, Shafer and Crowley) from the guesses of Lawrence,
+    Corless and Jeffrey (2012), Algorithm 917. Written by hand because SciPy's cannot be compiled.
+
+    >>> wright_omega(1.0), round(wright_omega(0.0), 9), round(wright_omega(100.0), 9)
+    (1.0, 0.56714329, 95.441486646)
+    """
+    if x < -12.0:
+        t = math.exp(x)
+        return t * (1.0 - t * (1.0 - 1.5 * t))
+    if x > 1e18:
+        return x
+    if x < 1.0:
+        w = math.exp(x) if x < -2.0 else math.exp((x - 1.0) / 1.5)
+    else:
+        t = math.log(x)
+        w = x - t + t / x
+    for _ in range(2):
+        r = x - w - math.log(w)
+        t = 2.0 * (1.0 + w) * (1.0 + w + r / 1.5)
+        w *= 1.0 + r / (1.0 + w) * (t - r) / (t - 2.0 * r)
+    return w
+
+
+@formula
+def mean_product(beta: Any) -> float:
+    """The integral over x from 0 to 1 of the product of 1 - beta_k x, for beta_k in [0, 1].
+
+    The product falls to exp(-12) of itself no faster than by x = 1 - exp(-12/kappa), kappa the sum of beta, because
+    -log(1 - beta x) <= -beta log(1 - x). Over such a panel twelve nodes leave a relative error below 1e-12. What is
+    behind a panel is the same problem again; two or three panels are enough for what is left to be nothing.
+    """
+    total, x = 0.0, 0.0
+    for _ in range(50):
+        kappa, ahead = 0.0, 1.0 - x
+        for k in range(np.uint64(len(beta))):
+            kappa += beta[k] * ahead / (1.0 - beta[k] * x)
+        whole = kappa <= 12.0 or len(beta) <= 24
+        width = ahead if whole else -ahead * math.expm1(-12.0 / kappa)
+        for i in range(0, 12, 2):  # two products at a time, neither of which waits for the other
+            one, two = x + width * NODES[i], x + width * NODES[i + 1]
+            at_one, at_two = 1.0, 1.0
+            for k in range(np.uint64(len(beta))):
+                at_one *= 1.0 - beta[k] * one
+                at_two *= 1.0 - beta[k] * two
+            total += width * (WEIGHTS[i] * at_one + WEIGHTS[i + 1] * at_two)
+        x += width
+        rest = 1.0 - x
+        for k in range(np.uint64(len(beta))):
+            rest *= 1.0 - beta[k] * x
+        if whole or rest <= 1e-17 * total:
+            break
+    return total
+
+
+class Softmax(NamedTuple):
+    """The loss of multinomial logistic regression, for classes 0 to K - 1.
+
+    phi(p; y) = log(sum of exp(p_k)) - p_y, differentiable; with q the softmax of p, the slope is q - e_y.
+    phi*(a) = sum of q_k log q_k for a = q - e_y, q probabilities.
+    The Hessian diag(q) - q q^T is not above the diagonal matrix of 2 q_k (1 - q_k), its rows being of sum 0
+    (Gershgorin), nor above diag(q).
+
+    For two classes it is the logistic loss of the margin m = p_y - p_k. A step of length c moves both scores, and the
+    margin by twice as much: prox and flow are those of the logistic loss at the length 2 c.
+
+    >>> import numpy as np
+    >>> round(Softmax().value(np.zeros(3), 0), 6)
+    1.098612
+    >>> a = np.empty(3)
+    >>> Softmax().prox(np.array([0.0, 1.0, -1.0]), 0, 2.0, a)
+    >>> a.round(6)
+    array([-0.420774,  0.342271,  0.078503])
+    """
+
+    def multiclass(self) -> bool:
+        return True
+
+    def value(self, p: Any, y: int) -> float:
+        return softplus(-odds(p, y)[2])
+
+    def slope(self, p: Any, y: int, out: Any) -> None:
+        largest, spread, margin = odds(p, y)
+        spread_out(p, y, largest, spread, sigmoid(-margin), out)
+
+    def infimum(self, y: int) -> float:
+        return 0.0
+
+    def smoothness(self) -> float:
+        return 0.5
+
+    def curvature(self, p: Any, y: int) -> float:
+        largest, spread, margin = odds(p, y)
+        label, q, s = np.uint64(y), sigmoid(margin), sigmoid(-margin)
+        most, bend = q, q * s
+        for k in range(np.uint64(len(p))):
+            if k != label:
+                q = s * math.exp(float(p[k]) - largest - spread)
+                most, bend = max(most, q), max(bend, q * (1.0 - q))
+        return min(most, 2.0 * bend)
+
+    def curvatures(self, p: Any, y: int, out: Any) -> None:
+        slope(self, p, y, out)
+        label = np.uint64(y)
+        for k in range(np.uint64(len(p))):
+            q = 1.0 + out[k] if k == label else out[k]
+            out[k] = 2.0 * q * (1.0 - q)
+
+    def conjugate(self, a: Any, y: int) -> float:
+        moved = mass_moved(a, y)
+        if moved < 0.0:
+            return math.inf
+        total = (1.0 - moved) * math.log1p(-moved) if moved < 1.0 else 0.0
+        label = np.uint64(y)
+        for k in range(np.uint64(len(a))):
+            if k != label and a[k] > 0.0:
+                total += a[k] * math.log(a[k])
+        return total
+
+    def prox(self, p: Any, y: int, c: float, out: Any) -> None:
+        # Let pi be the softmax of p without y, m = p_y - log(sum of exp(p_k), k != y) the margin, and m + d the margin
+        # at the new point; then -a_y = s = sigmoid(-m - d). For the others log(a_k) = log(pi_k) - c a_k + a number that
+        # all share; y itself, whose score has risen by c s, says which:
+        #     c a_k = omega(x_k),  x_k = log(pi_k) + log(c s) + d - c s,  omega(x) + log(omega(x)) = x.
+        # The sum must be c s: F(d) = log(sum of omega(x_k)) - log(c s) = 0. F increases with d, at the rate
+        # F' = 1 - s + (s + c s (1 - s)) R, R = (sum of omega/(1 + omega)) / (sum of omega).
+        # If all mass goes to one class, d = 2 c s; if it is spread over n, about (1 + 1/n) c s; always between c s and
+        # 2 c s. So the logistic loss gives a guess and a bracket. Newton, bisected where it leaves the bracket or does
+        # not halve the step.
+        largest, spread, margin = odds(p, y)
+        label, s = np.uint64(y), sigmoid(-margin)
+        spread_out(p, y, largest, spread, s, out)
+        if not c * s > 1e-17:  # the slope changes by less than this share of itself on the way
+            return
+        c = min(c, LONGEST)
+        log_c = math.log(c)
+        doubled = c * (1.0 + focus(out, y))
+        d = -doubled * scalar.prox(LOGISTIC, margin, 1.0, doubled)
+        low, high = 0.0, min(2.0 * c * s, max(1.0, math.log1p(c) + 0.7 - margin))
+        if not low < d < high:
+            d = 0.5 * (low + high)
+        last, shift = high - low, 0.0
+        for _ in range(200):
+            s = sigmoid(-margin - d)
+            log_moved = log_c - softplus(margin + d)
+            moved = exp(log_moved)
+            common = log_moved + (d - moved)
+            total, bend = 0.0, 0.0
+            for k in range(np.uint64(len(p))):
+                if k != label:
+                    w = wright_omega(common + (float(p[k]) - largest - spread))
+                    out[k] = w
+                    total += w
+                    bend += w / (1.0 + w)
+            new = 0.5 * (low + high)
+            if total > 0.0:
+                lift = s + moved * sigmoid(margin + d)  # how fast x grows with d
+                step = (log_moved - math.log(total)) / (sigmoid(margin + d) + lift * bend / total)
+                if abs(step) * (1.0 + lift) <= 1e-8 + 1e-15 * d:
+                    # Newton squares the error. The last step is taken in x, where it is not rounded to digits of d.
+                    shift = lift * step
+                    break
+                if step < 0.0:
+                    high = d
+                else:
+                    low = d
+                new = 0.5 * (low + high)
+                if low < d + step < high and abs(step) <= 0.5 * last:
+                    new = d + step
+            else:
+                low = d
+                new = 0.5 * (low + high)
+            last = abs(new - d)
+            d = new
+        for k in range(np.uint64(len(p))):
+            if k != label:
+                out[k] *= (1.0 + shift / (1.0 + out[k])) / c
+        balance(out, y)
+
+    def flow(self, p: Any, y: int, c: float, out: Any) -> None:
+        # dp_k/dtau = -c exp(p_k)/Z for k != y, so exp(-p_k) grows at the rate c/Z, the same for all these classes: in
+        # units in which the others sum to 1 (pi as in prox), each has come down by log(1 + t pi_k), one t for all, and
+        # y has risen by the sum S(t) of that. The time it takes is
+        #     c tau = S(t) + exp(m) J(t),   J(t) = integral from 0 to t of exp(S),   exp(S(x)) = product of 1 + x pi_k.
+        # With beta_k = t pi_k/(1 + t pi_k), J(t) = t exp(S(t)) times the mean over x in [0, 1] of prod(1 - beta_k x).
+        # Solve log(S + exp(m) J) = log(c) for theta = log(t) by Newton in a bracket, from the logistic guess. The
+        # bracket: S >= log(1 + t), J >= t + t^2/2; and S <= t, J <= t exp(t).
+        largest, spread, margin = odds(p, y)
+        label, s = np.uint64(y), sigmoid(-margin)
+        spread_out(p, y, largest, spread, s, out)
+        if not c * s > 1e-17:
+            return
+        c = min(c, LONGEST)
+        log_c = math.log(c)
+        alone = focus(out, y)
+        doubled = c * (1.0 + alone)
+        low = min(0.0, log_c - softplus(margin) - 1.0)
+        high = min(c if c > 40.0 else math.log(math.expm1(c)), log_c - margin, 0.5 * (log_c + 0.7 - margin))
+        guess = -alone * c * scalar.flow(LOGISTIC, margin, 1.0, doubled)
+        theta = (guess if guess > 40.0 else math.log(math.expm1(guess))) - math.log(alone) if guess > 0.0 else low
+        if not low < theta < high:
+            theta = 0.5 * (low + high)
+        last = high - low
+        for _ in range(200):
+            risen, kappa = 0.0, 0.0
+            for k in range(np.uint64(len(p))):
+                out[k] = 0.0
+                if k != label:
+                    z = theta + (float(p[k]) - largest - spread)
+                    risen += softplus(z)
+                    out[k] = sigmoid(z)
+                    kappa += out[k]
+            log_risen, log_rate = math.log(risen), theta + margin + risen
+            log_total = log_risen
+            if log_rate > log_risen - 40.0:
+                log_total = log_add_exp(log_risen, log_rate + math.log(mean_product(out)))
+            step = (log_c - log_total) / (exp(math.log(kappa) - log_total) + exp(log_rate - log_total))
+            if abs(step) <= 1e-9:
+                theta += step
+                break
+            if step < 0.0:
+                high = theta
+            else:
+                low = theta
+            new = 0.5 * (low + high)
+            if low < theta + step < high and abs(step) <= 0.5 * last:
+                new = theta + step
+            last = abs(new - theta)
+            theta = new
+        for k in range(np.uint64(len(p))):
+            if k != label:
+                out[k] = softplus(theta + (float(p[k]) - largest - spread)) / c
+        balance(out, y)

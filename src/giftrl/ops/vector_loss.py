@@ -1,0 +1,201 @@
+"""What a loss of K scores is.
+
+For K linear models side by side the loss of an example (s, y) is phi(p; y), phi convex in the vector p of the K scores
+<s, x_k>, y a class from 0 to K - 1. Scores, slopes and whatever else has K numbers are float64 arrays; an array that
+is filled comes last, belongs to the caller, and nothing is allocated. ``slope`` may fill the array that it reads; the
+others may not.
+
+A candidate z moves column k by h a_k s, with one vector a for all features. If psi has the same strengths L_j in every
+column, the scores move to p - c a with one number c = h sum_j s_j^2/L_j, and the objective of the paper, divided by h
+and shifted, is
+
+    H(a) = -<a, p> + c norm2(a)^2 / 2 + phi*(a),
+
+p being the scores at grad psi*(theta), which are those of the prediction for H' and not for H.
+
+An example of weight h has the loss h phi. Every rule scales as it does for scalar losses (:mod:`giftrl.ops.loss`): with
+a picked for phi at step length h c, the slope for h phi at step length c is h a. The convention on kinks is theirs too:
+the subgradient of smallest norm.
+"""
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from giftrl.errors import Incompatible
+from giftrl.ops.registry import formula, operation
+from giftrl.ops.scalar import share
+
+__all__ = [
+    "MulticlassLoss",
+    "conjugate",
+    "curvature",
+    "curvatures",
+    "flow",
+    "infimum",
+    "is_class",
+    "mass_moved",
+    "multiclass",
+    "objective",
+    "prox",
+    "slope",
+    "smoothness",
+    "truncated",
+    "two_step",
+    "value",
+]
+
+
+class MulticlassLoss(Protocol):
+    """The least that a loss of K scores brings."""
+
+    def multiclass(self) -> bool: ...
+    def value(self, p: Any, y: int) -> float: ...
+    def slope(self, p: Any, y: int, out: Any) -> None: ...
+    def conjugate(self, a: Any, y: int) -> float: ...
+    def prox(self, p: Any, y: int, c: float, out: Any) -> None: ...
+    def flow(self, p: Any, y: int, c: float, out: Any) -> None: ...
+
+
+@operation
+def multiclass(loss: Any) -> bool:
+    """Whether this is a loss of K scores and not of one prediction."""
+    return False
+
+
+@formula
+def is_class(y: float, classes: int) -> bool:
+    """Whether y is one of the classes 0 to K - 1.
+
+    >>> is_class(2.0, 3), is_class(3.0, 3), is_class(0.5, 3)
+    (True, False, False)
+    """
+    return 0.0 <= y < classes and y == math.floor(y)
+
+
+@operation
+def value(loss: Any, p: Any, y: int) -> float:
+    """phi(p; y)."""
+    raise Incompatible("a loss of K scores must bring value(self, p, y); add that method to its class")
+
+
+@operation
+def slope(loss: Any, p: Any, y: int, out: Any) -> None:
+    """The subgradient of phi at p that has the smallest norm."""
+    raise Incompatible("a loss of K scores must bring slope(self, p, y, out); add that method to its class")
+
+
+@operation
+def conjugate(loss: Any, a: Any, y: int) -> float:
+    """phi*(a; y), infinity outside its domain.
+
+    The domain can be thin (the slopes of losses that compare classes have the sum 0), so that rounding leaves it: there
+    a counts as inside where the sum is at most 1e-9 from 0.
+    """
+    raise Incompatible("a loss of K scores must bring conjugate(self, a, y); add that method to its class")
+
+
+@operation
+def prox(loss: Any, p: Any, y: int, c: float, out: Any) -> None:
+    """The a with a in d phi(p - c a): the minimiser of H."""
+    raise Incompatible("a loss of K scores must bring prox(self, p, y, c, out); add that method to its class")
+
+
+@operation
+def flow(loss: Any, p: Any, y: int, c: float, out: Any) -> None:
+    """The mean slope along dp/dtau = -c phi'(p) for tau in [0, 1]: the importance-weight-aware step.
+
+    With g_tau the slopes on the way, phi*(a) is at most the mean of phi*(g_tau) = <g_tau, p_tau> - phi(p_tau), and the
+    mean of <g_tau, p_tau> is <a, p> - c norm2(a)^2 / 2. So H'(a) <= -(mean of phi(p_tau)). As norm2(g_tau) does not
+    grow, phi falls at most at the rate c norm2(g)^2, and H'(a) <= -phi(p) + c norm2(g)^2 / 2 = H'(g).
+    """
+    raise Incompatible("a loss of K scores must bring flow(self, p, y, c, out); add that method to its class")
+
+
+@operation
+def infimum(loss: Any, y: int) -> float:
+    """inf over p of phi(p; y); minus infinity where the loss does not say."""
+    return -math.inf
+
+
+@operation
+def smoothness(loss: Any) -> float:
+    """An L such that phi' is L-Lipschitz in the Euclidean norm; infinity where the loss does not say."""
+    return math.inf
+
+
+@operation
+def curvature(loss: Any, p: Any, y: int) -> float:
+    """A sigma such that sigma I is not below the Hessian of phi at p: one number for all classes; 0 on a kink."""
+    return smoothness(loss)
+
+
+@operation
+def curvatures(loss: Any, p: Any, y: int, out: Any) -> None:
+    """A number for each class, the diagonal of a matrix that is not below the Hessian of phi at p."""
+    sigma = curvature(loss, p, y)
+    for k in range(len(out)):
+        out[k] = sigma
+
+
+@formula
+def mass_moved(a: Any, y: int) -> float:
+    """How much a moves from y to the other classes, which is -a_y; -1 where that is not what a does.
+
+    Slopes of losses that compare y with the others are of this form: a = q - e_y for probabilities q.
+
+    >>> import numpy as np
+    >>> mass_moved(np.array([0.25, -0.75, 0.5]), 1), mass_moved(np.array([0.25, 0.5]), 1)
+    (0.75, -1.0)
+    """
+    label, total, moved = np.uint64(y), 0.0, 0.0
+    for k in range(np.uint64(len(a))):
+        total += float(a[k])
+        if k != label:
+            moved += float(a[k])
+            if not a[k] >= 0.0:
+                return -1.0
+    return min(moved, 1.0) if abs(total) <= 1e-9 and moved <= 1.0 + 1e-9 else -1.0
+
+
+@formula
+def objective(loss: Any, start: Any, y: int, c: float, a: Any) -> float:
+    """H(a), ``start`` being the scores p of its formula; infinity where rounding leaves the domain of phi*."""
+    total = 0.0
+    for k in range(len(a)):
+        total += a[k] * (0.5 * c * a[k] - start[k])
+    return total + conjugate(loss, a, y)
+
+
+@formula
+def truncated(loss: Any, p: Any, y: int, start: Any, c: float, out: Any) -> None:
+    """The minimiser of H for the tangent of phi at p, cut off at the infimum: a = g min(1, gap / (c norm2(g)^2)).
+
+    gap = [phi(p) + <g, start - p> - inf phi]_+, which is phi(p) - inf phi where H starts at p.
+    """
+    slope(loss, p, y, out)
+    gap = value(loss, p, y) - infimum(loss, y)
+    largest = 0.0
+    for k in range(len(p)):
+        gap += out[k] * (start[k] - p[k])
+        largest = max(largest, abs(out[k]))
+    if largest == 0.0:
+        return
+    # The norm by way of the largest number, since the square of a slope can leave float64.
+    squares = 0.0
+    for k in range(len(p)):
+        squares += (out[k] / largest) ** 2
+    norm = largest * math.sqrt(squares)
+    part = share(max(0.0, gap) / norm, norm * c)
+    for k in range(len(p)):
+        out[k] *= part
+
+
+@formula
+def two_step(loss: Any, p: Any, y: int, start: Any, c: float, out: Any) -> None:
+    """The slope at the scores to which the slope at p leads."""
+    slope(loss, p, y, out)
+    for k in range(len(p)):
+        out[k] = start[k] - c * out[k]
+    slope(loss, out, y, out)

@@ -1,0 +1,73 @@
+"""Exponential and logarithm by hand, against mpmath."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+from giftrl.kernels import compiler
+from giftrl.ops import elementary, scalar
+from giftrl.ops.registry import TWINS, formula
+
+ULP = 2.0**-52
+
+
+def relative_error(found: float, exact: mpf) -> float:
+    return float(abs(mpf(float(found)) - exact) / abs(exact)) if exact else abs(found)
+
+
+@given(st.floats(0.0, 707.9))
+def test_exp_minus(x):
+    with mp.workdps(40):
+        assert relative_error(elementary.exp_minus(x), mp.exp(-mpf(x))) <= 2 * ULP
+
+
+@given(st.one_of(st.floats(-0.5, 1.0), st.floats(-300.0, 0.0).map(lambda e: 10.0**e)))
+def test_log1p_unit(x):
+    with mp.workdps(400):
+        assert relative_error(elementary.log1p_unit(x), mp.log1p(mpf(x))) <= 3 * ULP
+
+
+@given(st.one_of(st.floats(0.5, 2.0), st.floats(-299.0, 300.0).map(lambda e: 10.0**e)))
+def test_log(x):
+    with mp.workdps(40):
+        exact = mp.log(mpf(x))
+        assert abs(float(mpf(float(elementary.log(x))) - exact)) <= 3 * ULP * max(abs(float(exact)), abs(x - 1.0))
+
+
+def test_ends():
+    assert elementary.exp_minus(0.0) == 1.0
+    assert elementary.exp_minus(1e308) == 0.0 == elementary.exp_minus(math.inf)
+    assert elementary.log(0.0) == -math.inf
+    assert elementary.log(1.0) == 0.0
+    assert math.isnan(elementary.exp_minus(math.nan)) or elementary.exp_minus(math.nan) == 0.0
+
+
+@formula
+def run_all(x, out):
+    for i in range(len(x)):
+        out[0, i] = scalar.exp_minus(x[i])
+        out[1, i] = scalar.log1p_unit(min(1.0, x[i]))
+        out[2, i] = scalar.log(x[i])
+    return 0
+
+
+def test_compiled_code_takes_the_twin_and_plain_python_the_library():
+    x = np.concatenate([[0.0], np.logspace(-12, 2.8, 500)])
+    compiled, plain = np.empty((3, len(x))), np.empty((3, len(x)))
+    compiler.ready(run_all)(x, compiled)
+    compiler.ready(run_all, compiled=False)(x, plain)
+    np.testing.assert_allclose(compiled, plain, rtol=5e-16, atol=1e-300)
+    twin = np.array(
+        [[TWINS[scalar.exp_minus](v), TWINS[scalar.log1p_unit](min(1.0, v)), TWINS[scalar.log](v)] for v in x]
+    )
+    np.testing.assert_allclose(compiled, twin.T, rtol=3e-16)
+    assert (compiled != plain).any()
+
+
+@pytest.mark.parametrize("function", TWINS, ids=lambda f: f.__name__)
+def test_every_twin_is_tested_here(function):
+    assert function in (scalar.exp_minus, scalar.log1p_unit, scalar.log)
