@@ -11,8 +11,9 @@ PUBLIC = {
         "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
     },
     "losses": {
-        "BY_NAME", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss", "Logistic", "Poisson",
-        "Quantile", "ScalarLoss", "Squared", "SquaredHinge", "VectorLoss", "get",
+        "BY_NAME", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss", "Logistic",
+        "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge", "VectorLoss",
+        "get", "scalar",
     },
     "regularizers": {
         "BY_NAME", "AdaGrad", "Centred", "Curvature", "CurvatureFull", "ElasticNet", "Entropy", "Evidence", "PNorm",
@@ -46,6 +47,7 @@ def test_public_names():
 
 
 def test_names_that_users_write():
+    assert set(giftrl.losses.MULTICLASS) == {"softmax", "multiclass_hinge"}
     for room, names in NAMES.items():
         assert set(getattr(giftrl, room).BY_NAME) == set(names.split())
 

@@ -244,7 +244,7 @@ class Player(ABC):
             raise InvalidInput(
                 missing, None, "must be given", "a linear model's loss needs both the features s and the label y"
             )
-        member = losses.BY_NAME.member(loss, "slope")
+        member = losses.scalar(loss)
         check_loss(self.update, member, black_box=False)
         try:
             label = float(y)

@@ -13,6 +13,10 @@ __all__ = ["main"]
 
 #: Each command and the line that ``giftrl --help`` shows; its code is ``giftrl.cli.<name>.command``.
 COMMANDS = {
+    "train": "Learn a linear model from a stream.",
+    "predict": "Predict with a model.",
+    "inspect": "Show what a model is, what it learnt and what it proves.",
+    "convert": "Write data as Arrow IPC that trains without parsing.",
     "warmup": "Compile the common loops ahead of time, so that later commands start at once.",
 }
 

@@ -1,6 +1,7 @@
 """Linear learners at the speed of memory: :class:`giftrl.Learner` for linear models, compiled, batch by batch."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from giftrl.errors import Incompatible, InvalidInput, Overflowed, require
 from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnySchedule, AnyUpdate, encode_schedule, encode_update
 from giftrl.kernels.coordinate import COLUMNS, THETA, learn_coordinate, learn_coordinate_many
-from giftrl.kernels.rows import as_rows
+from giftrl.kernels.rows import Rows, as_rows
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.kernels.uniform import learn_uniform, learn_uniform_many
 from giftrl.ops import brings
@@ -37,7 +38,7 @@ class _Engine:
             "dimension", dimension, "must be a whole number of at least 1", "give the number of features",
         )  # fmt: skip
         self.dimension = int(dimension)
-        self.loss = losses.BY_NAME.member(loss, "slope")
+        self.loss = losses.scalar(loss)
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
         require_diagonal("regularizer", self.regularizer)
         self.dtype = np.dtype(dtype)
@@ -183,8 +184,17 @@ class LinearLearner(_Engine):
             weights: the importance of each example, 1 where left out.
         """
         rows, n = as_rows(x, self.dimension)
-        labels_, weights_ = self._labels(y, (n,)), self._weights(weights, n)
-        predictions = np.empty(n)
+        return self.learn_rows(rows, self._labels(y, (n,)), self._weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
+        """:meth:`learn` without a check of its arguments, for readers that have made them.
+
+        Args:
+            rows: features below ``dimension``, none twice in a row; finite values.
+            y: labels of the loss.
+            weights: finite and not negative; empty for all 1.
+        """
+        predictions = np.empty(len(y))
         loop = compiler.ready(
             learn_uniform if self.uniform else learn_coordinate,
             (self.loss, self.regularizer, self.update, self.schedule),
@@ -192,14 +202,43 @@ class LinearLearner(_Engine):
         )
         learnt = loop(
             self.loss, self.regularizer, encode_update(self.update), self.lookahead, encode_schedule(self.schedule),
-            rows, labels_, weights_, self._coordinates, self._states, predictions,
+            rows, y, weights, self._coordinates, self._states, predictions,
         )  # fmt: skip
-        if learnt < n:
+        if learnt < len(y):
             raise Overflowed(
                 f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features, "
                 "use a smaller beta, or an implicit update, which does not overshoot"
             )
         return predictions
+
+    def grow(self, dimension: int) -> None:
+        """Make room for more features; they have not been seen yet, and nothing else changes.
+
+        >>> learner = LinearLearner(1, "squared", compiled=False)
+        >>> _ = learner.learn([[1.0]], [1.0])
+        >>> learner.grow(3)
+        >>> learner.x
+        array([0.5, 0. , 0. ])
+        """
+        if dimension > self.dimension:
+            old, self.dimension = self._coordinates, dimension
+            self._coordinates = self._room(1)
+            self._coordinates[: len(old)] = old
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that :meth:`restore` takes up again, bit by bit."""
+        return {"coordinates": self._coordinates, "scalars": self._states}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of a learner with the same parts."""
+        coordinates, states = state["coordinates"], state["scalars"]
+        mine = self._coordinates
+        fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
+        fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self._states.shape
+        fits = fits and bool(np.isfinite(states).all()) and bool(np.isfinite(coordinates).all())
+        require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
+        self.dimension = len(coordinates)
+        self._coordinates, self._states = coordinates.copy(), states.copy()
 
     def predict(self, x: Any) -> Array:
         """<s, x_t> for each row."""

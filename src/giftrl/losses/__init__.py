@@ -9,18 +9,24 @@ Quantile(tau=0.5)
 0.5
 """
 
+from typing import Any
+
+from giftrl.errors import Incompatible
 from giftrl.losses.absolute import Absolute
 from giftrl.losses.epsilon_insensitive import EpsilonInsensitive
 from giftrl.losses.hinge import Hinge
 from giftrl.losses.huber import Huber
 from giftrl.losses.logistic import Logistic
+from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.poisson import Poisson
 from giftrl.losses.quantile import Quantile
+from giftrl.losses.softmax import Softmax
 from giftrl.losses.squared import Squared
 from giftrl.losses.squared_hinge import SquaredHinge
 from giftrl.losses.vector import LinearModelLoss, VectorLoss
 from giftrl.ops.loss import ScalarLoss
 from giftrl.ops.names import Names
+from giftrl.ops.vector_loss import multiclass
 
 BY_NAME = Names(
     "loss",
@@ -35,21 +41,43 @@ BY_NAME = Names(
     squared_hinge=SquaredHinge,
 )
 
-get = BY_NAME.make
+#: Losses of K scores, one for each class (:mod:`giftrl.ops.vector_loss`).
+MULTICLASS = Names("loss", multiclass_hinge=MulticlassHinge, softmax=Softmax)
+
+get = Names("loss", **BY_NAME, **MULTICLASS).make
+
+
+def scalar(given: Any) -> Any:
+    """A loss of one prediction, by its name or as it is.
+
+    >>> scalar("hinge")
+    Hinge()
+    """
+    if multiclass(given) or (isinstance(given, str) and given in MULTICLASS):
+        raise Incompatible(
+            f"{given!r} is a loss of K scores, one for each class, and this learner makes one prediction; use "
+            "FTRLClassifier or giftrl.kernels.MulticlassLearner"
+        )
+    return BY_NAME.member(given, "slope")
+
 
 __all__ = [
     "BY_NAME",
+    "MULTICLASS",
     "Absolute",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
     "LinearModelLoss",
     "Logistic",
+    "MulticlassHinge",
     "Poisson",
     "Quantile",
     "ScalarLoss",
+    "Softmax",
     "Squared",
     "SquaredHinge",
     "VectorLoss",
     "get",
+    "scalar",
 ]

@@ -1,0 +1,70 @@
+"""``giftrl predict``: predictions of a model, a line each."""
+
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from giftrl.cli.options import columns_of, input_options
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("model", type=click.Path(dir_okay=False))
+@click.argument("data", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there and not to standard output.")
+@click.option("--proba", is_flag=True, help="Probabilities of the label +1 (logistic loss).")
+@input_options
+def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, **options: Any) -> None:
+    """Predict for each row of DATA with MODEL, a line each; DATA needs no labels.
+
+    A line is the prediction, and the row's tag if it has one. With --on-error skip a row that cannot be used has the
+    line nan, so that lines and rows stay in step.
+
+    \b
+    Examples:
+      giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
+      giftrl predict houses.giftrl new.csv
+    """
+    from giftrl.errors import Incompatible
+    from giftrl.models.atomic import ModelFileError
+    from giftrl.streams.reader import Reader
+    from giftrl.training import LinearModel
+
+    found, _ = LinearModel.load(model)
+    if proba and found.settings.loss != "logistic":
+        raise Incompatible(f"--proba needs the logistic loss, and {model} was trained with {found.settings.loss}")
+    found.features.freeze()
+    columns = columns_of(options)
+    reader = Reader(
+        data, found.features, format=options["format_"], columns=columns, schema=found.schema,
+        interactions=found.settings.interactions or None, normalize=found.settings.normalize,
+        constant=found.settings.constant, on_error=options["on_error"], rejects=options["rejects"],
+    )  # fmt: skip
+    if output is None:
+        _write(sys.stdout, found, reader, proba)
+        return
+    try:
+        with Path(output).open("w") as file:
+            _write(file, found, reader, proba)
+    except OSError as problem:
+        raise ModelFileError(output, f"cannot be written ({problem.strerror})", "give another file") from None
+
+
+def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:
+    import numpy as np
+
+    for batch in reader:
+        predictions = model.predict(batch)
+        if proba:
+            predictions = 0.5 * (1.0 + np.tanh(0.5 * predictions))
+        lines = [f"{each:.9g}" for each in predictions]
+        if batch.tags:
+            lines = [f"{line} {tag}".rstrip() for line, tag in zip(lines, batch.tags, strict=True)]
+        if batch.rejected:
+            bad = [each.line for each in batch.rejected]
+            where = np.concatenate([batch.lines, bad]).argsort(kind="stable")
+            lines = [(lines + ["nan"] * len(bad))[k] for k in where]
+        file.write("".join(f"{line}\n" for line in lines))

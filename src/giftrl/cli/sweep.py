@@ -1,0 +1,92 @@
+"""``giftrl sweep``: every beta and update over a data set."""
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("data", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--loss", default="logistic", show_default=True, help="A loss by name.")
+@click.option(
+    "--updates", default="linear,truncated,twostep,proximal", show_default=True,
+    help="Names with commas between. name:ahead uses H, name:now uses H', twostep:safe the safeguard.",
+)  # fmt: skip
+@click.option("--betas", default="1e-3:1e3:13", show_default=True, help="low:high:count, or a list with commas.")
+@click.option("--schedule", default="temporal", show_default=True, help="A schedule by name.")
+@click.option("--regularizer", default="squared_norm", show_default=True, help="A regularizer by name.")
+@click.option("--floor", type=float, default=None, help="The least lambda_1 of the temporal schedule.")
+@click.option("--repetitions", type=click.IntRange(min=1), default=15, show_default=True, help="Random orders.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the first order.")
+@click.option(
+    "--prepare", type=click.Choice(["auto", "standard", "unit", "raw"]), default="auto", show_default=True,
+    help="What is done to the features: standard is what the paper's figures need; auto takes it where the data is "
+    "not sparse, and unit elsewhere.",
+)  # fmt: skip
+@click.option("--positive", type=float, default=None, help="The label that counts as +1; all others as -1.")
+@click.option(
+    "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
+    help="Cut the linear curve at the highest value of the others, or draw all on a logarithmic axis.",
+)  # fmt: skip
+@click.option("--workers", type=click.IntRange(min=1), default=None, help="Orders at a time. Default: one a core.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
+@click.option("-q", "--quiet", is_flag=True, help="Print the path of the page and nothing else.")
+def command(
+    data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
+    repetitions: int, seed: int, prepare: str, positive: float | None, axis: str, workers: int | None, out: Path,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Run every beta and update over DATA, in one pass for each random order.
+
+    DATA is LIBSVM text, which may be compressed. Leaves sweep.csv, sweep.svg, sweep.png and sweep.html in the output
+    folder. Finished orders are kept there: a sweep that was interrupted, or asked for more repetitions, goes on where
+    it stopped.
+
+    \b
+    Examples:
+      giftrl sweep a9a.gz --loss hinge
+      giftrl sweep cpusmall.gz --loss absolute --betas 1e-3:1e8:23 --axis log
+    """
+    from giftrl import regularizers, schedules
+    from giftrl.errors import require
+    from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
+    from giftrl.sweeps.report import COLUMNS, report, rows
+
+    begun = time.perf_counter()
+    if floor is not None:
+        require(schedule == "temporal", "floor", floor, "belongs to the temporal schedule", "leave out --floor")
+    parameters = {} if floor is None else {"floor": floor}
+    rule = schedules.BY_NAME.make(schedule, **parameters)
+    curves = parse_updates(updates, rule, regularizers.BY_NAME.make(regularizer))
+    grid = Grid(loss, curves, parse_betas(betas))
+    examples = load(data, loss, prepare, positive)
+    if not quiet:
+        click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
+    read = 0
+    with click.progressbar(length=repetitions, label="repetitions", file=sys.stderr, hidden=quiet) as bar:
+
+        def done(known: bool) -> None:
+            nonlocal read
+            read += known
+            bar.update(1)
+
+        summary = repeat(examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done)
+    path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
+    if quiet:
+        click.echo(path)
+        return
+    table = [COLUMNS, *rows(summary)]
+    widths = [max(len(line[j]) for line in table) for j in range(len(COLUMNS))]
+    for line in table:
+        click.echo(
+            "  ".join(
+                cell.rjust(w) if j else cell.ljust(w) for j, (cell, w) in enumerate(zip(line, widths, strict=True))
+            )
+        )
+    if read:
+        click.echo(f"{read} of {repetitions} repetitions were read from an earlier run")
+    click.echo(f"{time.perf_counter() - begun:.1f} s; open {path}")

@@ -1,0 +1,215 @@
+"""``giftrl train``: a model from a stream."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from giftrl.cli.options import columns_of, input_options, numbers, pairs
+
+__all__ = ["command", "summary_of"]
+
+
+def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    found = {}
+    for value in values:
+        name, equals, number = value.partition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            equals = ""
+        if not (name and equals):
+            raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
+    return found
+
+
+@click.command()
+@click.argument("data", nargs=-1, required=True)
+@click.option("--loss", default="logistic", show_default=True, help="logistic, hinge, squared, absolute, quantile, ...")
+@click.option("--update", default="proximal", show_default=True, help="linear, proximal, twostep, truncated, iwa.")
+@click.option("--lookahead/--no-lookahead", default=None, help="H or H'; chosen if not given.")
+@click.option(
+    "--regularizer", default="squared_norm", show_default=True, help="squared_norm, adagrad, elastic_net, curvature."
+)
+@click.option("--schedule", default="temporal", show_default=True, help="constant, sqrt, adagrad_norm, temporal.")
+@click.option("--beta", type=float, default=1.0, show_default=True, help="The scale of the schedule.")
+@click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    callback=_parameters,
+    metavar="NAME=NUMBER",
+    help="A further parameter: tau, delta, epsilon, l1, l2, gradient_bound, floor; may be repeated.",
+)
+@click.option(
+    "--labels", callback=numbers, metavar="A,B", help="Which labels in DATA stand for -1 and +1, such as 0,1."
+)
+@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go over DATA.")
+@click.option(
+    "--bits", type=click.IntRange(1, 30), default=18, show_default=True, help="2^BITS coordinates for hashed names."
+)
+@click.option("--dictionary", is_flag=True, help="An exact, growing dictionary of names in place of hashing.")
+@click.option(
+    "-q",
+    "--interactions",
+    multiple=True,
+    callback=pairs,
+    metavar="PAIR",
+    help="Add products of two namespaces or columns: ua, or user:ad; may be repeated.",
+)
+@click.option(
+    "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="Rows to norm 1."
+)
+@click.option("--constant/--no-constant", default=True, show_default=True, help="The constant feature.")
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model there.")
+@click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a summary there, as JSON.")
+@click.option(
+    "--radius",
+    "radii",
+    type=click.FloatRange(min=0.0),
+    multiple=True,
+    help="Certify against all models of this norm or less; may be repeated. Default: the norm of the model.",
+)
+@click.option(
+    "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
+)
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint of an interrupted run.")
+@click.option("--quiet", is_flag=True, help="No table and no bar.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
+@input_options
+def command(
+    data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...], passes: int,
+    checkpoint_every: int | None, resume: bool, quiet: bool, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Learn a linear model from DATA: files, globs, directories, or - for standard input.
+
+    Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz or
+    bzip2. Memory does not grow with the data.
+
+    \b
+    Examples:
+      giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
+      giftrl train houses.csv --label price --loss squared --regularizer curvature
+      zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
+    """
+    begun = time.perf_counter()
+    from rich.console import Console
+
+    from giftrl.cli.progress import Progression
+    from giftrl.errors import require
+    from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+
+    kept = (checkpoint_every is not None or resume) and model_path is None
+    require(not kept, "model", model_path, "is needed for checkpoints, which are kept beside it", "add --model FILE")
+    stdin_again = "-" in data and (resume or passes > 1)
+    require(not stdin_again, "data", "-", "cannot be read twice", "give a file for --resume and --passes")
+    checkpoint = None
+    if model_path is not None and (checkpoint_every is not None or resume):
+        checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
+    columns = columns_of(options)
+    reading = {name: options.pop(name) for name in ("on_error", "rejects")}
+    dictionary = options.pop("dictionary")
+    settings = Settings(
+        bits=None if dictionary else options.pop("bits"),
+        label_values=options.pop("labels"),
+        **{name: value for name, value in options.items() if name not in ("format_", "bits")},
+    )
+    trainer = Trainer(
+        LinearModel(settings), data, passes=passes, format=options["format_"], columns=columns, checkpoint=checkpoint,
+        **reading,
+    )  # fmt: skip
+    if model_path is not None:
+        _require_writable(Path(model_path))
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    quiet = quiet or as_json
+    if resume and not quiet:
+        found = trainer.resume()
+        console.print(
+            f"going on after {trainer.model.examples:,} examples" if found else "no checkpoint: starting anew"
+        )
+    elif resume:
+        trainer.resume()
+    with Progression(console, quiet) as progression:
+        model = trainer.run(progression.watch)
+    if model_path is not None:
+        model.save(model_path)
+        if checkpoint is not None:
+            checkpoint.path.unlink(missing_ok=True)
+    summary = summary_of(model, radii)
+    summary["seconds_total"] = time.perf_counter() - begun
+    summary["seconds_learning"] = trainer.seconds_learning
+    text = json.dumps(summary, indent=2)
+    if summary_path is not None:
+        Path(summary_path).write_text(text + "\n")
+    if as_json:
+        click.echo(text)
+    elif not quiet:
+        _say(console, summary, model, model_path)
+
+
+def _require_writable(path: Path) -> None:
+    """Find out before training, not after it."""
+    from giftrl.models import ModelFileError
+
+    if not path.absolute().parent.is_dir():
+        raise ModelFileError(path, "cannot be written: the folder does not exist", "make the folder, or give another")
+
+
+def summary_of(model: Any, radii: tuple[float, ...]) -> dict[str, Any]:
+    """What a run has come to."""
+    import numpy as np
+
+    certificate = model.certificate
+    bounds = {
+        f"{radius:g}": {
+            "regret_bound": certificate.regret_bound_ball(radius),
+            "best_loss_lower_bound": certificate.best_loss_lower_bound(radius),
+        }
+        for radius in radii or (float(np.linalg.norm(model.learner.x)),)
+    }
+    return {
+        "examples": model.examples,
+        # A converted file does not say which names were on a coordinate: count those that were learnt from.
+        "features": model.features.report().used or int(np.count_nonzero(model.learner.theta)),
+        "nonzeros": model.nonzeros,
+        "average_loss": model.average_loss,
+        "rejected": model.rejected,
+        "lambda": model.learner.lam,
+        "theta_norm": model.learner.theta_norm,
+        "certificate": {
+            "bound_sum": certificate.bound_sum,
+            "delta_sum": certificate.delta_sum,
+            "radius": bounds,
+        },
+        "settings": model.settings.state(),
+    }
+
+
+def _say(console: Any, summary: dict[str, Any], model: Any, path: str | None) -> None:
+    seconds = summary["seconds_total"]
+    console.print()
+    console.print(
+        f"{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros in "
+        f"{seconds:.1f} s ({summary['examples'] / max(seconds, 1e-9):,.0f} examples a second, start-up included)"
+    )
+    if summary["rejected"]:
+        console.print(f"{summary['rejected']:,} rows could not be used and were skipped")
+    console.print(f"average loss {summary['average_loss']:.6f}")
+    weight = max(model.weight, 1e-300)
+    for radius, bounds in summary["certificate"]["radius"].items():
+        console.print(
+            f"certified: no linear model of norm {float(radius):g} or less has an average loss below "
+            f"{bounds['best_loss_lower_bound'] / weight:.6f} on this data"
+        )
+    report = model.features.report()
+    if report.collided:
+        about = "" if report.exact else "about "
+        console.print(
+            f"{about}{report.collided:,} of {report.names:,} names share a coordinate with another (--bits "
+            f"{model.settings.bits}); more bits, or --dictionary, tell them apart"
+        )
+    if path is not None:
+        console.print(f"model written to {path}")

@@ -1,0 +1,1 @@
+"""Streams: from files, in whatever format, to batches of rows."""

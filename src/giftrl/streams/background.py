@@ -1,0 +1,88 @@
+"""Work ahead: a thread makes the next items while the last one is used."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
+
+__all__ = ["Ahead"]
+
+T = TypeVar("T")
+
+#: How often a thread that waits for room looks whether it is still wanted, in seconds.
+LOOK = 0.1
+#: How long to wait for a thread to end; one that waits for standard input may not.
+PATIENCE = 5.0
+
+
+class Ahead:
+    """Runs an iterator in a thread, a few items ahead; what it raises is raised to who takes the items.
+
+    Leaving the loop, by whatever way, ends the thread.
+
+    Args:
+        items: what to run.
+        depth: how many items may wait.
+
+    >>> list(Ahead(iter([1, 2, 3])))
+    [1, 2, 3]
+    """
+
+    def __init__(self, items: Iterator[T], depth: int = 2) -> None:
+        self._items = items
+        self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
+        self._unwanted = threading.Event()
+        self._working = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """No item is being made inside this context."""
+        with self._working:
+            yield
+
+    def _put(self, item: Any, problem: BaseException | None) -> bool:
+        while not self._unwanted.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put((item, problem), timeout=LOOK)
+                return True
+        return False
+
+    def _work(self) -> None:
+        try:
+            while not self._unwanted.is_set():
+                with self._working:
+                    item = next(self._items, self)
+                if item is self:
+                    raise StopIteration
+                if not self._put(item, None):
+                    return
+        except BaseException as problem:  # whatever it is, it belongs to who takes the items
+            self._put(None, problem)
+        finally:
+            if isinstance(self._items, Generator):
+                self._items.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._thread = threading.Thread(target=self._work, name="giftrl-reader", daemon=True)
+        self._thread.start()
+        try:
+            while True:
+                item, problem = self._queue.get()
+                if isinstance(problem, StopIteration):
+                    return
+                if problem is not None:
+                    raise problem
+                yield item
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._unwanted.set()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)

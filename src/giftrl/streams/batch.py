@@ -1,0 +1,80 @@
+"""What every reader yields: a run of rows from one source, and the rows that could not be read."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Batch", "Position", "Rejected"]
+
+
+class Position(NamedTuple):
+    """Where a row begins: enough to go on from there.
+
+    >>> Position()
+    Position(source=0, offset=0, line=1)
+    """
+
+    source: int = 0  # the number of the source in the list of sources
+    offset: int = 0  # bytes from its beginning, after decompression; rows, for formats without lines
+    line: int = 1  # the line there, or the row, counted from 1
+
+
+class Rejected(NamedTuple):
+    """A row that could not be read, and why.
+
+    >>> print(Rejected("a.svm", 3, 7, "a value that is not a number: 'x'", "a finite number", b"1 2:x"))
+    a.svm:3:7: a value that is not a number: 'x', expected a finite number
+    """
+
+    source: str
+    line: int
+    column: int
+    problem: str
+    expected: str
+    raw: bytes
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}: {self.problem}, expected {self.expected}"
+
+
+class Batch(NamedTuple):
+    """Rows of one source, sparse: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``.
+
+    No feature is named twice in a row, and all values are finite.
+    """
+
+    source: str  # the name of the source
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    labels: NDArray[np.float64]  # NaN where a row has none
+    weights: NDArray[np.float64]
+    lines: NDArray[np.int64]  # the line (or row number, from 1) of each row in its source
+    groups: NDArray[np.uint8]  # the namespace or column of each entry; empty where nothing asks for it
+    end: Position  # where the next row begins
+    rejected: tuple[Rejected, ...] = ()
+    tags: tuple[str, ...] = ()  # one for each row, or none at all
+
+    def __len__(self) -> int:  # type: ignore[override]
+        return len(self.labels)
+
+    @property
+    def nonzeros(self) -> int:
+        """How many entries all rows have."""
+        return len(self.data)
+
+    def select(self, keep: NDArray[Any]) -> "Batch":
+        """The rows for which ``keep`` is true."""
+        counts = np.diff(self.indptr)
+        entries = np.repeat(keep, counts)
+        return self._replace(
+            data=self.data[entries],
+            indices=self.indices[entries],
+            indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
+            labels=self.labels[keep],
+            weights=self.weights[keep],
+            lines=self.lines[keep],
+            groups=self.groups[entries] if len(self.groups) else self.groups,
+            tags=tuple(tag for tag, kept in zip(self.tags, keep, strict=True) if kept) if self.tags else (),
+        )

@@ -1,0 +1,202 @@
+"""Tables: what each column is for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.ops import validated
+from giftrl.streams.sources import BadSource
+
+__all__ = ["LABELS", "Columns", "Kind", "Schema", "decide", "group_of"]
+
+#: The column with the label, if nothing else is said and there is one: the first of these, in any case.
+LABELS = ("label", "target", "y", "class")
+#: Spellings of a number that is not there.
+MISSING = ("NA", "N/A", "null", "NULL", "?")
+
+Reference = str | int
+
+
+class Kind:
+    """What a column is for."""
+
+    LABEL = "label"
+    WEIGHT = "weight"
+    IGNORED = "ignored"
+    NUMBER = "number"  # the feature "column", with the number as its value; a missing one, or 0, adds nothing
+    CATEGORY = "category"  # the feature "column=value", with value 1
+    NUMBERS = "numbers"  # a list: the features "column^0", "column^1", ...
+    CATEGORIES = "categories"  # a list of categories: a feature for each
+
+    ALL = (LABEL, WEIGHT, IGNORED, NUMBER, CATEGORY, NUMBERS, CATEGORIES)
+
+
+@validated
+class Columns(NamedTuple):
+    """How to read tables: CSV, Parquet and Arrow; JSON, where keys are columns.
+
+    A column is meant by its name, or by its number: 0 is the first and -1 the last.
+
+    Args:
+        label: the column with the label. If none is given: the one that is called label, target, y or class; else the
+            last one. In JSON lines: the first of these names that the first object has.
+        weight: the column with the weight of the row. If none is given every row weighs 1; in JSON lines with a
+            "features" object, the key "weight".
+        ignore: columns to leave out.
+        categorical: columns whose values are categories even where they are numbers. Text is always categorical.
+        delimiter: between the columns of CSV; found among tab, semicolon, comma and bar if not given.
+        header: whether CSV begins with the names of its columns; found if not given.
+        missing: spellings, in columns of numbers, of a number that is not there. An empty field always is none.
+
+    >>> Columns(label="clicked", ignore=("id",)).label
+    'clicked'
+    """
+
+    label: Reference | None = None
+    weight: Reference | None = None
+    ignore: tuple[Reference, ...] = ()
+    categorical: tuple[Reference, ...] = ()
+    delimiter: str | None = None
+    header: bool | None = None
+    missing: tuple[str, ...] = MISSING
+
+    def validate(self) -> None:
+        for argument in ("ignore", "categorical", "missing"):
+            value = getattr(self, argument)
+            require(isinstance(value, tuple), argument, value, "must be a tuple", f"write ({value!r},)")
+        mark = self.delimiter
+        good = mark is None or (len(mark) == 1 and mark.isascii() and mark not in '\r\n"0123456789+-.eE')
+        require(good, "delimiter", mark, "must be one character that is no part of numbers or lines", "try ','")
+
+
+class Schema(NamedTuple):
+    """The names of columns, and what each is for; decided once, and then the same for all sources.
+
+    >>> schema = Schema(("y", "age"), ("label", "number"))
+    >>> Schema.restore(schema.state()) == schema
+    True
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    def state(self) -> dict[str, list[str]]:
+        """What :meth:`restore` takes; fit for JSON."""
+        return {"names": list(self.names), "kinds": list(self.kinds)}
+
+    @staticmethod
+    def restore(state: Mapping[str, Any]) -> "Schema":
+        """The schema that a state was taken from."""
+        names, kinds = tuple(state.get("names", ())), tuple(state.get("kinds", ()))
+        sound = len(names) == len(kinds) and all(kind in Kind.ALL for kind in kinds)
+        require(sound, "schema", state, "must have a kind for each name", "use what Schema.state() gave")
+        return Schema(names, kinds)
+
+    def kinds_of(self, names: Sequence[str], source: str) -> tuple[str, ...]:
+        """What the columns of another source are for, by their names; a label and a weight may be missing.
+
+        >>> Schema(("y", "age"), ("label", "number")).kinds_of(["age"], "b.csv")
+        ('number',)
+        """
+        by_name = dict(zip(self.names, self.kinds, strict=True))
+        unknown = [name for name in names if name not in by_name]
+        if unknown:
+            raise BadSource(
+                source,
+                f"has {_some(unknown)}, which the table that the columns were learned from had not",
+                f"leave it out, or ignore it; known: {_some(self.names)}",
+            )
+        present = set(names)
+        lost = [
+            name
+            for name, kind in by_name.items()
+            if name not in present and kind not in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)
+        ]
+        if lost:
+            raise BadSource(
+                source, f"lacks {_some(lost)}", "add it; empty fields will do where the values are not known"
+            )
+        return tuple(by_name[name] for name in names)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ("the column " if len(names) == 1 else "the columns ") + shown + more
+
+
+def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source: str) -> Schema:
+    """What each column of a table is for.
+
+    Args:
+        columns: what the user said.
+        names: of the columns, all different.
+        found: for each column, the kind that its values have.
+        source: the name of the table, for messages.
+
+    >>> found = ["number", "category", "number", "number"]
+    >>> decide(Columns(ignore=("id",)), ["id", "city", "age", "y"], found, "a.csv").kinds
+    ('ignored', 'category', 'number', 'label')
+    """
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise BadSource(source, f"has two columns of the same name: {_some(twice)}", "rename one")
+    kinds = list(found)
+    taken: dict[int, str] = {}
+
+    def take(argument: str, reference: Reference, kind: str) -> None:
+        at = find(names, reference, argument)
+        if taken.setdefault(at, argument) != argument:
+            raise InvalidInput(
+                argument, reference, f"must not be the column of {taken[at]} as well", f"columns: {_some(names)}"
+            )
+        kinds[at] = kind
+
+    for reference in columns.ignore:
+        take("ignore", reference, Kind.IGNORED)
+    if columns.weight is not None:
+        take("weight", columns.weight, Kind.WEIGHT)
+    for reference in columns.categorical:
+        at = find(names, reference, "categorical")
+        listed = kinds[at] in (Kind.NUMBERS, Kind.CATEGORIES)
+        take("categorical", reference, Kind.CATEGORIES if listed else Kind.CATEGORY)
+    label = columns.label if columns.label is not None else _usual_label(names, taken)
+    if label is not None:
+        take("label", label, Kind.LABEL)
+    return Schema(tuple(names), tuple(kinds))
+
+
+def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
+    lower = [name.lower() for name in names]
+    for name in LABELS:
+        if name in lower:
+            at = lower.index(name)
+            return None if at in taken else at
+    free = [at for at in range(len(names)) if at not in taken]
+    return free[-1] if free else None
+
+
+def find(names: Sequence[str], reference: Reference, argument: str) -> int:
+    """The column that is meant.
+
+    >>> find(["id", "age", "city"], -1, "ignore"), find(["id", "age", "city"], "age", "ignore")
+    (2, 1)
+    """
+    if isinstance(reference, str) and reference in names:
+        return list(names).index(reference)
+    try:
+        number = int(reference)
+    except ValueError:
+        raise UnknownName(argument, reference, names) from None
+    good = -len(names) <= number < len(names)
+    require(good, argument, reference, f"must be one of {len(names)} columns", f"give a name: {_some(names)}")
+    return number % len(names)
+
+
+def group_of(name: str) -> str:
+    """The group of a column: what is before a caret, or all of its name.
+
+    >>> group_of("user^age"), group_of("city")
+    ('user', 'city')
+    """
+    return name.partition("^")[0]

@@ -1,0 +1,140 @@
+"""Which format a source has: what was asked for, else its first bytes, else its name."""
+
+import re
+from typing import NamedTuple
+
+from giftrl.errors import UnknownName
+from giftrl.streams.sources import BadSource
+
+__all__ = ["FORMATS", "HEAD", "TEXT", "detect"]
+
+#: Every format, and the endings of files that have it.
+FORMATS: dict[str, tuple[str, ...]] = {
+    "libsvm": (".svm", ".libsvm", ".svmlight"),
+    "vw": (".vw",),
+    "csv": (".csv", ".tsv", ".psv"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".arrows"),
+    "npz": (".npz",),
+}
+#: Formats made of lines.
+TEXT = ("libsvm", "vw", "csv", "json")
+#: How many bytes of a source decide; a multiple of a decompressed piece.
+HEAD = 1 << 18
+
+_PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
+_NUMBER = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_LABEL = re.compile(rb"\s*" + _NUMBER + rb"\s*\Z")
+_LIBSVM = re.compile(rb"\s*" + _NUMBER + rb"(?:[ \t]+[^\s:,;\"]+:" + _NUMBER + rb")+\s*\Z")
+_DELIMITERS = (b",", b"\t", b";", b"|")
+
+
+class _Guess(NamedTuple):
+    """The formats that a line can have."""
+
+    formats: tuple[str, ...]
+    why: str
+    lines: bool = False  # whether there are lines of text
+
+
+def detect(head: bytes, name: str, asked: str | None = None) -> str:
+    """The format of a source.
+
+    Args:
+        head: its first bytes, after decompression.
+        name: its name, used where the bytes leave a choice.
+        asked: what the user said; only contradicted where the bytes leave no doubt.
+
+    >>> detect(b"+1 3:0.5 7:1\\n", "data.txt")
+    'libsvm'
+    >>> detect(b"1 |user age:30 |ad id_7\\n", "data.txt")
+    'vw'
+    >>> detect(b"label,age\\n1,30\\n", "data.txt")
+    'csv'
+    >>> detect(b"a|b\\n1|2\\n", "data.psv")
+    'csv'
+    """
+    if asked is not None and asked not in FORMATS:
+        raise UnknownName("format", asked, FORMATS)
+    guess = _by_content(head)
+    if asked is not None:
+        binary = [each for each in guess.formats if each not in TEXT]
+        if (asked in TEXT and binary) or (asked not in TEXT and asked not in guess.formats):
+            raise BadSource(name, f"format={asked!r} was asked for, but {guess.why}", _remedy(guess.formats))
+        return asked
+    named = _by_name(name)
+    if named in guess.formats:
+        return named
+    # A line that looks like nothing, or at most like a table, may be a bad line of what the name says.
+    if named in TEXT and guess.lines and guess.formats in ((), ("csv",)):
+        return named
+    if named is not None and named not in TEXT and guess.formats:
+        raise BadSource(name, f"the name says {named}, but {guess.why}", _remedy(guess.formats))
+    if len(guess.formats) == 1:
+        return guess.formats[0]
+    if guess.formats:
+        raise BadSource(name, f"the format is not certain: {guess.why}", _remedy(guess.formats))
+    raise BadSource(name, f"the format is unknown: {guess.why}", _remedy(()))
+
+
+def _remedy(formats: tuple[str, ...]) -> str:
+    return f"give format, one of: {', '.join(formats or FORMATS)}"
+
+
+def _by_name(name: str) -> str | None:
+    lower = name.lower()
+    for ending in _PACKED:
+        lower = lower.removesuffix(ending)
+    for format_, endings in FORMATS.items():
+        if lower.endswith(endings):
+            return format_
+    return None
+
+
+def _by_content(head: bytes) -> _Guess:
+    if head.startswith(b"PAR1"):
+        return _Guess(("parquet",), "it begins like Parquet")
+    # An Arrow stream begins with a marker and the length of its first message.
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return _Guess(("arrow",), "it begins like Arrow IPC")
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _Guess(("npz",), "it begins like a zip file, as npz does")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _Guess((), "it begins like UTF-16, which must be converted to UTF-8 first (iconv -f UTF-16 -t UTF-8)")
+    if b"\0" in head:
+        return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
+    doubtful: _Guess | None = None
+    # The last line, or the last word of the only one, may go on behind the head.
+    end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD else -1
+    whole = head if end < 0 else head[:end]
+    for line in whole.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
+        if not line.strip() or line.lstrip().startswith(b"#"):
+            continue
+        guess = _by_line(line.rstrip(b"\r"))
+        if len(guess.formats) == 1:
+            return guess
+        doubtful = doubtful or guess
+        if not _LABEL.match(line):
+            break  # only lines with nothing but a label leave the question to the next line
+    return doubtful or _Guess((), "it holds no line of data")
+
+
+def _by_line(line: bytes) -> _Guess:
+    shown = f"its first line is {line[:60].decode('utf-8', 'backslashreplace')!r}"
+    if line.lstrip().startswith(b"{"):
+        return _Guess(("json",), shown, True)
+    if line.lstrip().startswith(b"["):
+        return _Guess((), "it begins like a JSON array, and must have one object in each line", True)
+    before, bar, _ = line.partition(b"|")
+    if bar and not any(mark in before for mark in b',\t;"'):
+        # "id|age|label" can be both; a space, or nothing before the bar, makes it VW.
+        sure = b" " in line or not before
+        return _Guess(("vw",) if sure else ("vw", "csv"), shown, True)
+    if _LIBSVM.match(line.partition(b"#")[0]):
+        return _Guess(("libsvm",), shown, True)
+    if _LABEL.match(line):
+        return _Guess(("libsvm", "vw", "csv"), f"{shown}, a label and nothing else", True)
+    if any(mark in line for mark in _DELIMITERS):
+        return _Guess(("csv",), shown, True)
+    return _Guess((), shown, True)

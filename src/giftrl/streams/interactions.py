@@ -1,0 +1,98 @@
+"""Which products of features are wanted: every entry of one group with every entry of another."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import InvalidInput, require
+
+__all__ = ["Interactions"]
+
+ALL = ":"
+
+
+class Interactions:
+    """Which groups of features to multiply with each other; a group is a namespace or a column.
+
+    A pair of a group with itself means each two of its entries once, and each entry's square. A name of one letter
+    stands for all groups that begin with it, as in Vowpal Wabbit's ``-q ab``; ":" stands for all groups. What several
+    pairs ask for is added once.
+
+    Args:
+        pairs: names of groups, ``("user", "ad")``; or two letters, ``"ua"``.
+
+    >>> Interactions(["ua", ("user", "ad")]).pairs
+    (('u', 'a'), ('user', 'ad'))
+    """
+
+    def __init__(self, pairs: Sequence[str | tuple[str, str]]) -> None:
+        found = []
+        for pair in pairs:
+            good = len(pair) == 2 and all(isinstance(term, str) and term for term in pair)
+            require(good, "pairs", pair, "must be two names, or two letters", "try ('user', 'ad') or 'ua'")
+            found.append((pair[0], pair[1]))
+        self.pairs = tuple(found)
+        self._codes: dict[frozenset[str], int] = {frozenset(): 0}  # which terms a group matches, and its number
+        self._by_name: dict[str, int] = {}
+        self._allowed = np.zeros((256, 256), np.uint8)
+
+    def code(self, group: str) -> int:
+        """The number of a group; groups that the pairs do not tell apart share theirs, and 0 takes no part.
+
+        >>> interactions = Interactions(["ab"])
+        >>> [interactions.code(name) for name in ("age", "city", "birth", "ad")]
+        [1, 0, 2, 1]
+        """
+        known = self._by_name.get(group)
+        if known is not None:
+            return known
+        terms = {term for pair in self.pairs for term in pair}
+        matched = frozenset(term for term in terms if _matches(term, group))
+        if matched not in self._codes:
+            fits = len(self._codes) < 256
+            require(fits, "pairs", self.pairs, "must not tell more than 255 groups apart", "use fewer pairs")
+            self._codes[matched] = len(self._codes)
+            self._allow(matched)
+        if len(self._by_name) < 1 << 16:
+            self._by_name[group] = self._codes[matched]
+        return self._codes[matched]
+
+    def _allow(self, new: frozenset[str]) -> None:
+        for other, number in self._codes.items():
+            if any((a in new and b in other) or (b in new and a in other) for a, b in self.pairs):
+                self._allowed[self._codes[new], number] = self._allowed[number, self._codes[new]] = 1
+
+    @property
+    def allowed(self) -> NDArray[np.uint8]:
+        """Whether entries of two groups are multiplied, by the numbers that are in use."""
+        size = len(self._codes)
+        return np.ascontiguousarray(self._allowed[:size, :size])
+
+    def table(self, groups: Sequence[str], source: str) -> NDArray[np.uint8]:
+        """The numbers of groups that another numbering knows by 0, 1 and so on; 255 are those it does not tell apart.
+
+        >>> Interactions(["ab"]).table(["", "ad", "bid"], "a.vw")[:3].tolist()
+        [0, 1, 2]
+        """
+        found = np.zeros(256, np.uint8)
+        found[: len(groups)] = [self.code(group) for group in groups]
+        letters = [term for pair in self.pairs for term in pair if len(term) == 1 and term != ALL]
+        if len(groups) < 255 or not letters:
+            found[255] = self.code("")
+            return found
+        raise InvalidInput(
+            "pairs", letters[0], f"must be a whole name: {source} has more than 254 namespaces", "name those you mean"
+        )
+
+    def require_all(self, format_: str) -> int:
+        """The number of the only group of a format without groups, which only ":" stands for."""
+        if not self.code(""):
+            raise InvalidInput(
+                "pairs", self.pairs, f"must be [(':', ':')] here: {format_} has no namespaces", "use another format"
+            )
+        return self.code("")
+
+
+def _matches(term: str, group: str) -> bool:
+    return term == ALL or (group.startswith(term) if len(term) == 1 else group == term)

@@ -1,0 +1,207 @@
+"""From a source to batches, whatever its format."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.columns import Columns, Schema
+from giftrl.streams.csv_table import CsvText
+from giftrl.streams.features import Features
+from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.interactions import Interactions
+from giftrl.streams.json_lines import JsonLines
+from giftrl.streams.libsvm import LibsvmText
+from giftrl.streams.lines import BLOCK, MAX_LINE, Block, Lines
+from giftrl.streams.merge import changed
+from giftrl.streams.sources import Source, Stream
+from giftrl.streams.vw_text import VwText
+
+__all__ = ["Parsed", "Parsing"]
+
+
+class Parsed:
+    """A batch as its parser made it, and where its rows are in their source."""
+
+    def __init__(self, batch: Batch, block: Block | None, crossed: bool) -> None:
+        self.batch = batch
+        self.block = block
+        self.crossed = crossed  # whether interactions have been added
+        self._begins: NDArray[np.int64] | None = None  # where the lines of the block begin
+
+    def position(self, line: int) -> Position:
+        """Where a line, or row, begins."""
+        if self.block is None:
+            return Position(self.batch.end.source, line - 1, line)
+        start = self.block.start
+        return Position(start.source, start.offset + self._begin(line), line)
+
+    def raw(self, line: int) -> bytes:
+        """The bytes of a line; nothing, where a source has no lines."""
+        if self.block is None:
+            return b""
+        data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
+        return data.removesuffix(b"\n").removesuffix(b"\r")
+
+    def _begin(self, line: int) -> int:
+        assert self.block is not None
+        if self._begins is None:
+            newlines = np.flatnonzero(self.block.data == 10)
+            self._begins = np.concatenate([[0], newlines + 1, [len(self.block.data)]])
+        return int(self._begins[min(line - self.block.start.line, len(self._begins) - 1)])
+
+
+class Parsing:
+    """Parsers by format, made when they are needed, and what was found out about tables.
+
+    Args:
+        features: what turns names into coordinates.
+        format: one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source.
+        columns: what the user said of tables.
+        schema: what columns are for, where that is known.
+        interactions: which groups the entries of a batch are to be told apart by.
+        compiled: False to run loops as plain Python.
+        block: the bytes of text to read at a time.
+        max_line: the most bytes that a line may have.
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        *,
+        format: str | None = None,  # noqa: A002
+        columns: Columns | None = None,
+        schema: Schema | None = None,
+        interactions: Interactions | None = None,
+        compiled: bool = True,
+        block: int = BLOCK,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        self.features = features
+        self.format = format
+        self.columns = columns or Columns()
+        self.schema = schema
+        self.interactions = interactions
+        self.compiled = compiled
+        self.block = block
+        self.max_line = max_line
+        self.consumed = 0  # bytes of the source that is being read, before decompression; about right
+        self._parsers: dict[str, Any] = {}
+
+    def read(self, source: Source, start: Position) -> Iterator[Parsed]:
+        """The batches of a source."""
+        self.consumed = 0
+        with Stream(source) as stream:
+            head = stream.peek(HEAD)
+            if stream.broken and b"\n" not in head:
+                stream.check_end(1)
+            format_ = detect(head, source.name, self.format)
+            if format_ == "csv":
+                yield from self._csv(stream, start)
+            elif format_ in TEXT:
+                yield from self._lines(stream, start, format_)
+            else:
+                yield from self._rows(stream, start, format_)
+
+    def _table(self, cls: Any, name: str) -> Any:
+        if name not in self._parsers:
+            self._parsers[name] = cls(
+                self.features, self.columns, self.schema, self.interactions, compiled=self.compiled
+            )
+        parser = self._parsers[name]
+        if name in ("csv", "arrow") and self.schema is not None:
+            parser.schema = self.schema
+        return parser
+
+    def _csv(self, stream: Stream, start: Position) -> Iterator[Parsed]:
+        parser = self._table(CsvText, "csv")
+        head = stream.peek(max(self.block, HEAD))
+        whole = len(head) < max(self.block, HEAD) and not stream.broken
+        first = parser.open(head, stream.source.name, whole, start.source)
+        self.schema = parser.schema
+        lines = Lines(stream, max(first, start), self.block, self.max_line)
+        for block in lines:
+            if block.rejected:
+                yield self._long(block, stream)
+                continue
+            batch = parser.parse(block.data, stream.source.name, block.start, block.last)
+            lines.give_back(parser.unused)
+            self.consumed = stream.consumed
+            yield Parsed(batch, block, False)
+
+    def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
+        parser = self._line_parser(format_)
+        name = stream.source.name
+        for block in Lines(stream, start, self.block, self.max_line):
+            if block.rejected:
+                yield self._long(block, stream)
+                continue
+            batch = parser.parse(block.data, name, block.start)
+            self.consumed = stream.consumed
+            if self.interactions is not None and format_ == "vw":
+                batch = changed(batch, groups=self.interactions.table(parser.namespaces, name)[batch.groups])
+            elif self.interactions is not None and format_ == "libsvm":
+                batch = changed(batch, groups=self._one_group(batch, "LIBSVM text"))
+            if format_ == "json":
+                self.schema = self.schema or parser.schema
+            yield Parsed(batch, block, False)
+
+    def _line_parser(self, format_: str) -> Any:
+        if format_ == "json":
+            return self._table(JsonLines, format_)
+        if format_ not in self._parsers:
+            if format_ == "libsvm":
+                self._parsers[format_] = LibsvmText(self.features, compiled=self.compiled)
+            else:
+                terms = {term for pair in (self.interactions.pairs if self.interactions else ()) for term in pair}
+                named = sorted(term for term in terms if len(term) > 1)
+                self._parsers[format_] = VwText(
+                    self.features, groups=self.interactions is not None, namespaces=named, compiled=self.compiled
+                )
+        return self._parsers[format_]
+
+    def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
+        total = stream.total or 0
+        if format_ == "npz":
+            from giftrl.streams.npz import NpzMatrix
+
+            matrix = NpzMatrix(self.features, compiled=self.compiled)
+            for batch in matrix.read(stream, start):
+                self.consumed = int(total * matrix.fraction)
+                if self.interactions is not None:
+                    batch = changed(batch, groups=self._one_group(batch, "npz"))
+                yield Parsed(batch, None, False)
+            return
+        from giftrl.streams.arrow import ArrowTable
+
+        table = self._table(ArrowTable, "arrow")
+        for batch in table.read(stream, format_, start):
+            self.schema = table.schema
+            self.consumed = int(total * table.fraction)
+            yield Parsed(batch, None, table.converted)
+
+    def _one_group(self, batch: Batch, format_: str) -> NDArray[np.uint8]:
+        assert self.interactions is not None
+        return np.full(len(batch.data), self.interactions.require_all(format_), np.uint8)
+
+    def _long(self, block: Block, stream: Stream) -> Parsed:
+        self.consumed = stream.consumed
+        return Parsed(_empty(stream.source.name, block.end, block.rejected), block, False)
+
+
+def _empty(source: str, end: Position, rejected: tuple[Rejected, ...]) -> Batch:
+    none = np.empty(0)
+    return Batch(
+        source=source,
+        data=none,
+        indices=np.empty(0, np.int32),
+        indptr=np.zeros(1, np.int64),
+        labels=none,
+        weights=none,
+        lines=np.empty(0, np.int64),
+        groups=np.empty(0, np.uint8),
+        end=end,
+        rejected=rejected,
+    )

@@ -1,0 +1,273 @@
+"""The whole way: from what the user named to batches that a learner takes."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import UnknownName, require
+from giftrl.streams.background import Ahead
+from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.columns import Columns, Schema
+from giftrl.streams.crossing import Crossing
+from giftrl.streams.features import Features
+from giftrl.streams.formats import FORMATS
+from giftrl.streams.interactions import Interactions
+from giftrl.streams.lines import BLOCK, MAX_LINE
+from giftrl.streams.merge import changed, keep_rows
+from giftrl.streams.parsing import Parsed, Parsing
+from giftrl.streams.prepare import NORMALIZATIONS, prepare
+from giftrl.streams.rejects import BadRow, RejectsFile
+from giftrl.streams.sources import find_sources
+
+__all__ = ["Progress", "Reader"]
+
+Named = str | os.PathLike[str]
+
+
+class Progress(NamedTuple):
+    """How far reading has come.
+
+    >>> Progress(50, 200).fraction
+    0.25
+    """
+
+    consumed: int  # bytes, before decompression
+    total: int | None  # None where the size of a source is not known
+
+    @property
+    def fraction(self) -> float | None:
+        """Between 0 and 1; None where the size of a source is not known."""
+        return None if self.total is None else min(1.0, self.consumed / max(1, self.total))
+
+
+class Reader:
+    """Iterates over batches of rows, ready for a learner, in the order of the sources.
+
+    A thread reads and parses ahead of the loop over the batches. Memory does not grow with the data (a
+    :class:`Dictionary` grows with the names). Everything that is wrong with the arguments or with a source is an
+    exception that says so; a row that cannot be used is either the end, after all rows before it have been delivered
+    (:class:`BadRow`), or skipped, counted and written down.
+
+    Args:
+        sources: files, globs, directories, "-" for standard input; see :func:`find_sources`.
+        features: how the names of features become coordinates: :class:`Hashing` or :class:`Dictionary`.
+        format: libsvm, vw, csv, json, parquet, arrow or npz; found for each source if not given.
+        columns: which columns of tables are what.
+        schema: what columns are for, from an earlier reader (its ``schema``); a model must be used with the one that
+            it was trained with.
+        interactions: the pairs of groups whose products to add, or :class:`Interactions`.
+        normalize: "none"; "unit", each row gets Euclidean norm 1 before the constant is added; "unit_after", once more
+            after that.
+        constant: whether to add the constant feature 1 to every row.
+        on_error: "stop" at a row that cannot be used, or "skip" it.
+        rejects: a file to write skipped rows to, as JSON lines; one from an earlier run is written over if reading
+            starts at the beginning, and continued if not.
+        accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
+        expected: what ``accepts`` accepts, in words.
+        start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
+        background: False to read only when the next batch is asked for.
+        compiled: False to run loops as plain Python.
+        block: the bytes of text to read at a time.
+        max_line: the most bytes that a line may have.
+
+    >>> import pathlib, tempfile
+    >>> from giftrl.streams.features import Dictionary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "a.csv")
+    >>> _ = path.write_text("age,city,label\\n33,Rome,1\\n8,Oslo,-1\\n")
+    >>> reader = Reader(path, Dictionary(), normalize="unit")
+    >>> for batch in reader:
+    ...     print(batch.labels.tolist(), batch.indices.tolist(), batch.data.round(3).tolist())
+    [1.0, -1.0] [1, 2, 0, 1, 3, 0] [1.0, 0.03, 1.0, 0.992, 0.124, 1.0]
+    >>> reader.rows, reader.rejected, reader.schema.kinds
+    (2, 0, ('number', 'category', 'label'))
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        sources: Named | Sequence[Named],
+        features: Features,
+        *,
+        format: str | None = None,  # noqa: A002
+        columns: Columns | None = None,
+        schema: Schema | None = None,
+        interactions: Interactions | Sequence[str | tuple[str, str]] | None = None,
+        normalize: str = "none",
+        constant: bool = True,
+        on_error: str = "stop",
+        rejects: Named | None = None,
+        accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
+        expected: str = "a label that can be used",
+        start: Position | None = None,
+        background: bool = True,
+        compiled: bool = True,
+        block: int = BLOCK,
+        max_line: int = MAX_LINE,
+    ) -> None:
+        for argument, value, known in (
+            ("format", format, (None, *FORMATS)), ("normalize", normalize, NORMALIZATIONS),
+            ("on_error", on_error, ("stop", "skip")),
+        ):  # fmt: skip
+            if value not in known:
+                raise UnknownName(argument, value, [str(each) for each in known if each is not None])
+        skips = on_error == "skip"
+        require(skips or rejects is None, "rejects", rejects, 'needs on_error="skip"', "add that, or leave it out")
+        self.features = features
+        self.sources = find_sources(sources)
+        self.start = start or Position()
+        inside = 0 <= self.start.source <= len(self.sources)
+        require(inside, "start", self.start, f"must be in one of {len(self.sources)} sources", "give the same sources")
+        if interactions is not None and not isinstance(interactions, Interactions):
+            interactions = Interactions(interactions)
+        self.interactions = interactions if interactions is not None and interactions.pairs else None
+        self.normalize = normalize
+        self.constant = constant
+        self.on_error = on_error
+        self.rejects = rejects
+        self.accepts = accepts
+        self.expected = expected
+        self.compiled = compiled
+        self.rows = 0  # delivered so far
+        self.rejected = 0  # rows skipped so far
+        self._background = background
+        self._ahead: Ahead | None = None
+        self._parsing = Parsing(
+            features, format=format, columns=columns, schema=schema, interactions=self.interactions, compiled=compiled,
+            block=block, max_line=max_line,
+        )  # fmt: skip
+        self._crossing = None
+        if self.interactions is not None:
+            self._crossing = Crossing(self.interactions, features, compiled=compiled)
+        sizes = [None if source.path is None else _size(source.path) for source in self.sources]
+        self._sizes = [size or 0 for size in sizes]
+        self._total = None if any(size is None for size in sizes) else sum(self._sizes)
+        self._source = self.start.source  # that is being read
+
+    @property
+    def schema(self) -> Schema | None:
+        """What the columns of tables are for, once a table has been opened."""
+        return self._parsing.schema
+
+    @property
+    def progress(self) -> Progress:
+        """How far reading has come; it is a little ahead of the batches."""
+        return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is read or parsed inside this context, so that the state of the features can be taken."""
+        with self._ahead.paused() if self._ahead is not None else contextlib.nullcontext():
+            yield
+
+    def __iter__(self) -> Iterator[Batch]:
+        with contextlib.ExitStack() as opened:
+            file = None
+            if self.rejects is not None:
+                file = opened.enter_context(RejectsFile(self.rejects, append=self.start != Position()))
+            items = self._batches()
+            if self._background:
+                self._ahead = Ahead(items)
+                opened.callback(self._ahead.close)
+                items = iter(self._ahead)
+            for batch in items:
+                bad = batch.rejected
+                if bad and self.on_error == "stop":
+                    self.rows += len(batch)
+                    if len(batch):
+                        yield changed(batch, rejected=())
+                    raise BadRow(bad[0])
+                if file is not None:
+                    file.write(bad)
+                self.rejected += len(bad)
+                self.rows += len(batch)
+                if len(batch) or bad:
+                    yield batch
+
+    def _batches(self) -> Iterator[Batch]:
+        for number in range(self.start.source, len(self.sources)):
+            self._source = number
+            start = self.start if number == self.start.source else Position(number)
+            for parsed in self._parsing.read(self.sources[number], start):
+                for batch in self._finished(parsed):
+                    yield batch
+                    if batch.rejected and self.on_error == "stop":
+                        return
+            self._parsing.consumed = self._sizes[number]
+
+    def _finished(self, parsed: Parsed) -> Iterator[Batch]:
+        """The rows of a batch with labels checked, products added, and prepared; in pieces if there are many."""
+        parsed.batch = self._checked(parsed)
+        batch = self._cut(parsed, parsed.batch)
+        if self._crossing is None or parsed.crossed:
+            yield self._prepared(batch)
+            return
+        rejected = list(batch.rejected)
+        pieces = self._crossing.cross(batch)
+        piece = next(pieces, None)
+        if piece is None:
+            yield self._prepared(batch)
+        while piece is not None:
+            after = next(pieces, None)
+            bad = [self._reject(parsed, *each) for each in piece.bad]
+            end = batch.end
+            if after is not None:
+                first = min([*after.batch.lines[:1].tolist(), *(line for line, _, _ in after.bad)])
+                end = parsed.position(first)
+            here = [each for each in rejected if after is None or each.line < end.line]
+            rejected = rejected[len(here) :]
+            made = changed(piece.batch, end=end, rejected=tuple(sorted(here + bad, key=lambda each: each.line)))
+            made = self._cut(parsed, made)
+            yield self._prepared(made)
+            piece = after
+
+    def _reject(self, parsed: Parsed, line: int, problem: str, expected: str) -> Rejected:
+        return Rejected(parsed.batch.source, line, 1, problem, expected, parsed.raw(line))
+
+    def _checked(self, parsed: Parsed) -> Batch:
+        """Without the rows whose labels cannot be used."""
+        batch = parsed.batch
+        if self.accepts is None or not len(batch):
+            return batch
+        there = ~np.isnan(batch.labels)
+        good = np.zeros(len(batch), np.bool_)
+        good[there] = self.accepts(batch.labels[there])
+        if good.all():
+            return batch
+        bad = []
+        for line, label in zip(batch.lines[~good].tolist(), batch.labels[~good].tolist(), strict=True):
+            problem = "no label" if np.isnan(label) else f"the label {label:g}"
+            bad.append(self._reject(parsed, line, problem, self.expected))
+        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
+        return changed(keep_rows(batch, good), rejected=tuple(rejected))
+
+    def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
+        """What comes before the first bad row, and that row, where the reader is to stop there."""
+        if self.on_error == "skip" or not batch.rejected:
+            return batch
+        first = batch.rejected[0]
+        cut = keep_rows(batch, batch.lines < first.line)
+        return changed(cut, end=parsed.position(first.line), rejected=(first,))
+
+    def _prepared(self, batch: Batch) -> Batch:
+        constant = self.features.constant if self.constant else None
+        made = prepare(batch, self.normalize, constant, compiled=self.compiled)
+        # A batch owns its arrays, and its rows may be written to: those of a converted file are views of the file.
+        own: dict[str, Any] = {
+            name: array.copy()
+            for name in ("data", "indices", "indptr", "labels", "weights")
+            if not (array := getattr(made, name)).flags.writeable
+        }
+        return changed(made, **own) if own else made
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size if path.is_file() else None
+    except OSError:
+        return None

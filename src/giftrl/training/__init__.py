@@ -1,0 +1,18 @@
+"""Training from streams: a linear model that can be saved, resumed and used anywhere.
+
+>>> import pathlib, tempfile
+>>> from giftrl.training import LinearModel, Settings, train
+>>> folder = tempfile.TemporaryDirectory()
+>>> data = pathlib.Path(folder.name, "rows.svm")
+>>> _ = data.write_text("1 1:1\\n-1 2:1\\n1 1:1 2:0.5\\n")
+>>> model = train(Settings(loss="logistic", beta=1.0), [data])
+>>> model.examples, round(model.average_loss, 6)
+(3, 0.690117)
+>>> folder.cleanup()
+"""
+
+from giftrl.training.model import LinearModel
+from giftrl.training.settings import Settings
+from giftrl.training.trainer import Checkpoint, Trainer, train
+
+__all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]

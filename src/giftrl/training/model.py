@@ -1,0 +1,139 @@
+"""A linear model and everything that is needed to go on with it: the learner, the names of features, the counts."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.certificates import Certificate
+from giftrl.errors import GiftrlError
+from giftrl.kernels.rows import CSR
+from giftrl.models import ModelFileError, load, save
+from giftrl.streams.batch import Batch
+from giftrl.streams.columns import Schema
+from giftrl.streams.features import Dictionary, Features, Hashing, restore
+from giftrl.training.settings import Settings
+
+__all__ = ["LinearModel"]
+
+Array = NDArray[np.float64]
+KIND = "linear"
+
+
+class LinearModel:
+    """A linear model that learns from batches of a stream, and its file.
+
+    Args:
+        settings: what it is made of.
+
+    Attributes:
+        learner: the compiled learner.
+        features: how names become coordinates.
+        schema: what the columns of tables are for, once a table was read.
+        examples, nonzeros, weight, rejected: counts over all rows so far.
+
+    >>> model = LinearModel(Settings(loss="squared", bits=4, dtype="float64"))
+    >>> model.examples, model.learner.dimension
+    (0, 17)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.features: Features = Dictionary() if settings.bits is None else Hashing(settings.bits)
+        self.schema: Schema | None = None
+        self.learner = settings.make_learner(self.features.dimension)
+        self.examples = 0
+        self.nonzeros = 0
+        self.weight = 0.0
+        self.rejected = 0
+
+    @property
+    def average_loss(self) -> float:
+        """The mean loss of predictions made before each label was used, by weight."""
+        return self.learner.certificate.loss_sum / self.weight if self.weight > 0.0 else 0.0
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the run proves about itself."""
+        return self.learner.certificate
+
+    def learn(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+        """Learn from a batch, in pieces that end where the number of examples is a power of two.
+
+        Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
+        stream gives the same model, bit by bit.
+        """
+        counts = np.diff(batch.indptr)
+        if len(batch.indices):
+            needed = int(batch.indices.max()) + 1
+            if needed > self.learner.dimension:  # by half as much again, so that growing costs little in all
+                self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
+        labels = self.settings.mapped(batch.labels)
+        width = int(counts.max(initial=0))
+        first = 0
+        while first < len(batch):
+            power = 1 << self.examples.bit_length()
+            last = min(len(batch), first + power - self.examples)
+            rows = CSR(batch.data, batch.indices, batch.indptr[first : last + 1], width)
+            predictions = self.learner.learn_rows(rows, labels[first:last], batch.weights[first:last])
+            self.examples += last - first
+            self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
+            self.weight += float(batch.weights[first:last].sum())
+            yield last, predictions
+            first = last
+
+    def predict(self, batch: Batch) -> Array:
+        """<s, x> for each row; features that were never seen count nothing."""
+        x = self.learner.x
+        known = batch.indices < len(x)
+        products = np.where(known, batch.data * x[np.where(known, batch.indices, 0)], 0.0)
+        found = np.zeros(len(batch))
+        filled = np.diff(batch.indptr) > 0
+        if filled.any():
+            found[filled] = np.add.reduceat(products, batch.indptr[:-1][filled])
+        return found
+
+    def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
+        """Write the model; ``more`` is kept with it."""
+        kind, tables = self.features.state()
+        arrays = {f"features.{name}": array for name, array in tables.items()}
+        state = self.learner.state()
+        # Room to grow is not part of the model.
+        state["coordinates"] = state["coordinates"][: max(1, self.features.dimension)]
+        arrays |= {f"learner.{name}": array for name, array in state.items()}
+        header = {
+            "kind": KIND,
+            "settings": self.settings.state(),
+            "features": kind,
+            "schema": None if self.schema is None else self.schema.state(),
+            "examples": self.examples,
+            "nonzeros": self.nonzeros,
+            "weight": self.weight,
+            "rejected": self.rejected,
+            "more": more or {},
+        }
+        save(path, arrays, header)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> tuple["LinearModel", dict[str, Any]]:
+        """A saved model, and what was kept with it."""
+        arrays, header = load(path)
+        if header.get("kind") != KIND:
+            raise ModelFileError(path, f"holds a model of another kind, {header.get('kind')!r}", "give a linear model")
+        try:
+            model = cls(Settings.restore(header["settings"]))
+            model.features = restore(header["features"], _under(arrays, "features."))
+            model.schema = None if header["schema"] is None else Schema.restore(header["schema"])
+            model.learner.restore(_under(arrays, "learner."))
+            model.examples, model.nonzeros = int(header["examples"]), int(header["nonzeros"])
+            model.weight, model.rejected = float(header["weight"]), int(header["rejected"])
+            more = dict(header["more"])
+        except (KeyError, TypeError, ValueError, GiftrlError) as problem:
+            raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
+        return model, more
+
+
+def _under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

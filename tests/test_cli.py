@@ -1,0 +1,187 @@
+"""The command line, as users run it."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+from giftrl.kernels import LinearLearner
+from tests.commands import giftrl, write_rows
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_rows(tmp_path / "rows.svm")
+
+
+def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
+    model, summary = tmp_path / "m.giftrl", tmp_path / "s.json"
+    shown = giftrl(
+        "train", rows, "--model", model, "--summary", summary, "--radius", 1, "--radius", 2.5
+    ).stderr.decode()
+    found = json.loads(summary.read_text())
+    x, y = load_svmlight_file(str(rows))
+    x = np.column_stack([x.toarray(), np.ones(len(y))])
+    learner = LinearLearner(x.shape[1], "logistic")
+    predictions = learner.learn(x, y)
+    certificate = learner.certificate
+    assert found["examples"] == 400
+    assert found["features"] == 30
+    assert found["nonzeros"] == 400 * 7
+    assert found["rejected"] == 0
+    assert found["average_loss"] == pytest.approx(np.logaddexp(0, -y * predictions).mean(), rel=1e-4)
+    assert found["lambda"] == pytest.approx(learner.lam, rel=1e-4)
+    assert found["theta_norm"] == pytest.approx(learner.theta_norm, rel=1e-4)
+    assert 0.0 < found["seconds_learning"] < found["seconds_total"]
+    assert found["certificate"]["bound_sum"] == pytest.approx(certificate.bound_sum, rel=1e-3)
+    assert found["certificate"]["delta_sum"] == pytest.approx(certificate.delta_sum, rel=1e-3)
+    for radius in (1.0, 2.5):
+        bounds = found["certificate"]["radius"][f"{radius:g}"]
+        assert bounds["regret_bound"] == pytest.approx(certificate.regret_bound_ball(radius), rel=1e-3)
+        assert bounds["best_loss_lower_bound"] == pytest.approx(certificate.best_loss_lower_bound(radius), rel=1e-3)
+    assert found["settings"]["loss"] == "logistic" and found["settings"]["beta"] == 1.0
+    lines = shown.splitlines()
+    assert lines[0].split() == [
+        "examples",
+        "since",
+        "last",
+        "average",
+        "label",
+        "prediction",
+        "nonzeros",
+        "lambda",
+        "certified",
+        "gap",
+    ]
+    assert [line.split()[0] for line in lines[1:10]] == ["1", "2", "4", "8", "16", "32", "64", "128", "256"]
+    assert "certified: no linear model of norm 2.5 or less" in shown
+
+
+def test_predictions_are_those_of_the_weights(rows, tmp_path):
+    model, out = tmp_path / "m.giftrl", tmp_path / "p.txt"
+    giftrl("train", rows, "--model", model, "--quiet", "--regularizer", "curvature")
+    giftrl("predict", model, rows, "-o", out)
+    plain = np.loadtxt(out)
+    proba = np.array(giftrl("predict", model, rows, "--proba").stdout.split(), dtype=float)
+    np.testing.assert_allclose(proba, 1 / (1 + np.exp(-plain)), rtol=1e-6)
+    shown = json.loads(giftrl("inspect", model, "--top", 1000, "--json").stdout)
+    weights = {each["feature"]: each["weight"] for each in shown["weights"]}
+    x, y = load_svmlight_file(str(rows))
+    by_hand = x.toarray() @ [weights.get(str(j + 1), 0.0) for j in range(30)] + weights["(constant)"]
+    np.testing.assert_allclose(plain, by_hand, rtol=1e-6, atol=1e-7)
+    assert np.mean(np.sign(plain) == y) > 0.85
+    assert shown["norms"]["l2"] == pytest.approx(np.linalg.norm(list(weights.values())))
+
+
+def test_inspect_shows_tables_and_draws(rows, tmp_path):
+    giftrl("train", rows, "--model", tmp_path / "m.giftrl", "--quiet")
+    shown = giftrl("inspect", tmp_path / "m.giftrl", "--top", 40, "--plot", tmp_path / "w.svg").stdout.decode()
+    for word in ("setting", "logistic", "certified gap", "largest weights", "(constant)", "theta_norm"):
+        assert word in shown
+    assert (tmp_path / "w.svg").read_text().startswith("<?xml")
+
+
+def test_all_ways_in_give_the_same_model(rows, tmp_path):
+    """Plain, gzip, standard input, converted, and the same rows as VW text with the same numbers."""
+    (tmp_path / "rows.svm.gz").write_bytes(gzip.compress(rows.read_bytes()))
+    giftrl("convert", rows, tmp_path / "rows.arrow", "--quiet")
+    losses = set()
+    for source in (rows, tmp_path / "rows.svm.gz", tmp_path / "rows.arrow"):
+        losses.add(json.loads(giftrl("train", source, "--json").stdout)["average_loss"])
+    losses.add(json.loads(giftrl("train", "-", "--json", stdin=rows.read_bytes()).stdout)["average_loss"])
+    assert len(losses) == 1
+
+
+def test_json_and_quiet(rows):
+    done = giftrl("train", rows, "--json")
+    assert done.stderr == b"" and json.loads(done.stdout)["examples"] == 400
+    done = giftrl("train", rows, "--quiet")
+    assert done.stderr == done.stdout == b""
+
+
+def test_labels_of_two_values(tmp_path):
+    rows = write_rows(tmp_path / "a.svm")
+    zero_one = tmp_path / "b.svm"
+    zero_one.write_text(rows.read_text().replace("\n-1 ", "\n0 "))
+    if not zero_one.read_text().startswith("1"):
+        zero_one.write_text(zero_one.read_text().replace("-1 ", "0 ", 1))
+    done = giftrl("train", zero_one, check=False)
+    assert done.returncode == 1
+    assert (
+        "expected a label of the logistic loss: -1 or +1 (--labels says what stands for these)" in done.stderr.decode()
+    )
+    expected = json.loads(giftrl("train", rows, "--json").stdout)["average_loss"]
+    assert json.loads(giftrl("train", zero_one, "--labels", "0,1", "--json").stdout)["average_loss"] == expected
+
+
+def test_dictionary_grows_and_passes_repeat(rows, tmp_path):
+    once = json.loads(giftrl("train", rows, "--dictionary", "--json").stdout)
+    hashed = json.loads(giftrl("train", rows, "--json").stdout)
+    assert once["average_loss"] == pytest.approx(hashed["average_loss"], rel=1e-5)
+    assert once["features"] == 30
+    thrice = json.loads(giftrl("train", rows, "--passes", 3, "--json").stdout)
+    assert thrice["examples"] == 1200
+    assert thrice["average_loss"] < hashed["average_loss"]
+
+
+def test_parameters_go_to_their_member(rows):
+    settings = [
+        "--loss",
+        "quantile",
+        "--set",
+        "tau=0.9",
+        "--update",
+        "truncated",
+        "--no-lookahead",
+        "--schedule",
+        "sqrt",
+    ]
+    found = json.loads(giftrl("train", rows, *settings, "--json").stdout)["settings"]
+    assert found["parameters"] == {"tau": 0.9} and found["lookahead"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
+        (["train", "ROWS", "--loss", "logistics"], ["did you mean 'logistic'?", "hinge"]),
+        (["train", "ROWS", "--update", "proximale"], ["did you mean 'proximal'?"]),
+        (["train", "ROWS", "--set", "tua=0.9", "--loss", "quantile"], ["tua", "did you mean 'tau'?"]),
+        (["train", "ROWS", "--beta", "-1"], ["beta=-1.0", "must be positive"]),
+        (["train", "ROWS", "--los", "hinge"], ["No such option", "--loss"]),
+        (["train", "no-such-file.svm"], ["no-such-file.svm"]),
+        (["train", "ROWS", "--lookahead", "--schedule", "adagrad_norm"], ["lookahead=True", "not known in time"]),
+        (["train", "ROWS", "--resume"], ["is needed for checkpoints"]),
+        (["train", "ROWS", "--model", "no/such/folder/m.giftrl"], ["the folder does not exist"]),
+        (["predict", "ROWS", "ROWS"], ["rows.svm"]),
+        (["inspect", "no-such-model"], ["no-such-model"]),
+    ],
+)  # fmt: skip
+def test_errors_say_what_and_what_instead(rows, arguments, words):
+    done = giftrl(*[rows if each == "ROWS" else each for each in arguments], check=False)
+    assert done.returncode in (1, 2)
+    shown = done.stderr.decode()
+    assert "Traceback" not in shown
+    for word in words:
+        assert word in shown
+
+
+def test_help_has_examples_for_every_command():
+    shown = giftrl("--help").stdout.decode()
+    for command in ("train", "predict", "inspect", "convert", "warmup"):
+        assert command in shown
+        assert f"giftrl {command}" in giftrl(command, "--help").stdout.decode()
+
+
+def test_shell_completion():
+    done = giftrl(check=False, timeout=60)
+    assert done.returncode in (0, 2)
+    import subprocess
+
+    from tests.commands import GIFTRL, WIDE
+
+    environment = {**WIDE, "_GIFTRL_COMPLETE": "bash_complete", "COMP_WORDS": "giftrl tr", "COMP_CWORD": "1"}
+    found = subprocess.run([GIFTRL], env=environment, capture_output=True, check=False, timeout=60).stdout.decode()
+    assert "train" in found

@@ -1,0 +1,436 @@
+"""The estimators: what they learn, what they accept, and where scikit-learn can put them."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_linnerud, load_wine
+from sklearn.ensemble import StackingClassifier
+from sklearn.feature_selection import SelectFromModel
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from giftrl import errors, losses, regularizers, schedules, updates
+from giftrl.kernels import LinearLearner
+from giftrl.linear import FTRLClassifier, FTRLRegressor
+from giftrl.linear.blocks import blocks, canonical, row_norms
+
+CANCER = load_breast_cancer(return_X_y=True)
+CANCER = (scale(CANCER[0]), CANCER[1])
+WINE = load_wine(return_X_y=True)
+WINE = (scale(WINE[0]), WINE[1])
+
+
+def same(one, two):
+    assert_array_equal(one.coef_, two.coef_)
+    assert_array_equal(one.intercept_, two.intercept_)
+    assert one.average_loss_ == two.average_loss_
+
+
+# What is learnt.
+
+
+def test_a_fit_is_the_engine_with_a_constant_feature():
+    X, y = CANCER
+    model = FTRLClassifier(beta=0.5, gradient_bound=2.0).fit(X, y)
+    learner = LinearLearner(X.shape[1] + 1, "logistic", schedule=schedules.TemporalVariability(0.5, 2.0))
+    learner.learn(np.column_stack([X, np.ones(len(y))]), 2.0 * y - 1.0)
+    assert_array_equal(np.append(model.coef_[0], model.intercept_), learner.x)
+    assert model.average_loss_ == learner.certificate.loss_sum / len(y)
+    assert model.certificate_.regret_bound_ball(1.0) == learner.certificate.regret_bound_ball(1.0)
+    assert model.t_ == len(y) + 1
+
+
+def test_softmax_is_within_its_certificate_of_the_best_model_in_hindsight():
+    X, y = WINE
+    model = FTRLClassifier("softmax").fit(X, y)
+    best = LogisticRegression(C=1.0).fit(X, y)
+    u = np.vstack([best.coef_.T, best.intercept_])
+    log_probabilities = best.predict_log_proba(X)[np.arange(len(y)), y]
+    regret = model.average_loss_ * len(y) + log_probabilities.sum()
+    assert 0.0 < regret <= model.certificate_.regret_bound(u.reshape(-1))
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "multiclass_hinge"])
+def test_ten_classes_are_learnt_in_one_pass(loss):
+    X, y = load_digits(return_X_y=True)
+    model = FTRLClassifier(loss).fit(X / 16.0, np.array(list("abcdefghij"))[y])
+    assert model.score(X / 16.0, np.array(list("abcdefghij"))[y]) > 0.9
+    assert model.coef_.shape == (10, 64)
+
+
+def test_one_against_the_rest_is_a_model_for_each_class():
+    X, y = WINE
+    model = FTRLClassifier().fit(X, y)
+    for k in range(3):
+        single = FTRLClassifier().fit(X, y == k)
+        assert_allclose(model.coef_[k], single.coef_[0], rtol=1e-5, atol=1e-7)
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    apart = FTRLClassifier(regularizer=regularizers.ElasticNet(l1=3.0)).fit(X, y)  # cannot share a pass
+    assert apart.coef_.shape == (3, 13)
+    assert len(apart.certificate_) == 3
+    assert np.mean(apart.coef_ == 0.0) > 0.2
+
+
+def test_several_targets_are_a_model_each():
+    X, y = load_linnerud(return_X_y=True)
+    X, y = scale(X), scale(y)
+    model = FTRLRegressor(passes=10).fit(X, y)
+    assert model.predict(X).shape == y.shape
+    for k in range(3):
+        single = FTRLRegressor(passes=10).fit(X, y[:, k])
+        assert_allclose(model.coef_[k], single.coef_, rtol=1e-5, atol=1e-7)
+        assert_allclose(model.predict(X)[:, k], single.predict(X), rtol=1e-5, atol=1e-6)
+    with pytest.raises(errors.InvalidInput, match="shape of the targets"):
+        model.partial_fit(X, y[:, 0])
+
+
+def test_the_mean_of_counts():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 3))
+    y = random.poisson(np.exp(X @ [0.5, -0.3, 0.2] + 1.0))
+    model = FTRLRegressor("poisson").fit(X, y)
+    assert abs(model.predict(X).mean() - y.mean()) < 0.3
+    assert model.predict(X).min() > 0.0
+
+
+def test_a_constant_target_is_fitted():
+    X = np.random.default_rng(0).normal(size=(1000, 5))
+    for parameters in ({}, {"update": "iwa"}, {"loss": "absolute"}, {"loss": "huber"}):
+        model = FTRLRegressor(**parameters).fit(X, np.full(1000, 5.0))
+        assert_allclose(model.predict(X), 5.0, atol=1e-3)
+
+
+# Weights.
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.sampled_from(["logistic", "squared_hinge", "hinge"]))
+def test_weight_k_is_k_repetitions_for_importance_aware_updates_at_a_fixed_regularizer(seed, k, loss):
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(12, 3)), random.permutation(np.arange(12) % 2)
+    parameters = {"loss": loss, "update": "iwa", "schedule": "constant", "dtype": "float64"}
+    weighted = FTRLClassifier(**parameters).fit(X, y, sample_weight=np.full(12, k))
+    repeated = FTRLClassifier(**parameters).fit(X.repeat(k, axis=0), y.repeat(k))
+    assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_a_row_of_weight_0_is_no_row():
+    X, y = CANCER
+    kept = np.random.default_rng(0).random(len(y)) < 0.5
+    for parameters in ({}, {"schedule": "sqrt"}, {"loss": "softmax"}):
+        same(
+            FTRLClassifier(**parameters).fit(X, y, sample_weight=kept),
+            FTRLClassifier(**parameters).fit(X[kept], y[kept]),
+        )
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["squared", "absolute", "huber", "quantile", "epsilon_insensitive"]),
+    st.sampled_from(["proximal", "iwa", "truncated"]),
+    st.sampled_from([1e-20, 1.0, 1e20]),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.integers(0, 10**6),
+)
+def test_no_step_goes_past_the_label(loss, update, size, weight, seed):
+    random = np.random.default_rng(seed)
+    row, y = size * random.normal(size=(1, 4)), random.normal() * 10.0
+    for intercept in (True, False):
+        model = FTRLRegressor(loss, update=update, fit_intercept=intercept)
+        for _ in range(3):
+            model.partial_fit(row, [y], sample_weight=[weight])
+            assert 0.0 <= model.predict(row)[0] / y <= 1.0 + 1e-5
+
+
+def test_rows_of_all_scales_together():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4)) * 10.0 ** random.choice([-20.0, 0.0, 20.0], (300, 1))
+    y, w = (random.random(300) < 0.5).astype(int), 10.0 ** random.choice([-6.0, 0.0, 6.0], 300)
+    for update in ("proximal", "iwa", "truncated"):
+        for normalize in (None, "unit"):
+            model = FTRLClassifier(update=update, normalize=normalize).fit(X, y, sample_weight=w)
+            assert np.isfinite(model.decision_function(X)).all()
+            assert np.isfinite([model.average_loss_, model.certificate_.bound_sum]).all()
+
+
+def test_class_weights_are_weights():
+    X, y = CANCER
+    factors = len(y) / (2.0 * np.bincount(y))
+    plain = FTRLClassifier().fit(X, y, sample_weight=factors[y])
+    same(plain, FTRLClassifier(class_weight="balanced").fit(X, y))
+    same(plain, FTRLClassifier(class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
+    with pytest.raises(errors.InvalidInput, match="needs all labels at once"):
+        FTRLClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+
+
+# Rows: however they come, the same is learnt.
+
+
+@pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
+def test_every_container_of_the_same_numbers_teaches_the_same(kind):
+    X, y = CANCER
+    names = [f"f{j}" for j in range(X.shape[1])]
+    expected = kind().fit(X, y)
+    frame = pd.DataFrame(X, columns=names)
+
+    class Capsule:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table(dict(zip(names, X.T, strict=True))).__arrow_c_stream__(requested_schema)
+
+    class CapsuleArray:
+        def __arrow_c_array__(self, requested_schema=None):
+            return pa.RecordBatch.from_arrays([pa.array(c) for c in X.T], names).__arrow_c_array__(requested_schema)
+
+    for table in (frame, pl.DataFrame(X, names), pa.table(dict(zip(names, X.T, strict=True))), Capsule(), CapsuleArray()):
+        model = kind().fit(table, y)
+        same(model, expected)
+        assert model.feature_names_in_.tolist() == names
+        assert_array_equal(model.predict(table), expected.predict(X))
+    for other in (
+        np.asfortranarray(X), X.tolist(), np.column_stack([X, X])[:, : X.shape[1]],
+        sparse.csr_array(X), sparse.csc_array(X), sparse.csr_matrix(X), sparse.coo_array(X),
+    ):  # fmt: skip
+        model = kind().fit(other, pd.Series(y) if sparse.issparse(other) else pl.Series(y))
+        assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+        assert_allclose(model.predict(other), expected.predict(X), rtol=1e-6, atol=1e-9)
+
+
+def test_float32_rows_stay_float32():
+    X, y = CANCER
+    model = FTRLClassifier().fit(X.astype(np.float32), y)
+    assert_allclose(model.coef_, FTRLClassifier().fit(X.astype(np.float32).astype(np.float64), y).coef_, rtol=1e-5)
+    frozen = X.astype(np.float32)
+    frozen.flags.writeable = False
+    same(model, FTRLClassifier().fit(frozen, y))
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(0, 9), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40))
+def test_blocks_are_the_rows_that_were_asked_for(seed, n, constant, unit, shuffled, entries):
+    random = np.random.default_rng(seed)
+    X = np.round(random.normal(size=(n, 3))) * 10.0 ** random.choice([-200, 0, 200], (n, 1))
+    order = random.permutation(n) if shuffled else None
+    expected = X if order is None else X[order]
+    if unit:
+        expected = expected / row_norms(expected)[:, None]
+    if constant:
+        expected = np.column_stack([expected, np.ones(n)])
+    for kind in (np.asarray, sparse.csr_array, lambda a: _wide(sparse.csr_array(a))):
+        found = list(blocks(canonical(kind(X)), constant=constant, unit=unit, order=order, entries=entries))
+        assert [a for a, _, _ in found] + [n] == [0] * (n == 0) + [0] * (n > 0) + [b for _, b, _ in found]
+        rows = [b.toarray() if sparse.issparse(b) else b for _, _, b in found]
+        assert_allclose(np.vstack([*rows, expected[:0]]), expected, rtol=1e-14)
+
+
+def _wide(x):
+    x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    return x
+
+
+def test_a_matrix_without_preparation_is_not_copied():
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    [(_, _, rows)] = blocks(X)
+    assert rows is X
+    [(_, _, rows)] = blocks(canonical(made := sparse.csr_array(X)))
+    assert rows is made
+
+
+def test_entries_named_twice_are_added():
+    twice = sparse.csr_array(([1.0, 1.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    once = np.array([[2.0, 0.0], [0.0, 3.0]])
+    for intercept in (True, False):
+        model = FTRLRegressor(fit_intercept=intercept)
+        assert_allclose(model.fit(twice, [1.0, 2.0]).coef_, model.fit(once, [1.0, 2.0]).coef_, rtol=1e-6)
+    assert twice.nnz == 3
+
+
+# Passes and parts.
+
+
+def test_partial_fit_in_pieces_is_fit():
+    X, y = WINE
+    for parameters in ({}, {"loss": "softmax"}, {"loss": "softmax", "regularizer": "curvature", "schedule": "constant"}):
+        whole = FTRLClassifier(**parameters).fit(X, y)
+        pieces = FTRLClassifier(**parameters)
+        for begin in range(0, len(y), 50):
+            pieces.partial_fit(X[begin : begin + 50], y[begin : begin + 50], classes=[0, 1, 2])
+        same(pieces, whole)
+
+
+def test_passes_and_shuffling():
+    X, y = CANCER
+    twice = FTRLClassifier(passes=2).fit(X, y)
+    by_hand = FTRLClassifier().fit(X, y).partial_fit(X, y)
+    assert_array_equal(twice.coef_, by_hand.coef_)
+    assert twice.average_loss_ == FTRLClassifier().fit(X, y).average_loss_ > by_hand.average_loss_
+    order = np.random.RandomState(3).permutation(len(y))
+    same(FTRLClassifier(shuffle=True, random_state=3).fit(X, y), FTRLClassifier().fit(X[order], y[order]))
+    assert twice.t_ == 2 * len(y) + 1
+
+
+def test_unit_rows():
+    X, y = CANCER
+    model = FTRLClassifier(normalize="unit").fit(X, y)
+    by_hand = FTRLClassifier().fit(X / np.linalg.norm(X, axis=1, keepdims=True), y)
+    assert_allclose(model.coef_, by_hand.coef_, rtol=1e-5)
+    assert_allclose(
+        model.decision_function(X), by_hand.decision_function(X / np.linalg.norm(X, axis=1, keepdims=True)), rtol=1e-5
+    )
+    assert_allclose(model.decision_function(sparse.csr_array(X)), model.decision_function(X))
+
+
+def test_parts_by_name_are_the_parts_as_objects():
+    X, y = CANCER
+    by_name = FTRLClassifier("hinge", update="iwa", regularizer="adagrad", schedule="constant", beta=0.5, gradient_bound=2.0)
+    objects = FTRLClassifier(
+        losses.Hinge(), update=updates.ImportanceAware(), regularizer=regularizers.AdaGrad(2.0),
+        schedule=schedules.Constant(0.5),
+    )  # fmt: skip
+    same(by_name.fit(X, y), objects.fit(X, y))
+    same(clone(objects).fit(X, y), objects)
+    assert clone(objects).get_params()["regularizer"] == regularizers.AdaGrad(2.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "logistics"}, "did you mean 'logistic'.*softmax"),
+        ({"update": "prox"}, "did you mean 'proximal'"),
+        ({"regularizer": "curve"}, "did you mean 'curvature'"),
+        ({"schedule": "tempral"}, "did you mean 'temporal'"),
+        ({"loss": "poisson"}, "Poisson.*-1 and"),
+        ({"normalize": "l2"}, "normalize='l2'"),
+        ({"passes": 0}, "passes=0"),
+        ({"beta": -1.0}, "beta=-1.0"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"lookahead": 1}, "lookahead=1"),
+        ({"regularizer": "adagrad", "lookahead": True}, "not known in time"),
+        ({"update": updates.Proximal(True), "lookahead": False}, "contradict the update"),
+        ({"schedule": schedules.Constant(2.0), "beta": 3.0}, "contradict the schedule"),
+        ({"schedule": "sqrt", "gradient_bound": 3.0}, "gradient_bound=3.0"),
+        ({"class_weight": {0: -1.0, 1: 1.0}}, "negative"),
+        ({"regularizer": "entropy"}, "diagonal"),
+    ],
+)
+def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):
+    X, y = CANCER
+    model = FTRLClassifier().fit(X, y)
+    before = model.coef_.copy()
+    old = model.get_params()
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        model.set_params(**parameters).fit(X[:, :5], y)
+    model.set_params(**old)
+    assert_array_equal(model.coef_, before)
+    assert model.n_features_in_ == 30
+    model.predict(X)
+
+
+def test_bad_rows_change_nothing():
+    X, y = CANCER
+    model = FTRLClassifier().fit(X, y)
+    before = pickle.dumps(model)
+    bad = X.copy()
+    bad[3, 2] = np.nan
+    for arguments in ((bad, y), (X[:, 1:], y), (X, y + 1), (X, y, None, -np.ones(len(y))), (X, y[:-1])):
+        with pytest.raises(ValueError):
+            model.partial_fit(*arguments)
+    with pytest.raises(errors.InvalidInput, match="one class"):
+        model.fit(X, np.zeros(len(y)))
+    with pytest.raises(errors.InvalidInput, match="must stay what it was"):
+        model.set_params(beta=2.0).partial_fit(X, y)
+    assert pickle.dumps(model.set_params(beta=1.0)) == before
+    with pytest.raises(errors.Overflowed, match="row"):
+        FTRLRegressor(update="linear", beta=1e3).fit(1e3 * X, y)
+    with pytest.raises(errors.Incompatible, match="loss of classes"):
+        FTRLRegressor(losses.softmax.Softmax()).fit(X, y)
+
+
+# Where scikit-learn can put them.
+
+
+def test_pipelines_searches_and_ensembles():
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), FTRLClassifier())
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.95
+    search = GridSearchCV(pipeline, {"ftrlclassifier__beta": [0.01, 1.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"ftrlclassifier__beta": 1.0}
+    hinge = make_pipeline(StandardScaler(), FTRLClassifier("hinge"))
+    calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
+    assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
+    stack = StackingClassifier([("ftrl", pipeline), ("hinge", hinge)], FTRLClassifier(), cv=3)
+    assert stack.fit(X, y).score(X, y) > 0.95
+    assert SelectFromModel(FTRLClassifier()).fit(scale(X), y).transform(scale(X)).shape[1] < 30
+
+
+def test_weights_find_their_way_through_a_pipeline():
+    X, y = CANCER
+    w = np.random.default_rng(0).random(len(y))
+    with sklearn.config_context(enable_metadata_routing=True):
+        step = FTRLClassifier().set_fit_request(sample_weight=True)
+        routed = make_pipeline(StandardScaler(with_mean=False, with_std=False), step).fit(X, y, sample_weight=w)
+    same(routed[-1], FTRLClassifier().fit(X, y, sample_weight=w))
+
+
+def test_probabilities_only_where_there_are_some():
+    assert hasattr(FTRLClassifier(), "predict_proba") and hasattr(FTRLClassifier(losses.Logistic()), "predict_proba")
+    assert not hasattr(FTRLClassifier("hinge"), "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        _ = FTRLClassifier("hinge").predict_proba
+    X, y = WINE
+    for loss in ("logistic", "softmax"):
+        model = FTRLClassifier(loss).fit(X, y)
+        assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
+        assert np.isfinite(model.predict_log_proba(X)).all()
+        far = model.predict_proba(-1e6 * X)
+        assert_allclose(far.sum(axis=1), 1.0)
+
+
+def test_two_classes_of_softmax_have_one_row_of_weights():
+    X, y = CANCER
+    model = FTRLClassifier("softmax").fit(X, y)
+    assert model.coef_.shape == (1, 30) and model.intercept_.shape == (1,)
+    assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_, rtol=1e-9, atol=1e-9)
+    assert model.score(X, y) > 0.95
+
+
+def test_sparse_weights():
+    X, y = CANCER
+    model = FTRLClassifier(regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
+    expected, weights = model.decision_function(X), model.coef_
+    assert sparse.issparse(model.sparsify().coef_) and model.coef_.nnz < 30
+    assert_allclose(model.decision_function(X), expected)
+    assert_allclose(model.decision_function(sparse.csr_array(X)), expected)
+    assert_array_equal(model.densify().coef_, weights)
+    regressor = FTRLRegressor(regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
+    assert_array_equal(regressor.coef_, regressor.sparsify().coef_.toarray()[0])
+
+
+def test_copies_go_on_where_the_original_was():
+    X, y = CANCER
+    model = FTRLClassifier().fit(X[:300], y[:300])
+    copies = [pickle.loads(pickle.dumps(model)), *joblib.Parallel(n_jobs=1)([joblib.delayed(clone)(model, safe=False)])]
+    copies[0].partial_fit(X[300:], y[300:])
+    same(copies[0], FTRLClassifier().fit(X, y))
+    assert model.t_ == 301 and not hasattr(copies[1], "classes_")
+
+
+def test_importing_giftrl_imports_neither_scikit_learn_nor_numba():
+    code = "import giftrl, sys; print(sorted({'sklearn', 'numba', 'river'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,88 @@
+"""Killed at any moment, a run goes on and ends in the same model, byte by byte."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.commands import GIFTRL, WIDE, giftrl, write_rows
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Enough for a run of a few seconds."""
+    folder = tmp_path_factory.mktemp("rows")
+    base = write_rows(folder / "base.svm", n=4000, d=300).read_text()
+    bad = "1 3:x\n"
+    path = folder / "rows.svm"
+    path.write_text("".join(base + bad for _ in range(200)))
+    return path
+
+
+def command(rows, model, extra):
+    return [
+        "train", rows, "--model", model, "--on-error", "skip", "--rejects", f"{model}.rejects", "--quiet",
+        "--checkpoint-every", "20000", *extra,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("extra", [["--regularizer", "curvature"], ["--dictionary"]], ids=["curvature", "dictionary"])
+def test_killed_twenty_times_the_model_is_the_same(rows, tmp_path, extra):
+    whole, broken = tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
+    giftrl(*command(rows, whole, extra))  # compiles, if nothing has yet
+    begun = time.perf_counter()
+    giftrl(*command(rows, whole, extra))
+    seconds = time.perf_counter() - begun
+    moments = random.Random(0)
+    killed = went_on = 0
+    for _ in range(10 if os.environ.get("CI_SHORT") else 20):
+        process = subprocess.Popen(
+            [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE, stderr=subprocess.PIPE
+        )
+        try:
+            process.wait(timeout=moments.uniform(0.5, 0.9) * seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.communicate()
+        went_on += (tmp_path / "broken.giftrl.checkpoint").exists()
+        if process.returncode == 0:
+            break
+    giftrl(*command(rows, broken, [*extra, "--resume"]))
+    assert killed >= 3 and went_on >= 1
+    assert broken.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "broken.giftrl.rejects").read_bytes() == (tmp_path / "whole.giftrl.rejects").read_bytes()
+    assert not (tmp_path / "broken.giftrl.checkpoint").exists()
+
+
+def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
+    rows = write_rows(tmp_path / "rows.svm")
+    model = tmp_path / "m.giftrl"
+    from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+
+    trainer = Trainer(LinearModel(Settings()), [rows], checkpoint=Checkpoint(tmp_path / "m.giftrl.checkpoint", 1))
+    trainer.run()
+    done = giftrl("train", rows, "--model", model, "--resume", "--beta", 2, check=False)
+    assert done.returncode == 1
+    assert "beta=2.0, not 1.0" in done.stderr.decode()
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
+    rows = write_rows(tmp_path / "rows.svm")
+    model = tmp_path / "m.giftrl"
+    giftrl("train", rows, "--model", model, "--quiet", "--bits", 8)
+    before = model.read_bytes()
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    done = giftrl("train", rows, "--model", model, "--quiet", "--bits", 12, check=False, preexec_fn=small_files)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr.decode() and "m.giftrl" in done.stderr.decode()
+    assert model.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.giftrl", "rows.svm"]
