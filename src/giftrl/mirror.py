@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, lsq_linear, nnls
 
 from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
 from giftrl.domains.base import Vector, norm, water_fill
@@ -164,6 +163,8 @@ def _least_squares(psi: FullQuadratic, theta: Vector) -> tuple[Vector, Vector]:
 
 @solves(FullQuadratic, NonNegative)
 def _full_non_negative(psi: FullQuadratic, domain: NonNegative, theta: Vector) -> Vector:
+    from scipy.optimize import nnls  # here: it takes long to import, and few pairs need it
+
     return np.asarray(nnls(*_least_squares(psi, theta))[0])
 
 
@@ -174,6 +175,8 @@ def _full_box(psi: FullQuadratic, domain: Box, theta: Vector) -> Vector:
     x = np.array(low)
     if free.any():
         # Bounded least squares wants a strict interior: coordinates pinned by lower = upper are put in first.
+        from scipy.optimize import lsq_linear
+
         root, v = _least_squares(psi, theta)
         rest = v - root[:, ~free] @ low[~free]
         x[free] = lsq_linear(root[:, free], rest, (low[free], high[free]), method="bvls", tol=1e-15, max_iter=1000).x
@@ -291,4 +294,6 @@ def _root(falling: Callable[[float], float], low: float, high: float) -> float:
         return low
     if falling(high) >= 0.0:
         return high
+    from scipy.optimize import brentq
+
     return float(brentq(falling, low, high, xtol=1e-300, rtol=1e-15, maxiter=500))

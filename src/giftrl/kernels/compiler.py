@@ -141,7 +141,7 @@ def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         signature = (dispatcher.typeof_pyval(args),)
         if signature not in dispatcher.overloads:
-            with _lock, _file_lock(Path(dispatcher._cache.cache_path)):
+            with _lock, _file_lock(Path(dispatcher._cache.cache_path), dispatcher.py_func.__qualname__):
                 try:
                     dispatcher.compile(signature)
                 except (EOFError, ImportError, pickle.UnpicklingError) as problem:
@@ -158,13 +158,13 @@ def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _file_lock(directory: Path) -> Iterator[None]:
+def _file_lock(directory: Path, name: str) -> Iterator[None]:
     """A lock between processes where there is one and the directory can be written to; otherwise nothing."""
     try:
         import fcntl
 
         directory.mkdir(parents=True, exist_ok=True)
-        handle = (directory / "giftrl.lock").open("w")
+        handle = (directory / f"{name}.lock").open("w")  # as the index, one for each name
     except (ImportError, OSError):
         yield
         return

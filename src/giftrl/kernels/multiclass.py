@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl import schedules, updates
+from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.errors import Incompatible, Overflowed, require
 from giftrl.kernels import compiler
@@ -268,15 +268,14 @@ class MulticlassLearner(_Engine):
     Args:
         dimension: the number of features.
         classes: K, at least 2.
-        loss: a loss of K scores: ``losses.softmax.Softmax()``, ``losses.multiclass_hinge.MulticlassHinge()``.
+        loss: a loss of K scores or its name: ``"softmax"``, ``"multiclass_hinge"``.
         regularizer: a diagonal one without an L1 term, or its name; its strengths are shared by the classes.
         update: a built-in update or its name.
         schedule: a member of :mod:`giftrl.schedules` or its name.
         dtype: float32 or float64, how coordinates are stored.
         compiled: False runs the same functions as plain Python.
 
-    >>> from giftrl.losses.softmax import Softmax
-    >>> learner = MulticlassLearner(2, 3, Softmax(), compiled=False)
+    >>> learner = MulticlassLearner(2, 3, "softmax", compiled=False)
     >>> learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [0, 2, 0]).round(4).tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.1853, -0.4041, 0.2188]]
     >>> learner.certificate.theta.shape
@@ -287,7 +286,7 @@ class MulticlassLearner(_Engine):
         self,
         dimension: int,
         classes: int,
-        loss: Any,
+        loss: Any = "softmax",
         regularizer: Any = "squared_norm",
         update: Any = "proximal",
         schedule: Any = "temporal",
@@ -295,7 +294,8 @@ class MulticlassLearner(_Engine):
         dtype: Any = "float32",
         compiled: bool = True,
     ) -> None:
-        super().__init__(dimension, loss, regularizer, dtype, compiled)
+        super().__init__(dimension, "logistic", regularizer, dtype, compiled)
+        self.loss = losses.MULTICLASS.member(loss, "slope")  # in place of a loss of one prediction
         require(
             isinstance(classes, (int, np.integer)) and classes >= 2,
             "classes", classes, "must be a whole number of at least 2", "give the number of classes",

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from giftrl import mirror
 from giftrl.losses.vector import Vector
@@ -37,6 +36,8 @@ def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vecto
     if float(w @ slope) - float(slope.min()) <= 1e-9 * max(1.0, abs(value)):
         return w
     # Where V cuts coordinates off, F has flat pieces on which Newton's model says nothing: a general solver goes first.
+    from scipy.optimize import minimize
+
     found = minimize(
         objective,
         w,
