@@ -86,7 +86,9 @@ class Browser:
 
     def requests(self) -> list[str]:
         """The addresses that the page asked for."""
-        sent = (event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent")
+        sent = (
+            event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"
+        )
         return list(sent)
 
     def screenshot(self, path: Path, whole: bool = True) -> None:

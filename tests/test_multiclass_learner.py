@@ -10,9 +10,7 @@ from scipy import sparse
 
 from giftrl import errors, regularizers, schedules, updates
 from giftrl.kernels.multiclass import MulticlassLearner
-from giftrl.losses import Logistic
-from giftrl.losses.multiclass_hinge import MulticlassHinge
-from giftrl.losses.softmax import Softmax
+from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.ops import vector_loss
 from giftrl.regularizers.contract import accumulate, centred, known_ahead, strength, uses_curvature
 from giftrl.schedules import contract

@@ -1,7 +1,6 @@
 """Decimal numbers: what Python's float makes of them, to the last bit."""
 
 import math
-import re
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -84,8 +83,11 @@ def test_numbers(text, value, compiled):
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize(
     "text",
-    ["", "+", "-", ".", "-.", "e5", ".e5", "1e", "1e+", "1e5.5", "1.2.3", "--1", "+-1", "nan", "inf", "-Infinity", "0x10",
-     "1_000", "1,5", " 1", "1 ", "1\0", "\u0661", "1d5", "1f", "1e400", "-1e309", "1.7976931348623159e308", "9" * 400],
+    [
+        "", "+", "-", ".", "-.", "e5", ".e5", "1e", "1e+", "1e5.5", "1.2.3", "--1", "+-1", "nan", "inf", "-Infinity",
+        "0x10", "1_000", "1,5", " 1", "1 ", "1\0", "\u0661", "1d5", "1f", "1e400", "-1e309", "1.7976931348623159e308",
+        "9" * 400,
+    ],
 )  # fmt: skip
 def test_not_numbers(text, compiled):
     assert read_number(text, compiled=compiled) is None
@@ -104,22 +106,19 @@ def test_a_hundred_thousand_random_numbers_in_one_block():
 
 
 def test_powers_of_five():
-    """The upper 128 bits of 5^q: cut off, or rounded up by less than 2 in the last bit where q is negative."""
+    """The upper 128 bits of 5^q: cut off for q >= 0, and less than 1 in the last bit from it otherwise."""
     for q in range(SMALLEST, LARGEST + 1):
         high, low = (int(word) for word in POWERS[2 * (q - SMALLEST) : 2 * (q - SMALLEST) + 2])
         top = high << 64 | low
+        power = 5 ** abs(q)
         assert top >> 127 == 1
         if q >= 0:
-            power = 5**q
             assert top == power << 128 >> power.bit_length()
         else:
-            # top = 2^b / 5^-q, one at most too large, for the b that gives 128 bits.
-            b = (top * 5**-q).bit_length() - 1
-            b = b if (1 << b) // 5**-q >= 1 << 127 else b + 1
-            assert 0 < top * 5**-q - (1 << b) <= 2 * 5**-q
+            product = top * power  # a power of two, but for the rounding
+            assert min(abs(product - (1 << product.bit_length() - k)) for k in (0, 1)) < power
 
 
 def test_a_million_digits():
     assert read_number("0." + "3" * 1_000_000) == 1 / 3
     assert read_number("1" * 1_000_000 + "e-1000000") == 1 / 9
-    assert re.fullmatch("1+", "1" * 1_000_000)

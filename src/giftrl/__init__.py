@@ -13,6 +13,7 @@ Generalized implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023)
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from giftrl import algorithms, domains, errors, losses, regularizers, schedules, updates
 from giftrl.certificates import Certificate, TheoremTerms
@@ -20,10 +21,15 @@ from giftrl.errors import GiftrlError
 from giftrl.learner import Learner
 from giftrl.trace import Step, Trace
 
+if TYPE_CHECKING:
+    from giftrl.linear import FTRLClassifier, FTRLRegressor
+
 __version__ = version("giftrl")
 
 __all__ = [
     "Certificate",
+    "FTRLClassifier",
+    "FTRLRegressor",
     "GiftrlError",
     "Learner",
     "Step",
@@ -38,3 +44,12 @@ __all__ = [
     "schedules",
     "updates",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The estimators need scikit-learn, which takes a second to import and is optional: only those who ask pay.
+    if name in ("FTRLClassifier", "FTRLRegressor"):
+        from giftrl import linear
+
+        return getattr(linear, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,6 +16,9 @@ COMMANDS = {
     "train": "Learn a linear model from a stream.",
     "predict": "Predict with a model.",
     "inspect": "Show what a model is, what it learnt and what it proves.",
+    "sweep": "Run every beta and update over a data set; draw how sensitive each is.",
+    "reproduce": "Make the figures of the paper and compare them with the published ones.",
+    "datasets": "Download the paper's data sets, checked.",
     "convert": "Write data as Arrow IPC that trains without parsing.",
     "warmup": "Compile the common loops ahead of time, so that later commands start at once.",
 }

@@ -25,14 +25,15 @@ __all__ = ["command"]
     "--repetitions", type=click.IntRange(min=1), default=None, help="Random orders. Default: 15, as published."
 )
 @click.option("--beyond/--no-beyond", default=None, help="Whether to run what the paper leaves out. Default: yes.")
+@click.option("--ablations", is_flag=True, help="Also change each part of the setting in turn. Needs --data.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
     help="Cut the linear curve as the paper does, or draw all on a logarithmic axis.",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), default=None, help="Orders at a time. Default: one a core.")
 def command(
-    data: Path | None, out: Path, quick: bool, repetitions: int | None, beyond: bool | None, axis: str,
-    workers: int | None,
+    data: Path | None, out: Path, quick: bool, repetitions: int | None, beyond: bool | None, ablations: bool,
+    axis: str, workers: int | None,
 ) -> None:  # fmt: skip
     """Make Figures 1 to 3 of the paper, and compare them with the published ones.
 
@@ -45,16 +46,20 @@ def command(
       giftrl reproduce
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
+    from giftrl.errors import InvalidInput
+    from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.panels import available, bundled
-    from giftrl.paper.report import claim_rows, distance_rows, temporal_rows, write_report
+    from giftrl.paper.report import ablation_rows, claim_rows, distance_rows, temporal_rows, write_report
     from giftrl.paper.reproduce import Plan, reproduce
 
     begun = time.perf_counter()
     plan = Plan.quick() if quick else Plan()
     plan = replace(plan, repetitions=plan.repetitions if repetitions is None else repetitions)
     plan = replace(plan, beyond=plan.beyond if beyond is None else beyond)
+    if ablations and data is None:
+        raise InvalidInput("ablations", True, "compares with the published curves", "give the paper's data with --data")
     panels = available(data) if data is not None else bundled()
-    steps = len(panels) * (5 if plan.beyond else 3) + 1
+    steps = len(panels) * (5 if plan.beyond else 3) + 1 + (len(VARIANTS) if ablations else 0)
     with click.progressbar(length=steps, file=sys.stderr, item_show_func=lambda item: item) as bar:
         first = True
 
@@ -64,11 +69,18 @@ def command(
             first = False
 
         result = reproduce(panels, plan, folder=out, workers=workers, tell=tell)
+        if ablations and data is not None:
+            start = time.perf_counter()
+            result.ablations = ablate(data, plan.repetitions, keep=out, tell=tell)
+            result.seconds["ablations"] = time.perf_counter() - start
         bar.update(1, "done")
     path = write_report(result, out, axis)
     if result.distances:
         click.echo("\nDistance to the published curves, as a share of the axis\n")
         _table(("panel", "update", "points", "median", "largest", "at beta", "within reach"), distance_rows(result))
+    if result.ablations:
+        click.echo("\nThe setting with one part changed: distance to the published points\n")
+        _table(("variant", "mean", "as found", "largest", "within reach"), ablation_rows(result))
     click.echo("\nThe paper's claims, under each reading\n")
     for claim, reading, verdict, evidence in claim_rows(result):
         click.echo(f"{verdict:>7}  {claim} [{reading}]\n         {evidence}")

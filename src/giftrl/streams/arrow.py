@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.streams.arrow_batches import Piece, RecordBatches
+from giftrl.streams.arrow_types import Words, flat_arrays, flat_types, is_text, kind_of, lengths, nulls, numbers, words
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Kind, Schema, decide, group_of
 from giftrl.streams.converted import Converted, ConvertedWriter, is_converted
@@ -89,11 +90,11 @@ class ArrowTable:
         if self.converted:
             yield from Converted(self.features, self.interactions).read(found, start)
             return
-        types = _flat_types(found.schema)
+        types = flat_types(found.schema)
         names, kinds = self._decide(types, found.name)
         used = sorted({name.split("^")[0] for name, kind in zip(names, kinds, strict=True) if kind != Kind.IGNORED})
         every = len(used) == len(found.schema.names) or any("^" in name for name in found.schema.names)
-        text = [name for name, type_ in types if _is_text(type_) and name in found.schema.names]
+        text = [name for name, type_ in types if is_text(type_) and name in found.schema.names]
         for piece in found.pieces(start.offset, None if every else used, text):
             if piece.batch is not None:
                 yield self._batch(piece, found.name, names, kinds, start.source)
@@ -101,10 +102,10 @@ class ArrowTable:
     def _decide(self, types: Sequence[tuple[str, Any]], source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = tuple(name for name, _ in types)
         if self.schema is None:
-            self.schema = decide(self.columns, names, [_kind(type_) or "" for _, type_ in types], source)
+            self.schema = decide(self.columns, names, [kind_of(type_) or "" for _, type_ in types], source)
         kinds = self.schema.kinds_of(names, source)
         for (name, type_), kind in zip(types, kinds, strict=True):
-            found = _kind(type_)
+            found = kind_of(type_)
             allowed = {
                 Kind.IGNORED: True,
                 Kind.CATEGORY: found in (Kind.CATEGORY, Kind.NUMBER),
@@ -118,9 +119,9 @@ class ArrowTable:
 
     def _batch(self, piece: Piece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
         rows = piece.batch.num_rows
-        arrays = dict(_flat_arrays(piece.batch))
+        arrays = dict(flat_arrays(piece.batch))
         labels, weights = np.full(rows, np.nan), np.ones(rows)
-        entries: list[tuple[int, _Entries]] = []
+        used: list[tuple[int, str, str, Any]] = []
         bad: dict[int, tuple[int, str, str]] = {}  # for each bad row: the column, the problem, what was expected
 
         def reject(wrong: NDArray[np.bool_], column: int, problem: str, expected: str) -> None:
@@ -132,22 +133,24 @@ class ArrowTable:
                 continue
             array = arrays[name]
             if kind == Kind.LABEL:
-                labels = _numbers(array, np.nan)
-                wrong = np.isinf(labels) | (np.isnan(labels) & ~_nulls(array))
+                labels = numbers(array, np.nan)
+                wrong = np.isinf(labels) | (np.isnan(labels) & ~nulls(array))
                 reject(wrong, column, f"a label that is not finite in the column {name!r}", FINITE)
             elif kind == Kind.WEIGHT:
-                weights = _numbers(array, np.nan)
+                weights = numbers(array, np.nan)
                 wrong = ~(np.isfinite(weights) & (weights >= 0.0))
                 reject(wrong, column, f"no weight in the column {name!r}", "a finite number, 0 or more")
             else:
-                found = self._entries(array, name, kind)
-                entries.append((self._code(name), found))
-                wrong = ~np.isfinite(found.values)
-                if wrong.any():
-                    if found.rows is not None:
-                        wrong = np.isin(np.arange(rows), found.rows[wrong])
-                    reject(wrong, column, f"a value that is not finite in the column {name!r}", FINITE)
-        data, indices, groups, indptr = self._assemble(entries, rows)
+                used.append((column, name, kind, array))
+        entries = self._entries([each[1:] for each in used])
+        for (column, name, _, _), found in zip(used, entries, strict=True):
+            wrong = ~np.isfinite(found.values)
+            if wrong.any():
+                if found.rows is not None:
+                    wrong = np.isin(np.arange(rows), found.rows[wrong])
+                reject(wrong, column, f"a value that is not finite in the column {name!r}", FINITE)
+        codes = [self._code(name) for _, name, _, _ in used]
+        data, indices, groups, indptr = self._assemble(list(zip(codes, entries, strict=True)), rows)
         keep = np.ones(rows, np.bool_)
         keep[list(bad)] = False
         for row in overflowed(data, indptr).tolist():
@@ -175,51 +178,68 @@ class ArrowTable:
     def _code(self, name: str) -> int:
         return 0 if self.interactions is None else self.interactions.code(group_of(name))
 
-    def _entries(self, array: Any, name: str, kind: str) -> _Entries:
-        if kind == Kind.NUMBER:
-            slots, signs = self.features.slots([name])
-            values = _numbers(array, 0.0)
-            return _Entries(values if signs[0] == 1.0 else values * signs[0], np.full(len(values), slots[0], np.int32))
-        if kind == Kind.CATEGORY:
-            return _Entries(*self._categories(array, name))
-        import pyarrow.compute as pc
+    def _entries(self, arrays: list[tuple[str, str, Any]]) -> list[_Entries]:
+        """The entries of columns, given by name, kind and array; their names are looked up all at once."""
+        sizes = {name: lengths(array) for name, kind, array in arrays if kind in (Kind.NUMBERS, Kind.CATEGORIES)}
+        names: list[str] = []
+        firsts: dict[str, int] = {}
+        texts: list[tuple[str, Words]] = []
+        for name, kind, array in arrays:
+            if kind in (Kind.CATEGORY, Kind.CATEGORIES):
+                texts.append((name, words(array if kind == Kind.CATEGORY else array.flatten())))
+            else:
+                firsts[name] = len(names)
+                most = int(sizes[name].max(initial=0)) if kind == Kind.NUMBERS else None
+                names += [name] if most is None else [f"{name}^{at}" for at in range(most)]
+        slots, signs = self.features.slots(names)
+        found_words = self._categories(texts)
+        found: list[_Entries] = []
+        for name, _, array in arrays:
+            rows = np.repeat(np.arange(len(sizes[name])), sizes[name]) if name in sizes else None
+            if name in found_words:
+                found.append(_Entries(*found_words[name], rows))
+                continue
+            first = firsts[name]
+            if rows is None:
+                values = numbers(array, 0.0)
+                found.append(_Entries(values * signs[first], np.full(len(values), slots[first], np.int32)))
+            else:
+                ends = np.cumsum(sizes[name])
+                places = first + np.arange(len(rows)) - np.repeat(ends - sizes[name], sizes[name])
+                found.append(_Entries(numbers(array.flatten(), 0.0) * signs[places], slots[places], rows))
+        return found
 
-        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        if kind == Kind.CATEGORIES:
-            return _Entries(*self._categories(array.flatten(), name), rows)
-        places = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        slots, signs = self.features.slots([f"{name}^{at}" for at in range(int(lengths.max(initial=0)))])
-        return _Entries(_numbers(array.flatten(), 0.0) * signs[places], slots[places], rows)
-
-    def _categories(self, array: Any, name: str) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """For each item, 1 with its sign and its slot; 0 where there is none. Each text is looked at once."""
+    def _categories(self, columns: list[tuple[str, Words]]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]]:
+        """For each item of each column, 1 with its sign and its slot; 0 where there is none."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not pa.types.is_dictionary(array.type):
-            array = (array if _is_text(array.type) else array.cast(pa.string())).dictionary_encode()
-        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        words = array.dictionary.cast(pa.large_string())
-        used = np.zeros(len(words) + 1, np.bool_)
-        used[codes] = True  # -1, no text, is the last
-        used[:-1] &= pc.not_equal(words, "").fill_null(False).to_numpy(zero_copy_only=False)
-        used[-1] = False
-        places = np.flatnonzero(used)
-        named = pc.binary_join_element_wise(
-            pa.scalar(f"{name}=", pa.large_string()), words.take(pa.array(places)), pa.scalar("", pa.large_string())
+        if not columns:
+            return {}
+        none = pa.scalar("", pa.large_string())
+        named = pa.concat_arrays(
+            [
+                pc.binary_join_element_wise(pa.scalar(f"{name}=", pa.large_string()), each.words, none)
+                for name, each in columns
+            ]
         )
         _, offsets, text = named.buffers()
         ends = np.frombuffer(offsets, np.int64)[named.offset : named.offset + len(named) + 1]
         raw = np.frombuffer(text, np.uint8) if text is not None else np.empty(0, np.uint8)
-        none = np.zeros(1, np.int64)
-        signs = np.ones(len(places))
-        values, slots = np.zeros(len(words) + 1), np.full(len(words) + 1, -1, np.int32)
-        slots[places] = self.features.name_slots(
-            raw, ends[:-1].copy(), ends[1:].copy(), Sections(none, none, none), signs
+        nothing = np.zeros(1, np.int64)
+        signs = np.ones(len(named))
+        slots = self.features.name_slots(
+            raw, ends[:-1].copy(), ends[1:].copy(), Sections(nothing, nothing, nothing), signs
         )
-        values[places] = signs
-        return values[codes], slots[codes]
+        found = {}
+        at = 0
+        for name, each in columns:
+            stop = at + len(each.words)
+            # Item -1, the last, is for what has no text.
+            values, places = np.append(signs[at:stop], 0.0), np.append(slots[at:stop], np.int32(-1))
+            found[name] = values[each.codes], places[each.codes]
+            at = stop
+        return found
 
     def _assemble(
         self, entries: list[tuple[int, _Entries]], rows: int
@@ -244,84 +264,6 @@ class ArrowTable:
             data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
             indptr = np.concatenate([[0], np.cumsum(np.bincount(where[order], minlength=rows))]).astype(np.int64)
         return merge(data, indices, groups, indptr, compiled=self.compiled)
-
-
-def _flat_types(schema: Any) -> list[tuple[str, Any]]:
-    """The names and types of columns, those of structures taken apart."""
-    import pyarrow as pa
-
-    found: list[tuple[str, Any]] = []
-    waiting = [(field.name, field.type) for field in reversed(schema)]
-    while waiting:
-        name, type_ = waiting.pop()
-        type_ = getattr(type_, "storage_type", type_)
-        if pa.types.is_struct(type_):
-            fields = [type_.field(at) for at in range(type_.num_fields)]
-            waiting.extend((f"{name}^{field.name}", field.type) for field in reversed(fields))
-        else:
-            found.append((name, type_))
-    return found
-
-
-def _flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-
-    waiting = list(zip(batch.schema.names, batch.columns, strict=True))
-    while waiting:
-        name, array = waiting.pop()
-        array = getattr(array, "storage", array)
-        if pa.types.is_struct(array.type):
-            fields = [array.type.field(at).name for at in range(array.type.num_fields)]
-            waiting.extend((f"{name}^{field}", part) for field, part in zip(fields, array.flatten(), strict=True))
-        else:
-            yield name, array
-
-
-def _is_number(type_: Any) -> bool:
-    import pyarrow.types as pt
-
-    return bool(
-        pt.is_integer(type_)
-        or pt.is_floating(type_)
-        or pt.is_boolean(type_)
-        or pt.is_decimal(type_)
-        or pt.is_null(type_)
-    )
-
-
-def _is_text(type_: Any) -> bool:
-    import pyarrow.types as pt
-
-    return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
-
-
-def _kind(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is neither numbers nor text."""
-    import pyarrow.types as pt
-
-    if pt.is_dictionary(type_):
-        return Kind.CATEGORY if _is_text(type_.value_type) or _is_number(type_.value_type) else None
-    if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
-        inner = type_.value_type
-        return Kind.NUMBERS if _is_number(inner) else Kind.CATEGORIES if _is_text(inner) else None
-    return Kind.NUMBER if _is_number(type_) else Kind.CATEGORY if _is_text(type_) else None
-
-
-def _numbers(array: Any, missing: float) -> NDArray[np.float64]:
-    """A column as float64, with something in place of nulls."""
-    import pyarrow as pa
-
-    if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
-        array = array.cast(pa.float64())
-    if array.null_count:
-        array = array.cast(pa.float64(), safe=False).fill_null(missing)
-    found: NDArray[np.float64] = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return found
-
-
-def _nulls(array: Any) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
-    return found
 
 
 def _raw(batch: Any, row: int) -> bytes:

@@ -222,8 +222,10 @@ class Crossing:
         while first < len(batch) or bad:
             before = totals[first - 1] if first else 0
             last = max(first + 1, int(np.searchsorted(totals, before + piece, side="right")))
-            yield self._piece(batch, first, min(last, len(batch)), counts, allowed, bad)
-            first, bad = last, []
+            last = min(last, len(batch))
+            here = [each for each in bad if last == len(batch) or each[0] < batch.lines[last]]
+            yield self._piece(batch, first, last, counts, allowed, here)
+            first, bad = last, bad[len(here) :]
 
     def _piece(
         self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], allowed: NDArray[np.uint8],

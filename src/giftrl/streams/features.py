@@ -8,9 +8,9 @@ Each way has one more coordinate, ``constant``, for the feature that is 1 in eve
 once.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,151 +18,27 @@ from numpy.typing import NDArray
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.kernels.compiler import ready
 from giftrl.streams.numbers import ROOMS
-from giftrl.streams.text_names import (
-    ARENA, CUT, DROPPED, KEPT, LEVEL, NAMES, OTHERS, SECOND, USED, ExactTable, HashTable, Sections, enter_all,
-    fill_seconds, name_slots, number_slots, thin_seconds,
-)  # fmt: skip
+from giftrl.streams.text_features import Arrays, Features, Report
+from giftrl.streams.text_tables import (
+    ARENA,
+    CUT,
+    DROPPED,
+    KEPT,
+    LEVEL,
+    NAMES,
+    OTHERS,
+    SECOND,
+    USED,
+    ExactTable,
+    HashTable,
+    enter_all,
+    fill_seconds,
+    thin_seconds,
+)
 
 __all__ = ["Dictionary", "Features", "Hashing", "Report", "restore"]
 
-Arrays = dict[str, NDArray[Any]]
-
 SHORT_CUT = 2**22  # whole numbers below this have a short cut to their place in a dictionary
-
-
-class Report(NamedTuple):
-    """What became of the names seen so far.
-
-    >>> Report(slots=8, used=3, collided=1, exact=True, dropped=0).names
-    4
-    """
-
-    slots: int  # coordinates for names
-    used: int  # coordinates that a name was seen for
-    #: Different names that came to a coordinate which another name had come to before. Two names are told apart by 31
-    #: bits of a second hash. Up to 32,768 the number is a count; beyond, it is estimated from a sample of at least
-    #: 16,384 of these names, with a relative standard error of about 1 %.
-    collided: int
-    exact: bool  # whether that is a count
-    dropped: int  # occurrences of names that a frozen dictionary does not have
-
-    @property
-    def names(self) -> int:
-        """How many different names were seen."""
-        return self.used + self.collided
-
-
-class Features(ABC):
-    """What both ways have in common; use :class:`Hashing` or :class:`Dictionary`."""
-
-    frozen: bool
-    compiled: bool
-
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """How many coordinates there are now, with that of the constant."""
-
-    @property
-    @abstractmethod
-    def constant(self) -> int:
-        """The coordinate of the constant feature."""
-
-    @abstractmethod
-    def name(self, slot: int) -> str | None:
-        """The first name seen at a coordinate; None where there was none."""
-
-    @abstractmethod
-    def report(self) -> Report:
-        """What became of the names seen so far."""
-
-    @abstractmethod
-    def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Settings (for JSON) and arrays from which :func:`restore` makes an equal object."""
-
-    @abstractmethod
-    def _table(self) -> HashTable | ExactTable:
-        """The arrays behind it."""
-
-    @abstractmethod
-    def _grow(self, size: int) -> None:
-        """Make room for one more name, of a size in bytes, and for as many again as there are."""
-
-    @abstractmethod
-    def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
-        """Whether each of these numbers has a coordinate of its own."""
-
-    def _expect(self, largest: int) -> None:  # noqa: B027 - nothing to prepare, unless a subclass has something
-        """Prepare for whole numbers up to this one."""
-
-    def freeze(self) -> None:
-        """Learn no more names."""
-        self.frozen = True
-
-    def thaw(self) -> None:
-        """Learn names again."""
-        self.frozen = False
-
-    def slots(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The coordinates of names, and what their values are to be multiplied by.
-
-        A name that a frozen dictionary does not have gets -1.
-        """
-        raw = []
-        for name in names:
-            try:
-                raw.append(name.encode())
-            except (AttributeError, UnicodeEncodeError) as problem:
-                raise InvalidInput("names", name, "must be text that UTF-8 can write", str(problem)) from None
-        ends = np.cumsum([0, *map(len, raw)], dtype=np.int64)
-        text = np.frombuffer(b"".join(raw), dtype=np.uint8)
-        none = np.zeros(1, np.int64)
-        signs = np.ones(len(raw))
-        return self.name_slots(text, ends[:-1], ends[1:], Sections(none, none, none), signs), signs
-
-    def name_slots(
-        self,
-        text: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        sections: Sections,
-        values: NDArray[np.float64],
-    ) -> NDArray[np.int32]:
-        """The coordinates of the names at these places of a text, with their signs put on the values."""
-        count = len(starts)
-        slots = np.empty(count, np.int32)
-        text = text.view()
-        text.flags.writeable = False
-        loop = ready(name_slots, (), self.compiled, ROOMS)
-        entry = 0
-        while True:
-            section = max(0, int(np.searchsorted(sections.first, entry, side="right")) - 1)
-            entry = int(
-                loop(self._table(), text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
-            )
-            if entry == count:
-                return slots
-            section = int(np.searchsorted(sections.first, entry, side="right")) - 1
-            head = int(sections.end[section] - sections.start[section])
-            self._grow(int(ends[entry] - starts[entry]) + head + 1)
-
-    def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
-        """The coordinates of whole numbers, with their signs put on the values.
-
-        Returns:
-            also, whether each number is known and has a coordinate that no other number has.
-        """
-        count = len(numbers)
-        slots = np.empty(count, np.int32)
-        digits = np.empty(20, np.uint8)
-        loop = ready(number_slots, (), self.compiled, ROOMS)
-        self._expect(int(numbers.max(initial=0)))
-        entry = 0
-        while True:
-            entry = int(loop(self._table(), numbers, count, entry, self.frozen, digits, values, slots))
-            if entry == count:
-                return slots, self._distinct(numbers, slots)
-            self._grow(len(digits))
 
 
 class Hashing(Features):
@@ -181,8 +57,8 @@ class Hashing(Features):
 
     >>> features = Hashing(4)
     >>> slots, signs = features.slots(["city=Paris", "city=Rome", "height"])
-    >>> slots.tolist(), signs.tolist(), features.name(13)
-    ([13, 6, 13], [-1.0, -1.0, -1.0], 'city=Paris')
+    >>> slots.tolist(), signs.tolist(), features.name(7), features.report().collided
+    ([1, 7, 7], [-1.0, 1.0, 1.0], 'city=Rome', 1)
     """
 
     def __init__(self, bits: int = 18, *, compiled: bool = True) -> None:
@@ -221,7 +97,7 @@ class Hashing(Features):
         if table.prints[slot] and begin >= 0:
             size = int(table.sizes[slot])
             raw = table.arena[begin : begin + min(size, KEPT)].tobytes()
-            return raw.decode(errors="ignore") + "…" if size == CUT else raw.decode()
+            return raw.decode(errors="ignore") + "…" if size == CUT else raw.decode(errors="replace")
         return str(slot) if table.numbered[slot >> 3] >> (slot & 7) & 1 else None
 
     def report(self) -> Report:
@@ -244,25 +120,29 @@ class Hashing(Features):
             "seconds": seconds,
         }
 
-    def _restore(self, level: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        table = self._hash
-        slots, numbers, seconds = arrays["slots"], arrays["numbers"], arrays["seconds"]
-        same = len(slots) == len(arrays["prints"]) == len(arrays["begins"]) == len(arrays["sizes"])
-        begins, sizes = arrays["begins"], np.minimum(arrays["sizes"].astype(np.int64), KEPT)
-        _sound("slots", same and _ascending(slots, 0, 1 << self.bits))
-        _sound("prints", bool((arrays["prints"] > 0).all()))
-        _sound("numbers", _ascending(numbers, 0, 1 << self.bits))
-        _sound("names", bool((begins >= -1).all() and (begins + sizes <= len(arrays["names"])).all()))
-        _sound("seconds", 0 <= level < 64 and len(seconds) <= OTHERS // 2 and bool((seconds > 0).all()))
-        table.prints[slots] = arrays["prints"]
-        table.begins[slots] = begins
-        table.sizes[slots] = arrays["sizes"]
+    def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
+        arrays = _checked(
+            given, slots=np.int32, prints=np.uint32, begins=np.int64, sizes=np.uint8, names=np.uint8, numbers=np.int32,
+            seconds=np.uint64,
+        )  # fmt: skip
+        slots, prints, begins, sizes = (arrays[name] for name in ("slots", "prints", "begins", "sizes"))
+        names, numbers, seconds = arrays["names"], arrays["numbers"], arrays["seconds"]
+        level = settings["level"]
+        sampled = np.uint64(2**63) | (np.uint64(1) << np.uint64(level if level in range(64) else 0)) - np.uint64(1)
+        _sound("slots", len(slots) == len(prints) == len(begins) == len(sizes) and _ascending(slots, self.constant))
+        _sound("prints", bool((prints > 0).all()))
+        _sound("numbers", _ascending(numbers, self.constant))
+        _sound("begins", bool((begins >= -1).all() and (begins + np.minimum(sizes, KEPT) <= len(names)).all()))
+        _sound("level", level in range(64))
+        _sound("seconds", len(seconds) <= OTHERS // 2 and bool((seconds & sampled == np.uint64(2**63)).all()))
+        table = self._hash._replace(arena=_longer(names, len(names) + 1024))
+        table.prints[slots], table.begins[slots], table.sizes[slots] = prints, begins, sizes
         bits = np.zeros(len(table.numbered) * 8, np.uint8)
         bits[numbers] = 1
         table.numbered[:] = np.packbits(bits, bitorder="little")
-        fill_seconds(table, seconds, level)
-        table.counts[USED], table.counts[ARENA] = len(np.union1d(slots, numbers)), len(arrays["names"])
-        self._hash = table._replace(arena=_longer(arrays["names"], len(arrays["names"]) + 1024))
+        fill_seconds(table, np.unique(seconds), level)
+        table.counts[USED], table.counts[ARENA] = len(np.union1d(slots, numbers)), len(names)
+        self._hash = table
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return bool(numbers.max(initial=0) < self.constant)
@@ -320,7 +200,7 @@ class Dictionary(Features):
         if slot == 0:
             return "(constant)"
         begin, end = self._exact.ends[slot - 1 : slot + 1]
-        return self._exact.arena[begin:end].tobytes().decode()
+        return self._exact.arena[begin:end].tobytes().decode(errors="replace")
 
     def report(self) -> Report:
         names = self.dimension - 1
@@ -330,22 +210,22 @@ class Dictionary(Features):
         ends = self._exact.ends[: self.dimension].copy()
         return {"kind": "dictionary"}, {"names": self._exact.arena[: ends[-1]].copy(), "ends": ends}
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
+        arrays = _checked(given, names=np.uint8, ends=np.int64)
         ends, names = arrays["ends"], arrays["names"]
-        good = len(ends) > 0 and ends[0] == 0 and ends[-1] == len(names) and bool((np.diff(ends) >= 0).all())
-        _sound("ends", good)
+        _sound("ends", len(ends) > 0 and ends[0] == 0 and ends[-1] == len(names) and bool((np.diff(ends) >= 0).all()))
         raw = names.tobytes()
-        different = {raw[begin:end] for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)}
+        different = {raw[begin:end] for begin, end in pairwise(ends.tolist())}
         _sound("names", len(different) == len(ends) - 1)
         size = 1024
         while size < 2 * len(ends):
             size *= 2
-        cells = np.zeros(size, np.uint64)
-        arena = np.array(names, dtype=np.uint8)
-        longer = _longer(ends.astype(np.int64), max(len(ends), size // 2 + 1))
-        ready(enter_all, (), self.compiled, ROOMS)(cells, arena, longer, len(ends) - 1)
-        self._exact = self._exact._replace(cells=cells, ends=longer, arena=arena)
-        self._exact.counts[NAMES] = len(ends) - 1
+        table = self._exact._replace(
+            cells=np.zeros(size, np.uint64), ends=_longer(ends, size // 2 + 1), arena=_longer(names, len(names) + 8192)
+        )
+        ready(enter_all, (), self.compiled, ROOMS)(table.cells, table.arena, table.ends, len(ends) - 1)
+        table.counts[NAMES] = len(ends) - 1
+        self._exact = table
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return not self.frozen or bool(slots.min(initial=1) >= 0)
@@ -381,18 +261,21 @@ def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, 
     'green'
     """
     kind = settings.get("kind")
+    if kind not in ("hashing", "dictionary"):
+        raise UnknownName("kind", kind, ["dictionary", "hashing"])
     try:
-        if kind == "hashing":
-            hashing = Hashing(settings["bits"], compiled=compiled)
-            hashing._restore(settings["level"], arrays)
-            return hashing
-        if kind == "dictionary":
-            dictionary = Dictionary(compiled=compiled)
-            dictionary._restore(arrays)
-            return dictionary
+        features = Hashing(settings["bits"], compiled=compiled) if kind == "hashing" else Dictionary(compiled=compiled)
+        features._restore(settings, arrays)
     except KeyError as missing:
         raise InvalidInput("state", missing.args[0], "is missing", "the file is damaged; use another copy") from None
-    raise UnknownName("kind", kind, ["dictionary", "hashing"])
+    return features
+
+
+def _checked(arrays: Mapping[str, NDArray[Any]], **kinds: Any) -> Arrays:
+    """The arrays of these names, each of its kind."""
+    for name, kind in kinds.items():
+        _sound(name, arrays[name].ndim == 1 and arrays[name].dtype == kind)
+    return {name: arrays[name] for name in kinds}
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
@@ -401,9 +284,10 @@ def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
     return result
 
 
-def _ascending(array: NDArray[Any], low: int, high: int) -> bool:
-    return bool((np.diff(array) > 0).all() and (not len(array) or (array[0] >= low and array[-1] < high)))
+def _ascending(array: NDArray[Any], high: int) -> bool:
+    """Whether these are different numbers from 0 to below a bound, in order."""
+    return len(array) == 0 or bool((np.diff(array) > 0).all() and array[0] >= 0 and array[-1] < high)
 
 
 def _sound(name: str, good: bool) -> None:
-    require(good, "state", name, "does not fit the other arrays", "the file is damaged; use another copy")
+    require(good, "state", name, "is not as it was saved", "the file is damaged; use another copy")

@@ -13,12 +13,34 @@ from giftrl.streams.features import Features
 from giftrl.streams.merge import longest_row
 from giftrl.streams.numbers import ROOMS, TOO_LARGE, byte, digit, long_numbers, number, pin
 from giftrl.streams.text_rows import (
-    AT, BAD, DONE, ENTRIES, LINE, MORE_BAD, MORE_ENTRIES, MORE_ROWS, ROWS, SECTIONS, RowsFound, as_batch, as_block, scan,
+    AT,
+    BAD,
+    DONE,
+    ENTRIES,
+    LINE,
+    MORE_BAD,
+    MORE_ENTRIES,
+    MORE_ROWS,
+    ROWS,
+    SECTIONS,
+    RowsFound,
+    as_batch,
+    as_block,
+    scan,
     scan_start,
-)  # fmt: skip
+)
 from giftrl.streams.text_scan import (
-    COLON, HASH, SPACE, Problem, at_end, blame, blank, note, skip_blanks, skip_line,
-)  # fmt: skip
+    COLON,
+    HASH,
+    SPACE,
+    Problem,
+    at_end,
+    blame,
+    blank,
+    note,
+    skip_blanks,
+    skip_line,
+)
 
 __all__ = ["LibsvmText"]
 
@@ -41,7 +63,7 @@ SUSPECTS = SECTIONS  # how many rows are shuffled
 KINDS = (MORE_ENTRIES, MORE_ENTRIES, MORE_ROWS, MORE_ROWS, MORE_ROWS, MORE_ROWS, MORE_ROWS, MORE_BAD)
 
 
-def _room(size: int) -> Found:
+def room(size: int) -> Found:
     """Room for what a block of that size is likely to hold."""
     entries, rows = size // 8 + 64, size // 64 + 16
     return Found(
@@ -78,7 +100,7 @@ class LibsvmText:
     def __init__(self, features: Features, *, compiled: bool = True) -> None:
         self.features = features
         self.compiled = compiled
-        self._found = _room(0)
+        self._found = room(0)
         self._limbs = long_numbers()
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
@@ -91,7 +113,7 @@ class LibsvmText:
         """
         block = as_block(data)
         state = scan_start(block, start)
-        found = self._found if len(self._found.values) > len(block) // 8 else _room(len(block))
+        found = self._found if len(self._found.values) > len(block) // 8 else room(len(block))
         loop = ready(scan_libsvm, (), self.compiled, ROOMS)
         found = self._found = scan(loop, block, state, found, KINDS, self._limbs)
         if state[SUSPECTS]:
@@ -218,13 +240,13 @@ def read_label(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any]:
     else:
         here = skip_blanks(block, at)
         # Each byte is looked at only after the one before it, and the block ends with a newline.
-        if byte(block, here) == 113 and byte(block, here + 1) == 105 and byte(block, here + 2) == 100:
-            if byte(block, here + 3) == COLON:
-                at = here + 4
-                while digit(byte(block, at)):
-                    at += 1
-                if at == here + 4 or not field_ends(block, at):
-                    problem, spot = blame(block, at, here, Problem.QUERY)
+        query = byte(block, here) == 113 and byte(block, here + 1) == 105 and byte(block, here + 2) == 100
+        if query and byte(block, here + 3) == COLON:
+            at = here + 4
+            while digit(byte(block, at)):
+                at += 1
+            if at == here + 4 or not field_ends(block, at):
+                problem, spot = blame(block, at, here, Problem.QUERY)
     return pin(limbs, pin(block, label)), at, spot, problem
 
 

@@ -57,7 +57,7 @@ def mixed_too(f: Any, word: Any) -> Any:
 
 @formula
 def begin_name() -> tuple[Any, Any, Any, Any]:
-    """The state before the first byte: both hashes, up to three bytes that fill no word yet, and how many bytes came."""
+    """The state before the first byte: both hashes, the bytes that fill no word yet, and how many bytes came."""
     return ZERO, GOLDEN, ZERO, 0
 
 

@@ -257,7 +257,7 @@ def nearer(block: Any, start: Any, end: Any, exponent: Any, low: Any, high: Any,
     """Of two float64 with none between them, the one nearer to the digits times 10^exponent."""
     bits = np.float64(low).view(np.uint64)
     m = bits & (HIDDEN - ONE)
-    e = np.int64(bits >> np.uint64(52))
+    e = int(np.int64(bits >> np.uint64(52)))
     if e > 0:
         m = m | HIDDEN
     else:

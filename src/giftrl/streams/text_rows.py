@@ -65,7 +65,7 @@ def scan(
         limbs: from :func:`giftrl.streams.numbers.long_numbers`.
     """
     while (why := int(loop(block, state, found, limbs))) != DONE:
-        found = type(found)(*(_twice(a) if kind == why else a for a, kind in zip(found, kinds, strict=True)))  # type: ignore[call-arg]
+        found = type(found)(*(_twice(a) if kind == why else a for a, kind in zip(found, kinds, strict=True)))
     return found
 
 

@@ -97,18 +97,18 @@ def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot:
     problem, shown, expected = PROBLEMS[code]
     if shown:
         there = block[spot : spot + TOKEN + 1].tobytes()
-        words = there.split(b"\n")[0].split()
+        words = there.partition(b"\n")[0].split()
         token = words[0] if words and not there[:1].isspace() else b""
         text = token[:TOKEN].decode(errors="backslashreplace")
         problem += f": {text!r}" + ("..." if len(token) > TOKEN else "")
-    raw = block[begin : begin + RAW].tobytes().split(b"\n")[0]
+    raw = block[begin : begin + RAW].tobytes().partition(b"\n")[0]
     return Rejected(source, line, spot - begin + 1, problem, expected, raw.removesuffix(b"\r"))
 
 
 @formula
 def blank(c: Any) -> Any:
     """Whether a byte is a space or a tab."""
-    return c == SPACE or c == TAB
+    return (c == SPACE) | (c == TAB)
 
 
 @formula

@@ -1,0 +1,264 @@
+"""giftrl for River: a classifier and a regressor that learn from dictionaries, one by one or many at once."""
+
+# ruff: noqa: N803 (River passes X by its name)
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+try:
+    from river import base
+    from river.utils import dataframe
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("giftrl.adapters.river needs River; pip install 'giftrl[river]'") from error
+
+from giftrl import losses
+from giftrl.adapters.named_rows import NamedLearner
+from giftrl.certificates import Certificate
+from giftrl.errors import Incompatible, InvalidInput, UnknownName
+from giftrl.linear.parts import make_parts
+from giftrl.losses import Logistic, Poisson
+from giftrl.ops.loss import accepts, labels
+from giftrl.ops.scalar import exp, sigmoid
+
+__all__ = ["FTRLClassifier", "FTRLRegressor"]
+
+Array = NDArray[np.float64]
+
+
+class _FTRL:
+    """What both share. Parameters are those of the estimators in :mod:`giftrl.linear`."""
+
+    _model: NamedLearner
+
+    def __init__(
+        self,
+        loss: Any,
+        update: Any,
+        lookahead: bool | None,
+        regularizer: Any,
+        schedule: Any,
+        beta: float,
+        gradient_bound: float | None,
+        normalize: str | None,
+        fit_intercept: bool,
+        dtype: Any,
+    ) -> None:
+        self.loss = loss
+        self.update = update
+        self.lookahead = lookahead
+        self.regularizer = regularizer
+        self.schedule = schedule
+        self.beta = beta
+        self.gradient_bound = gradient_bound
+        self.normalize = normalize
+        self.fit_intercept = fit_intercept
+        self.dtype = dtype
+        if normalize not in (None, "unit"):
+            raise UnknownName("normalize", normalize, ["None", "unit"])
+        parts = make_parts(losses.BY_NAME, loss, update, lookahead, regularizer, schedule, beta, gradient_bound)
+        self._model = NamedLearner(parts, normalize, bool(fit_intercept), dtype)
+        self._y_name: str | None = None
+
+    @property
+    def weights(self) -> dict[Any, float]:
+        """The weight of each feature by its name."""
+        return self._model.weights
+
+    @property
+    def intercept(self) -> float:
+        """The weight of the constant feature."""
+        return self._model.constant
+
+    @property
+    def average_loss(self) -> float:
+        """The mean weighted loss of predictions made before each row was learnt."""
+        return self._model.average_loss
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the run so far proves about itself."""
+        return self._model.certificate
+
+    def _learn_many(self, X: Any, y: Array, w: Any) -> None:
+        weights = None if w is None else np.broadcast_to(np.asarray(w, np.float64), y.shape).copy()
+        if isinstance(X, Sequence):
+            self._model.learn_rows(X, y, weights)
+        else:
+            self._model.learn_many(*_matrix(X), y, weights)
+
+    def _scores(self, X: Any) -> Array:
+        if isinstance(X, Sequence):
+            return np.array([self._model.score_one(x) for x in X])
+        return self._model.score_many(*_matrix(X))
+
+    def _like(self, X: Any, values: NDArray[Any]) -> Any:
+        """Values as a series of the kind of frame that X is; an array where it is none."""
+        if isinstance(X, Sequence) or sparse.issparse(X):
+            return values
+        return dataframe.to_native_series(values, name=self._y_name, like=dataframe.into_frame(X))
+
+
+class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
+    """A binary classifier for River.
+
+    ``learn_many`` is ``learn_one`` for each row, bit for bit, and much faster. It takes data frames, SciPy matrices
+    (features are then named by the numbers of their columns), and sequences of dictionaries. For more than two
+    classes put it into ``river.multiclass.OneVsRestClassifier``.
+
+    Args:
+        loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype: as for
+            :class:`giftrl.linear.FTRLClassifier`.
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> model = preprocessing.StandardScaler() | FTRLClassifier()
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    Accuracy: 90.08%
+    """
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        update: Any = "proximal",
+        lookahead: bool | None = None,
+        regularizer: Any = "squared_norm",
+        schedule: Any = "temporal",
+        beta: float = 1.0,
+        gradient_bound: float | None = None,
+        normalize: str | None = None,
+        fit_intercept: bool = True,
+        dtype: Any = "float32",
+    ) -> None:
+        super().__init__(
+            loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype
+        )
+        found = self._model.learner.loss
+        if not (accepts(found, -1.0) and accepts(found, 1.0)):
+            raise Incompatible(
+                f"{found!r} takes as label {labels(found)}, and classes are the labels -1 and +1; use 'logistic' or "
+                "'hinge', or FTRLRegressor"
+            )
+
+    def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:
+        """Learn from a row with the label True or False, and its weight."""
+        self._model.learn_one(x, _label(y), w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn from rows in order; w is a weight for each, or one for all."""
+        self._learn_many(X, _labels(y), w)
+        self._y_name = getattr(y, "name", None)
+
+    def predict_one(self, x: Mapping[Any, float], **kwargs: Any) -> bool:
+        """The more likely label."""
+        return self._model.score_one(x) > 0.0
+
+    def predict_proba_one(self, x: Mapping[Any, float], **kwargs: Any) -> dict[bool | str | int, float]:
+        """The probability of both labels; for the logistic loss."""
+        self._require_probabilities()
+        score = self._model.score_one(x)
+        return {False: sigmoid(-score), True: sigmoid(score)}
+
+    def predict_many(self, X: Any) -> Any:
+        """The more likely label of each row."""
+        return self._like(X, self._scores(X) > 0.0)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probability of both labels of each row, a column each."""
+        self._require_probabilities()
+        p = np.array([sigmoid(score) for score in self._scores(X)])
+        if isinstance(X, Sequence) or sparse.issparse(X):
+            return np.column_stack([1.0 - p, p])
+        return dataframe.to_native_frame({False: 1.0 - p, True: p}, like=dataframe.into_frame(X))
+
+    def _require_probabilities(self) -> None:
+        if not isinstance(self._model.learner.loss, Logistic):
+            raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use 'logistic'")
+
+
+class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
+    """A regressor for River.
+
+    ``beta`` is about the size of the weights that you expect: the default suits targets near 1.
+
+    Args:
+        loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype: as for
+            :class:`giftrl.linear.FTRLRegressor`.
+
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> model = preprocessing.StandardScaler() | FTRLRegressor(beta=100.0)
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    MAE: 0.648153
+    """
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        update: Any = "proximal",
+        lookahead: bool | None = None,
+        regularizer: Any = "squared_norm",
+        schedule: Any = "temporal",
+        beta: float = 1.0,
+        gradient_bound: float | None = None,
+        normalize: str | None = None,
+        fit_intercept: bool = True,
+        dtype: Any = "float32",
+    ) -> None:
+        super().__init__(
+            loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype
+        )
+
+    def learn_one(self, x: Mapping[Any, float], y: float, w: float = 1.0) -> None:
+        """Learn from a row with its number, and its weight."""
+        if not (isinstance(y, (int, float, np.number)) and accepts(self._model.learner.loss, float(y))):
+            self._checked([y])  # raises, with what is wrong
+        self._model.learn_one(x, float(y), w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn from rows in order; w is a weight for each, or one for all."""
+        self._learn_many(X, self._checked(y), w)
+        self._y_name = getattr(y, "name", None)
+
+    def predict_one(self, x: Mapping[Any, float]) -> float:
+        """A number; the mean for the Poisson loss."""
+        score = self._model.score_one(x)
+        return exp(score) if isinstance(self._model.learner.loss, Poisson) else score
+
+    def predict_many(self, X: Any) -> Any:
+        """A number for each row."""
+        scores = self._scores(X)
+        if isinstance(self._model.learner.loss, Poisson):
+            scores = np.array([exp(score) for score in scores])
+        return self._like(X, scores)
+
+    def _checked(self, y: Any) -> Array:
+        found = np.asarray(y, dtype=np.float64)
+        return self._model.learner._labels(found, found.shape)
+
+
+def _label(y: Any) -> float:
+    """One label; as :func:`_labels`."""
+    if isinstance(y, (bool, np.bool_)):
+        return 1.0 if y else -1.0
+    return float(_labels([y])[0])
+
+
+def _labels(y: Any) -> Array:
+    """True and False, or 1 and 0, as +1 and -1."""
+    found = np.asarray(y)
+    if found.dtype.kind not in "biuf" or not ((found == 0) | (found == 1)).all():
+        remedy = "use river.multiclass.OneVsRestClassifier for labels of other kinds"
+        raise InvalidInput("y", y, "must be True or False", remedy)
+    return np.where(found == 1, 1.0, -1.0)
+
+
+def _matrix(X: Any) -> tuple[Any, Sequence[Any]]:
+    """A matrix, and the names of its columns: numbers, where it has none."""
+    if sparse.issparse(X):
+        return X, range(X.shape[1])
+    if hasattr(X, "sparse") and all(hasattr(kind, "fill_value") for kind in X.dtypes):
+        return X.sparse.to_coo().tocsr(), list(X.columns)
+    frame = dataframe.into_frame(X)
+    return dataframe.to_numpy(frame), list(frame.columns)

@@ -1,0 +1,11 @@
+"""Data sets of the paper from the LIBSVM collection: downloaded once, checked, kept.
+
+>>> from giftrl.datasets import REGISTRY
+>>> REGISTRY["a9a"].rows
+32561
+"""
+
+from giftrl.datasets.download import DownloadFailed, default_folder, get
+from giftrl.datasets.registry import REGISTRY, SITE, Dataset
+
+__all__ = ["REGISTRY", "SITE", "Dataset", "DownloadFailed", "default_folder", "get"]

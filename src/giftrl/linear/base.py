@@ -1,0 +1,192 @@
+"""What the estimators share: parameters into a model, rows into blocks, and what is known of a run."""
+# ruff: noqa: N803 (scikit-learn passes X by its name)
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # type: ignore[import-untyped]
+
+from giftrl.certificates import Certificate
+from giftrl.errors import InvalidInput, Overflowed, UnknownName, require
+from giftrl.linear.blocks import blocks, canonical, row_norms
+from giftrl.linear.frames import as_frame
+from giftrl.linear.models import Model
+from giftrl.linear.parts import Parts, make_parts
+from giftrl.ops.names import Names
+
+__all__ = ["FTRL"]
+
+Array = NDArray[np.float64]
+
+#: The parameters that a model is made of; between two calls of partial_fit they must stay as they are.
+MADE_OF = (
+    "loss", "update", "lookahead", "regularizer", "schedule", "beta", "gradient_bound",
+    "normalize", "fit_intercept", "dtype",
+)  # fmt: skip
+
+
+class FTRL(BaseEstimator):  # type: ignore[misc]
+    """The part of an estimator that does not depend on what labels mean."""
+
+    _names: Names
+    _model: Model
+
+    def _make_parts(self) -> Parts:
+        require(
+            bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
+            "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
+        )  # fmt: skip
+        if self.normalize not in (None, "unit"):
+            raise UnknownName("normalize", self.normalize, ["None", "unit"])
+        return make_parts(
+            self._names, self.loss, self.update, self.lookahead, self.regularizer, self.schedule, self.beta,
+            self.gradient_bound,
+        )  # fmt: skip
+
+    def _validate(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
+        found, labels = validate_data(
+            self, as_frame(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, **options
+        )
+        return canonical(found), labels
+
+    def _weigh(self, X: Any, sample_weight: Any) -> Array | None:
+        """The weights of rows, float64; None where all are 1."""
+        if sample_weight is None:
+            return None
+        return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in MADE_OF}
+
+    def _begin(self, model: Model) -> None:
+        """Start with a model that has learnt nothing."""
+        self._model = model
+        self._made_of = self._settings()
+        self._weight_sum = 0.0
+        self._loss_sum = 0.0
+        self._known = _Points(model)
+        self._sparse = False
+
+    def _check_unchanged(self) -> None:
+        for name, value in self._settings().items():
+            if value is not self._made_of[name] and value != self._made_of[name]:
+                rule = f"must stay what it was when learning began, {self._made_of[name]!r}"
+                raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
+
+    def _learn(self, x: Any, labels: Array, weights: Array | None, *, passes: int = 1, shuffle: bool = False) -> None:
+        """Learn from validated rows, labels and weights; rows of weight 0 are left out."""
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            x, labels, weights = x[kept], labels[kept], weights[kept]
+        random = check_random_state(self.random_state) if shuffle else None
+        n = len(labels)
+        for index in range(passes):
+            order = None if random is None else random.permutation(n)
+            y = labels if order is None else labels[order]
+            w = weights if weights is None or order is None else weights[order]
+            before = self._model.loss_sum
+            unit = self.normalize == "unit"
+            for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order):
+                learnt = self._model.rounds
+                try:
+                    self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
+                except Overflowed:
+                    at = begin + self._model.rounds - learnt
+                    raise Overflowed(
+                        f"row {at}, in the order of learning, leaves the range of float64 in pass {index + 1}; scale "
+                        "the features, use a smaller beta, or an implicit update, which does not overshoot"
+                    ) from None
+            if index == 0:
+                self._loss_sum += self._model.loss_sum - before
+                self._weight_sum += float(n if w is None else w.sum())
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was if what is done to it fails."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _scores(self, X: Any) -> Array:
+        """<s, x> + intercept of new rows, a column for each column of the model."""
+        check_is_fitted(self)
+        x = validate_data(self, as_frame(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        weights, constant = self._known.split(self.fit_intercept, self._sparse)
+        scores = x @ weights
+        if sparse.issparse(scores):
+            scores = scores.toarray()
+        if self.normalize == "unit":
+            scores = scores / row_norms(x)[:, None]
+        return np.asarray(scores + constant, dtype=np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def sparsify(self) -> "FTRL":
+        """Let ``coef_`` be a CSR matrix; predictions from few nonzero weights are then faster."""
+        check_is_fitted(self)
+        self._sparse = True
+        return self
+
+    def densify(self) -> "FTRL":
+        """Let ``coef_`` be an array again."""
+        check_is_fitted(self)
+        self._sparse = False
+        return self
+
+    @property
+    def average_loss_(self) -> float:
+        """The mean weighted loss of predictions made before each row was learnt, over rows met for the first time.
+
+        In ``fit`` that is the first pass. Where each class or target has a loss of its own, their average.
+        """
+        check_is_fitted(self)
+        return self._loss_sum / self._weight_sum if self._weight_sum > 0.0 else float("nan")
+
+    @property
+    def certificate_(self) -> Certificate | list[Certificate]:
+        """What the run proves: one :class:`giftrl.Certificate`, or a list where each class or target has its own.
+
+        Comparators have a coordinate for each feature and then one for the intercept; for ``softmax`` and
+        ``multiclass_hinge``, a matrix of these with a column for each class, flattened row by row.
+        """
+        check_is_fitted(self)
+        return self._model.certificate
+
+    @property
+    def t_(self) -> int:
+        """The number of the next row, from 1; rows of later passes count again."""
+        check_is_fitted(self)
+        return self._model.rounds + 1
+
+
+class _Points:
+    """The weights of a model, computed when they are asked for and kept until it learns again."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.at = -1
+        self.points: Array = np.empty((0, 0))
+
+    def split(self, intercept: bool, as_sparse: bool) -> tuple[Any, Array]:
+        """The weights of features, a column each, and the constants."""
+        if self.at != self.model.rounds:
+            self.points, self.at = self.model.points, self.model.rounds
+        weights = self.points[:-1] if intercept else self.points
+        constant = self.points[-1] if intercept else np.zeros(self.points.shape[1])
+        return (sparse.csr_array(weights) if as_sparse else weights), constant

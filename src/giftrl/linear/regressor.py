@@ -1,0 +1,144 @@
+"""The regressor."""
+# ruff: noqa: N803 (scikit-learn passes X by its name)
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
+from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+
+from giftrl import losses
+from giftrl.errors import Incompatible, InvalidInput
+from giftrl.linear.base import FTRL, Array
+from giftrl.linear.models import Model, One, Several
+from giftrl.losses import Poisson
+from giftrl.ops.vector_loss import multiclass
+
+__all__ = ["FTRLRegressor"]
+
+
+class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
+    """A linear model of numbers that learns in one pass, needs no learning rate, and proves how well it did.
+
+    Generalized implicit FTRL. Several targets are models of their own, learnt in one pass. With the Poisson loss the
+    prediction is the mean exp(<s, x>); with every other it is <s, x>.
+
+    Args:
+        loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
+            ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
+        update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, passes, shuffle,
+            dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
+
+    Attributes:
+        coef_: the weights of the features, or a row of them for each target.
+        intercept_: one number, or one for each target.
+        average_loss_, certificate_, n_features_in_, feature_names_in_, t_: as for the classifier.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FTRLRegressor(passes=20).fit(scale(X), scale(y))
+    >>> round(model.score(scale(X), scale(y)), 1)
+    0.5
+    """
+
+    _names = losses.BY_NAME
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        *,
+        update: Any = "proximal",
+        lookahead: bool | None = None,
+        regularizer: Any = "squared_norm",
+        schedule: Any = "temporal",
+        beta: float = 1.0,
+        gradient_bound: float | None = None,
+        normalize: str | None = None,
+        fit_intercept: bool = True,
+        passes: int = 1,
+        shuffle: bool = False,
+        dtype: Any = "float32",
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.update = update
+        self.lookahead = lookahead
+        self.regularizer = regularizer
+        self.schedule = schedule
+        self.beta = beta
+        self.gradient_bound = gradient_bound
+        self.normalize = normalize
+        self.fit_intercept = fit_intercept
+        self.passes = passes
+        self.shuffle = shuffle
+        self.dtype = dtype
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
+        """Learn from rows, forgetting what was learnt before.
+
+        Args:
+            X: a matrix, sparse or dense, or a table.
+            y: a number for each row, or a row of numbers.
+            sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
+        """
+        with self._all_or_nothing():
+            x, y = self._validate(X, y, reset=True, multi_output=True, y_numeric=True)
+            weights = self._weigh(x, sample_weight)
+            self._begin(self._make(y))
+            self._learn(x, np.asarray(y, np.float64), weights, passes=self.passes, shuffle=self.shuffle)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
+        """Go on learning from rows, in order.
+
+        Args:
+            X, y, sample_weight: as for :meth:`fit`.
+        """
+        first = not self.__sklearn_is_fitted__()
+        with self._all_or_nothing():
+            x, y = self._validate(X, y, reset=first, multi_output=True, y_numeric=True)
+            weights = self._weigh(x, sample_weight)
+            if first:
+                self._begin(self._make(y))
+            self._check_unchanged()
+            if y.shape[1:] != self._outputs:
+                rule = f"must have the shape of the targets so far, {('n', *self._outputs)}"
+                raise InvalidInput("y", y.shape, rule, "call fit to begin anew")
+            self._learn(x, np.asarray(y, np.float64), weights)
+        return self
+
+    def _make(self, y: Any) -> Model:
+        parts = self._make_parts()
+        if multiclass(parts.loss):
+            raise Incompatible(f"{parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
+        self._outputs = y.shape[1:]
+        dimension = self.n_features_in_ + bool(self.fit_intercept)
+        return One(dimension, parts, self.dtype) if y.ndim == 1 else Several(dimension, y.shape[1], parts, self.dtype)
+
+    @property
+    def coef_(self) -> Any:
+        """The weights of the features, or a row of them for each target."""
+        check_is_fitted(self)
+        weights = self._known.split(self.fit_intercept, self._sparse)[0].T
+        return weights if self._outputs or self._sparse else weights[0]
+
+    @property
+    def intercept_(self) -> Any:
+        """The constant, or one for each target."""
+        check_is_fitted(self)
+        constant = self._known.split(self.fit_intercept, False)[1]
+        return constant.copy() if self._outputs else float(constant[0])
+
+    def predict(self, X: Any) -> Array:
+        """A number for each row, or a row of numbers."""
+        scores = self._scores(X)
+        if self.loss == "poisson" or isinstance(self.loss, Poisson):
+            scores = np.exp(np.minimum(scores, 709.0))
+        return scores if self._outputs else scores[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

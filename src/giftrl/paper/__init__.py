@@ -1,0 +1,13 @@
+"""The experiments of *Generalized Implicit Follow-The-Regularized-Leader* (ICML 2023), and what became of its claims.
+
+>>> from giftrl.paper import rules
+>>> [curve.name for curve in rules("hinge")]
+['linear', 'truncated', 'twostep', 'proximal']
+"""
+
+from giftrl.paper.compare import Distance, compare
+from giftrl.paper.panels import BUNDLED, PAPER, PaperPanel
+from giftrl.paper.published import points
+from giftrl.paper.settings import READINGS, Reading, rules
+
+__all__ = ["BUNDLED", "PAPER", "READINGS", "Distance", "PaperPanel", "Reading", "compare", "points", "rules"]

@@ -1,0 +1,138 @@
+"""What each part of the found setting is worth: leave it out, and see how far the published curves are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.paper.compare import Distance, compare
+from giftrl.paper.panels import PAPER, PaperPanel, locate
+from giftrl.paper.settings import rules
+from giftrl.sweeps import Curve, Data, Grid, fingerprint, read_all, repeat, signed
+from giftrl.sweeps.data import standard, unit, with_constant
+from giftrl.updates import TwoStep
+
+__all__ = ["VARIANTS", "Ablation", "Variant", "ablate"]
+
+Array = NDArray[np.float64]
+
+EVERY = ("linear", "truncated", "twostep", "proximal")
+
+
+class Variant(NamedTuple):
+    """The found setting with one part changed.
+
+    features: how a dense matrix is prepared.
+    curve: how a rule is changed.
+    losses: on which panels it matters.
+    updates: for which rules it matters.
+    """
+
+    features: Callable[[Array], Array]
+    curve: Callable[[Curve], Curve] = lambda curve: curve
+    losses: tuple[str, ...] = ("hinge", "logistic", "absolute")
+    updates: tuple[str, ...] = EVERY
+
+
+def found(x: Array) -> Array:
+    """The preparation that was found."""
+    return np.asarray(unit(with_constant(unit(standard(x)))))
+
+
+def schedule(**parameters: float) -> Callable[[Curve], Curve]:
+    """Another parameter of the schedule."""
+    return lambda curve: replace(curve, schedule=curve.schedule._replace(**parameters))
+
+
+def scaled(scale: float) -> Callable[[Curve], Curve]:
+    """Another factor between the axis and beta."""
+    return lambda curve: replace(curve, scale=scale)
+
+
+TWO_STEP = ("twostep",)
+
+VARIANTS = {
+    "as found": Variant(found),
+    "columns not standardised": Variant(lambda x: np.asarray(unit(with_constant(unit(x))))),
+    "rows not scaled before the constant": Variant(lambda x: np.asarray(unit(with_constant(standard(x))))),
+    "rows not scaled after the constant": Variant(lambda x: np.asarray(with_constant(unit(standard(x))))),
+    "no constant": Variant(lambda x: np.asarray(unit(standard(x)))),
+    "G = 0.5": Variant(found, schedule(gradient_bound=0.5)),
+    "G = 2": Variant(found, schedule(gradient_bound=2.0)),
+    "two-step without a floor": Variant(found, schedule(floor=0.0), updates=TWO_STEP),
+    "two-step with the floor 0.5": Variant(found, schedule(floor=0.5), updates=TWO_STEP),
+    "two-step with the floor 2": Variant(found, schedule(floor=2.0), updates=TWO_STEP),
+    "two-step with H'": Variant(found, lambda curve: replace(curve, update=TwoStep(False)), updates=TWO_STEP),
+    "logistic betas as labelled": Variant(found, scaled(1.0), ("logistic",)),
+    "logistic betas times 9.5": Variant(found, scaled(9.5), ("logistic",)),
+    "logistic betas times 10.5": Variant(found, scaled(10.5), ("logistic",)),
+}
+
+
+class Ablation(NamedTuple):
+    """How far the published curves are from a variant: mean and largest distance of a point, and curves in reach.
+
+    before: the same curves with the found setting.
+    """
+
+    variant: str
+    mean: float
+    largest: float
+    reproduced: int
+    curves: int
+    before: float
+
+
+def ablate(
+    folder: Path,
+    repetitions: int,
+    *,
+    only: Sequence[str] | None = None,
+    keep: Path | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> list[Ablation]:
+    """Run every variant on the panels whose data is in a folder.
+
+    Args:
+        folder: with the data sets.
+        repetitions: how many orders.
+        only: the names of the data sets to use; None is all that are there.
+        keep: where finished repetitions are kept.
+        tell: called before each variant with its name.
+    """
+    raw = {}
+    for name in dict.fromkeys(panel.dataset for panel in PAPER if only is None or panel.dataset in only):
+        path = locate(folder, name)
+        if path is not None:
+            raw[name] = read_all(path)
+    results, known = [], dict[tuple[str, str], Distance]()
+    for name, variant in VARIANTS.items():
+        if tell:
+            tell(name)
+        distances: list[Distance] = []
+        for panel in PAPER:
+            if panel.dataset in raw and panel.loss in variant.losses:
+                distances += _distances(panel, raw[panel.dataset], name, variant, repetitions, keep)
+        if name == "as found":
+            known = {(d.panel, d.update): d for d in distances}
+        before = [known[d.panel, d.update] for d in distances]
+        worst, within = max(d.largest for d in distances), sum(d.reproduced for d in distances)
+        results.append(Ablation(name, _mean(distances), worst, within, len(distances), _mean(before)))
+    return results
+
+
+def _distances(
+    panel: PaperPanel, raw: tuple[Any, Array], name: str, variant: Variant, repetitions: int, keep: Path | None
+) -> list[Distance]:
+    x, y = raw
+    curves = tuple(variant.curve(curve) for curve in rules(panel.loss) if curve.name in variant.updates)
+    data = Data(panel.dataset, variant.features(x.toarray()), signed(y, panel.loss), fingerprint(x, y), name)
+    return compare(panel, repeat(data, Grid(panel.loss, curves, panel.betas), repetitions, folder=keep))
+
+
+def _mean(distances: list[Distance]) -> float:
+    """The mean distance of a point, over all curves."""
+    return float(np.average([d.mean for d in distances], weights=[d.points for d in distances]))

@@ -1,0 +1,152 @@
+"""The paper's claims, each as a measurement on the panels and a verdict that follows from it."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from giftrl.paper.panels import PaperPanel
+from giftrl.sweeps import Summary
+
+__all__ = ["CLAIMS", "Verdict", "judge"]
+
+Results = Mapping[PaperPanel, Summary]
+
+#: What is left of a difference that shows in none of the figures.
+EQUAL = 1e-3
+#: The paper: "confidence intervals below 0.01".
+NARROW = 0.01
+#: "Almost uniformly" is taken as at least nine in ten.
+ALMOST = 0.9
+
+
+class Verdict(NamedTuple):
+    """What became of a claim: ``holds``, ``mostly``, ``partly`` or ``fails``, and the numbers behind it."""
+
+    claim: str
+    verdict: str
+    evidence: str
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Every claim that the panels at hand can speak about.
+
+    >>> from giftrl.paper.panels import PAPER
+    >>> runs = np.array([[[3.0, 2.0, 9.0], [3.0, 1.0, 2.0]], [[3.0, 2.0, 8.0], [3.0, 1.0, 2.0]]])
+    >>> judge({PAPER[3]: Summary(("linear", "truncated"), (0.1, 1.0, 10.0), runs)})[0]
+    Verdict(claim='linear is the most sensitive to beta', verdict='partly',
+            evidence='narrowest range of good betas in 0 of 1 panels; steepest rise to the largest beta in 1 of 1')
+    """
+    found = []
+    for claim, measure in CLAIMS.items():
+        answer = measure(results)
+        if answer is not None:
+            found.append(Verdict(claim, *answer))
+    return found
+
+
+def sensitive(results: Results) -> tuple[str, str] | None:
+    """Linear is the most sensitive to beta.
+
+    Two measures: the range of betas within 5% of the best, and the rise from the best loss to the largest beta.
+    """
+    narrow = steep = 0
+    for summary in results.values():
+        widths = [summary.good_range(k).decades for k in range(len(summary.names))]
+        rises = [float(summary.mean[k, -1]) / summary.best_loss(k) for k in range(len(summary.names))]
+        at = summary.curve("linear")
+        narrow += all(widths[at] < width for k, width in enumerate(widths) if k != at)
+        steep += all(rises[at] > rise for k, rise in enumerate(rises) if k != at)
+    n = len(results)
+    evidence = (
+        f"narrowest range of good betas in {narrow} of {n} panels; "
+        f"steepest rise to the largest beta in {steep} of {n}"
+    )  # fmt: skip
+    return _graded(narrow + steep, 2 * n), evidence
+
+
+def worse(results: Results) -> tuple[str, str] | None:
+    """Linear is almost uniformly worse: at each beta, against every other rule, beyond both confidence intervals."""
+    parts, total_worse, total = [], 0, 0
+    for loss in dict.fromkeys(panel.loss for panel in results):
+        below = tied = above = 0
+        for panel, summary in results.items():
+            if panel.loss != loss:
+                continue
+            at = summary.curve("linear")
+            for j in range(len(summary.betas)):
+                signs = [_sign(summary, at, k, j) for k in range(len(summary.names)) if k != at]
+                above += min(signs) > 0
+                below += max(signs) < 0
+                tied += min(signs) <= 0 <= max(signs)
+        n = above + tied + below
+        parts.append(f"{loss}: worse than every other at {above}, better than every other at {below} of {n} betas")
+        total_worse, total = total_worse + above, total + n
+    share = total_worse / total
+    return "holds" if share >= ALMOST else "fails" if share < 0.5 else "partly", "; ".join(parts)
+
+
+def same_on_hinge(results: Results) -> tuple[str, str] | None:
+    """Truncated and proximal are equal on the hinge loss."""
+    hinge = [s for p, s in results.items() if p.loss == "hinge" and {"truncated", "proximal"} <= set(s.names)]
+    if not hinge:
+        return None
+    gap = max(float(np.abs(s.mean[s.curve("truncated")] - s.mean[s.curve("proximal")]).max()) for s in hinge)
+    return "holds" if gap <= EQUAL else "fails", f"largest difference {gap:.1e}, truncated with H' and proximal with H"
+
+
+def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] | None:
+    """Two-step is the best: tuned, and at the largest beta."""
+    parts, won, asked = [], 0, 0
+    for loss in losses:
+        panels = [s for p, s in results.items() if p.loss == loss and "twostep" in s.names]
+        if not panels:
+            continue
+        tuned = last = 0
+        for s in panels:
+            at = s.curve("twostep")
+            others = [k for k in range(len(s.names)) if k != at]
+            tuned += s.best_loss(at) <= min(s.best_loss(k) for k in others)
+            last += bool(s.mean[at, -1] <= s.mean[others, -1].min())
+        n = len(panels)
+        parts.append(f"{loss}: lowest tuned loss in {tuned} of {n} panels, lowest at the largest beta in {last} of {n}")
+        won, asked = won + tuned + last, asked + 2 * n
+    return (_graded(won, asked), "; ".join(parts)) if asked else None
+
+
+def narrow_intervals(results: Results) -> tuple[str, str] | None:
+    """The confidence intervals of implicit rules are below 0.01: half their width, at any beta."""
+    parts, good = [], []
+    for losses, name in ((("hinge", "logistic"), "classification"), (("absolute",), "regression")):
+        widths = [
+            max(zip(s.half_width[k], s.mean[k], strict=True))
+            for p, s in results.items()
+            for k, rule in enumerate(s.names)
+            if p.loss in losses and rule in ("truncated", "proximal", "twostep") and s.repetitions > 1
+        ]
+        if widths:
+            width, mean = max(widths)
+            good.append(width < NARROW)
+            parts.append(f"{name}: at most {width:.2g}, which is {width / mean:.1%} of the loss there")
+    return (_graded(sum(good), len(good)), "; ".join(parts)) if good else None
+
+
+CLAIMS: dict[str, Callable[[Results], tuple[str, str] | None]] = {
+    "linear is the most sensitive to beta": sensitive,
+    "linear is almost uniformly worse": worse,
+    "truncated and proximal are equal on hinge": same_on_hinge,
+    "two-step is remarkable in classification": lambda results: two_step_best(results, ("hinge", "logistic")),
+    "two-step is essentially the best in regression": lambda results: two_step_best(results, ("absolute",)),
+    "confidence intervals of implicit rules are below 0.01": narrow_intervals,
+}
+
+
+def _graded(yes: int, of: int) -> str:
+    return "holds" if yes == of else "mostly" if yes >= ALMOST * of else "fails" if yes == 0 else "partly"
+
+
+def _sign(summary: Summary, a: int, b: int, j: int) -> int:
+    """1 where a has the larger loss at a beta beyond both confidence intervals, -1 the smaller, 0 neither."""
+    gap = summary.mean[a, j] - summary.mean[b, j]
+    margin = np.nan_to_num(summary.half_width[a, j]) + np.nan_to_num(summary.half_width[b, j])
+    return int(gap > margin) - int(gap < -margin)

@@ -1,0 +1,64 @@
+"""How far measured curves are from the published ones, as a share of each panel's axis."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from giftrl.paper.panels import PaperPanel
+from giftrl.paper.published import points
+from giftrl.sweeps import Summary
+
+__all__ = ["LARGEST", "MEDIAN", "Distance", "compare"]
+
+#: What counts as reproduced: the median and the largest distance of a curve, as a share of the axis.
+MEDIAN, LARGEST = 0.006, 0.015
+
+
+class Distance(NamedTuple):
+    """One curve against its published points.
+
+    >>> Distance("Figure 1: a9a, hinge", "linear", 5, 0.001, 0.001, 0.004, 1.0).reproduced
+    True
+    """
+
+    panel: str
+    update: str
+    points: int
+    median: float
+    mean: float
+    largest: float
+    at: float
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the curve is within reach of the published one."""
+        return self.median <= MEDIAN and self.largest <= LARGEST
+
+
+def compare(panel: PaperPanel, summary: Summary) -> list[Distance]:
+    """A line for each published curve of the panel.
+
+    >>> from giftrl.paper.panels import PAPER
+    >>> beta, loss = zip(*points("logistic", "a9a")["twostep"])
+    >>> round(compare(PAPER[3], Summary(("twostep",), beta, np.array([[loss]]) + 0.005))[0].median, 6)
+    0.01
+    """
+    if panel.axis is None:
+        return []
+    span = panel.axis[1] - panel.axis[0]
+    found = []
+    for update, published in points(panel.loss, panel.dataset).items():
+        if update not in summary.names:
+            continue
+        k = summary.curve(update)
+        shares = [abs(summary.mean[k, _column(summary, beta)] - loss) / span for beta, loss in published]
+        worst = int(np.argmax(shares))
+        median, mean, largest = float(np.median(shares)), float(np.mean(shares)), float(shares[worst])
+        found.append(Distance(panel.title, update, len(shares), median, mean, largest, published[worst][0]))
+    return found
+
+
+def _column(summary: Summary, beta: float) -> int:
+    """The column of a beta of the grid."""
+    return next(j for j, found in enumerate(summary.betas) if math.isclose(found, beta, rel_tol=1e-6))

@@ -1,0 +1,119 @@
+"""The panels of Figures 1 to 3, on the paper's data or, without it, on data that scikit-learn brings."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import GiftrlError, InvalidInput
+from giftrl.paper.settings import PREPARATION
+from giftrl.sweeps import Data, fingerprint, load, parse_betas, prepare, signed
+
+__all__ = ["BUNDLED", "PAPER", "PaperPanel", "available", "bundled", "locate"]
+
+Array = NDArray[np.float64]
+
+SHORT = parse_betas("1e-3:1e3:13")
+LONG = parse_betas("1e-3:1e8:23")
+
+
+class PaperPanel(NamedTuple):
+    """One panel: which figure, loss and data set, over which betas, and the vertical axis of the published one.
+
+    >>> PAPER[0].title
+    'Figure 1: a9a, hinge'
+    """
+
+    figure: int
+    loss: str
+    dataset: str
+    axis: tuple[float, float] | None
+
+    @property
+    def title(self) -> str:
+        """What the panel is called."""
+        return f"Figure {self.figure}: {self.dataset}, {self.loss}"
+
+    @property
+    def name(self) -> str:
+        """The panel in a file name."""
+        return f"figure{self.figure}-{self.dataset}-{self.loss}".replace("_", "-")
+
+    @property
+    def betas(self) -> tuple[float, ...]:
+        """The betas on the horizontal axis."""
+        return LONG if self.loss == "absolute" else SHORT
+
+
+PAPER = (
+    PaperPanel(1, "hinge", "a9a", (0.3, 1.0)),
+    PaperPanel(1, "hinge", "ijcnn1", (0.1, 1.0)),
+    PaperPanel(1, "hinge", "phishing", (0.1, 1.1)),
+    PaperPanel(2, "logistic", "a9a", (0.3, 0.8)),
+    PaperPanel(2, "logistic", "ijcnn1", (0.15, 0.55)),
+    PaperPanel(2, "logistic", "phishing", (0.1, 0.8)),
+    PaperPanel(3, "absolute", "abalone", (0.0, 14.0)),
+    PaperPanel(3, "absolute", "cpusmall", (0.0, 120.0)),
+    PaperPanel(3, "absolute", "bng_stock", (0.0, 120.0)),
+)
+
+BUNDLED = (
+    PaperPanel(1, "hinge", "breast_cancer", None),
+    PaperPanel(1, "hinge", "digits", None),
+    PaperPanel(2, "logistic", "breast_cancer", None),
+    PaperPanel(2, "logistic", "digits", None),
+    PaperPanel(3, "absolute", "diabetes", None),
+)
+
+#: The class of digits that stands against the rest.
+DIGIT = 8.0
+
+
+def locate(folder: Path, dataset: str) -> Path | None:
+    """The file of a data set in a folder: its name, or its name and .gz, .bz2 or .svm; None where there is none."""
+    for ending in ("", ".gz", ".bz2", ".svm", ".libsvm"):
+        path = folder / f"{dataset}{ending}"
+        if path.is_file():
+            return path
+    return None
+
+
+def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
+    """The panels whose data is in a folder, each with a way to load it; missing sets are left out."""
+    found: list[tuple[PaperPanel, Callable[[], Data]]] = []
+    for panel in PAPER:
+        path = locate(folder, panel.dataset)
+        if path is not None:
+            found.append((panel, _loader(path, panel)))
+    if not found:
+        names = ", ".join(dict.fromkeys(panel.dataset for panel in PAPER))
+        remedy = "download them with 'giftrl datasets get all --to DIR', or leave out --data"
+        raise InvalidInput("data", str(folder), f"must hold at least one of {names} (.gz or .bz2)", remedy)
+    return found
+
+
+def bundled() -> list[tuple[PaperPanel, Callable[[], Data]]]:
+    """The panels on data that scikit-learn brings with it."""
+    return [(panel, _bundled_loader(panel)) for panel in BUNDLED]
+
+
+def _loader(path: Path, panel: PaperPanel) -> Callable[[], Data]:
+    return lambda: load(path, panel.loss, PREPARATION, name=panel.dataset)
+
+
+def _bundled_loader(panel: PaperPanel) -> Callable[[], Data]:
+    def found() -> Data:
+        try:
+            from sklearn import datasets
+        except ImportError as missing:
+            raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
+        read: Any = getattr(datasets, f"load_{panel.dataset}")
+        x, y = read(return_X_y=True)
+        x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        prepared, how = prepare(x, PREPARATION)
+        labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
+        return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)
+
+    return found

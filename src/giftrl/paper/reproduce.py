@@ -1,0 +1,123 @@
+"""Figures 1 to 3, their comparison with the published ones, and what goes beyond them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from giftrl.paper import beyond, temporal
+from giftrl.paper.ablations import Ablation
+from giftrl.paper.claims import Verdict, judge
+from giftrl.paper.compare import Distance, compare
+from giftrl.paper.panels import PaperPanel
+from giftrl.paper.settings import READINGS, REPETITIONS, rules
+from giftrl.sweeps import Data, Grid, Summary, repeat
+
+__all__ = ["Plan", "Reproduction", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is run.
+
+    >>> Plan.quick().repetitions
+    3
+    """
+
+    repetitions: int = REPETITIONS
+    beyond: bool = True
+    rounds: int = 4096
+
+    @classmethod
+    def quick(cls) -> "Plan":
+        """Enough to look at: few repetitions, a shorter temporal experiment, and nothing beyond the paper."""
+        return cls(repetitions=3, beyond=False, rounds=512)
+
+
+@dataclass
+class Reproduction:
+    """Everything that was measured.
+
+    Attributes:
+        plan: how much was run.
+        data: the data sets by panel, without their numbers: rows, features, fingerprint.
+        readings: the panels under each reading of the paper.
+        groups: the panels with what goes beyond the paper.
+        distances: to the published curves.
+        verdicts: the claims under each reading.
+        ablations: what each part of the found setting is worth, where that was asked for.
+        paths: the temporal experiment.
+        seconds: the time of each stage.
+        read: how many repetitions were kept from an earlier run, and how many there are in all.
+    """
+
+    plan: Plan
+    data: dict[PaperPanel, tuple[int, int, str]] = field(default_factory=dict)
+    readings: dict[str, dict[PaperPanel, Summary]] = field(default_factory=lambda: {name: {} for name in READINGS})
+    groups: dict[str, dict[PaperPanel, Summary]] = field(default_factory=dict)
+    distances: list[Distance] = field(default_factory=list)
+    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    ablations: list[Ablation] = field(default_factory=list)
+    paths: list[temporal.Path] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    read: tuple[int, int] = (0, 0)
+
+
+def reproduce(
+    panels: list[tuple[PaperPanel, Callable[[], Data]]],
+    plan: Plan,
+    *,
+    folder: Path | None = None,
+    workers: int | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Reproduction:
+    """Run the panels, stage by stage.
+
+    Args:
+        panels: the panels and how to load their data.
+        plan: how much is run.
+        folder: where finished repetitions are kept.
+        workers: repetitions at a time; None is one for each core.
+        tell: called before each piece of work with its name.
+    """
+    result = Reproduction(plan)
+    loaded: dict[PaperPanel, Data] = {}
+    counts = [0, 0]
+
+    def count(known: bool) -> None:
+        counts[0] += known
+        counts[1] += 1
+
+    def run(panel: PaperPanel, stage: str, grid: Grid) -> Summary:
+        if tell:
+            tell(f"{panel.title} ({stage})")
+        begun = time.perf_counter()
+        summary = repeat(loaded[panel], grid, plan.repetitions, folder=folder, workers=workers, done=count)
+        result.seconds[stage] = result.seconds.get(stage, 0.0) + time.perf_counter() - begun
+        return summary
+
+    for panel, load in panels:
+        begun = time.perf_counter()
+        data = loaded[panel] = load()
+        result.seconds["reading data"] = result.seconds.get("reading data", 0.0) + time.perf_counter() - begun
+        result.data[panel] = (data.rows, data.features, data.fingerprint)
+        grid = Grid(panel.loss, rules(panel.loss), panel.betas)
+        result.readings["found"][panel] = run(panel, "figures", grid)
+        result.distances += compare(panel, result.readings["found"][panel])
+    for panel in loaded:
+        for reading in ("literal", "fair"):
+            grid = Grid(panel.loss, rules(panel.loss, reading), panel.betas)
+            result.readings[reading][panel] = run(panel, f"{reading} reading", grid)
+    result.verdicts = {reading: judge(summaries) for reading, summaries in result.readings.items()}
+    if plan.beyond:
+        for name, (curves, _) in beyond.GROUPS.items():
+            result.groups[name] = {
+                panel: run(panel, name, Grid(panel.loss, curves(panel.loss), panel.betas)) for panel in loaded
+            }
+    if tell:
+        tell("temporal variability")
+    begun = time.perf_counter()
+    result.paths = temporal.run(plan.rounds)
+    result.seconds["temporal variability"] = time.perf_counter() - begun
+    result.read = (counts[0], counts[1])
+    return result

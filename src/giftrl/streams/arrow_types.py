@@ -1,0 +1,127 @@
+"""Arrow's types and arrays, as far as tables need them: numbers, texts, lists and structures."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.streams.columns import Kind
+
+__all__ = ["Words", "flat_arrays", "flat_types", "is_text", "kind_of", "lengths", "nulls", "numbers", "words"]
+
+
+class Words(NamedTuple):
+    """Texts, none of them empty or missing, and for each item which it is; -1 where it is none."""
+
+    words: Any
+    codes: NDArray[np.int64]
+
+
+def words(array: Any) -> Words:
+    """The texts of a column: each once where it has a dictionary, and where they stand where it has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        used = np.zeros(len(array.dictionary) + 1, np.bool_)
+        used[codes] = True  # -1 is the last
+        texts = array.dictionary.cast(pa.large_string())
+        used[:-1] &= pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
+        places = np.flatnonzero(used[:-1])
+        renumbered = np.full(len(used), -1)
+        renumbered[places] = np.arange(len(places))
+        return Words(texts.take(pa.array(places)), renumbered[codes])
+    texts = array.cast(pa.large_string())
+    there = pc.greater(pc.binary_length(texts), 0).fill_null(False)
+    filled = there.to_numpy(zero_copy_only=False)
+    if filled.all():
+        return Words(texts, np.arange(len(texts)))
+    return Words(texts.filter(there), np.where(filled, np.cumsum(filled) - 1, -1))
+
+
+def lengths(array: Any) -> NDArray[np.int64]:
+    """How many items the lists of a column have."""
+    import pyarrow.compute as pc
+
+    found: NDArray[np.int64] = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def flat_types(schema: Any) -> list[tuple[str, Any]]:
+    """The names and types of columns, those of structures taken apart."""
+    import pyarrow as pa
+
+    found: list[tuple[str, Any]] = []
+    waiting = [(field.name, field.type) for field in reversed(schema)]
+    while waiting:
+        name, type_ = waiting.pop()
+        type_ = getattr(type_, "storage_type", type_)
+        if pa.types.is_struct(type_):
+            fields = [type_.field(at) for at in range(type_.num_fields)]
+            waiting.extend((f"{name}^{field.name}", field.type) for field in reversed(fields))
+        else:
+            found.append((name, type_))
+    return found
+
+
+def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
+    import pyarrow as pa
+
+    waiting = list(zip(batch.schema.names, batch.columns, strict=True))
+    while waiting:
+        name, array = waiting.pop()
+        array = getattr(array, "storage", array)
+        if pa.types.is_struct(array.type):
+            fields = [array.type.field(at).name for at in range(array.type.num_fields)]
+            waiting.extend((f"{name}^{field}", part) for field, part in zip(fields, array.flatten(), strict=True))
+        else:
+            yield name, array
+
+
+def is_number(type_: Any) -> bool:
+    import pyarrow.types as pt
+
+    return bool(
+        pt.is_integer(type_)
+        or pt.is_floating(type_)
+        or pt.is_boolean(type_)
+        or pt.is_decimal(type_)
+        or pt.is_null(type_)
+    )
+
+
+def is_text(type_: Any) -> bool:
+    import pyarrow.types as pt
+
+    return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
+
+
+def kind_of(type_: Any) -> str | None:
+    """What a column of this type can be read as; None where it is neither numbers nor text."""
+    import pyarrow.types as pt
+
+    if pt.is_dictionary(type_):
+        return Kind.CATEGORY if is_text(type_.value_type) or is_number(type_.value_type) else None
+    if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
+        inner = type_.value_type
+        return Kind.NUMBERS if is_number(inner) else Kind.CATEGORIES if is_text(inner) else None
+    return Kind.NUMBER if is_number(type_) else Kind.CATEGORY if is_text(type_) else None
+
+
+def numbers(array: Any, missing: float) -> NDArray[np.float64]:
+    """A column as float64, with something in place of nulls."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
+        array = array.cast(pa.float64())
+    if array.null_count:
+        array = array.cast(pa.float64(), safe=False).fill_null(missing)
+    found: NDArray[np.float64] = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return found
+
+
+def nulls(array: Any) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return found

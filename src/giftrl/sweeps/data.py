@@ -1,0 +1,195 @@
+"""A data set held in memory: reading, labels, preparation, and a fingerprint of what the numbers are."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from giftrl import losses
+from giftrl.errors import GiftrlError, InvalidInput, require
+from giftrl.ops.loss import accepts
+
+__all__ = [
+    "PREPARATIONS",
+    "Data",
+    "fingerprint",
+    "load",
+    "prepare",
+    "read_all",
+    "signed",
+    "standard",
+    "unit",
+    "with_constant",
+]
+
+Array = NDArray[np.float64]
+
+#: What can be done to the features before learning, and what it means.
+PREPARATIONS = {
+    "auto": "standard where at least a tenth of the entries are not zero, unit otherwise",
+    "standard": "columns to mean 0 and variance 1, rows to norm 1, a constant 1 appended, rows to norm 1 again",
+    "unit": "rows to norm 1, a constant 1 appended, rows to norm 1 again; zeros stay zeros",
+    "raw": "the numbers as they are, and a constant 1 appended",
+}
+
+#: Standardising makes every entry count; more of them than this do not fit comfortably in memory (2 GiB).
+MOST_ENTRIES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Data:
+    """Examples ready to learn from.
+
+    Attributes:
+        name: what tables and figures call it.
+        x: one example a row; dense or CSR.
+        y: the labels, as the loss wants them.
+        fingerprint: of the numbers as they were read, before preparation.
+        preparation: which of :data:`PREPARATIONS` was applied.
+
+    >>> data = Data("two rows", np.eye(2), np.array([1.0, -1.0]), "0" * 64, "raw")
+    >>> data.rows, data.features
+    (2, 2)
+    """
+
+    name: str
+    x: Any
+    y: Array
+    fingerprint: str
+    preparation: str
+
+    @property
+    def rows(self) -> int:
+        """How many examples there are."""
+        return int(self.x.shape[0])
+
+    @property
+    def features(self) -> int:
+        """How many features an example has, the constant included."""
+        return int(self.x.shape[1])
+
+
+def read_all(path: str | Path) -> tuple[csr_array, Array]:
+    """All examples of a LIBSVM text file, which may be compressed (.gz, .bz2): features and labels."""
+    try:
+        from sklearn.datasets import load_svmlight_file
+    except ImportError as missing:
+        raise GiftrlError("reading LIBSVM text needs scikit-learn; pip install 'giftrl[experiments]'") from missing
+    require(Path(path).is_file(), "path", str(path), "must be a file", "check the name")
+    try:
+        x, y = load_svmlight_file(str(path))
+    except (ValueError, OSError, EOFError) as problem:
+        raise InvalidInput("path", str(path), f"must be LIBSVM text ({problem})", "check the file") from problem
+    require(x.shape[0] > 0, "path", str(path), "must have at least one example", "check the file")
+    return csr_array(x), np.asarray(y, dtype=np.float64)
+
+
+def fingerprint(x: Any, y: Array) -> str:
+    """SHA-256 of what the numbers are, not of how they are written: spacing, ``1`` or ``1.0``, and zeros do not count.
+
+    >>> a = fingerprint(np.array([[0.0, 2.0]]), np.array([1.0]))
+    >>> b = fingerprint(csr_array(([2.0, 0.0], [1, 0], [0, 2]), shape=(1, 9)), np.array([1.0]))
+    >>> a == b, a[:8]
+    (True, '0ab8bd36')
+    """
+    rows = csr_array(x, copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    found = hashlib.sha256()
+    for part, kind in ((rows.indptr, "<i8"), (rows.indices, "<i8"), (rows.data, "<f8"), (np.asarray(y) + 0.0, "<f8")):
+        found.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+    return found.hexdigest()
+
+
+def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
+    """Labels as the loss wants them: for a loss of -1 and +1, the higher of two values becomes +1.
+
+    Args:
+        y: the labels as they were read.
+        loss: a member of :mod:`giftrl.losses` or its name.
+        positive: the label that becomes +1 while all others become -1.
+
+    >>> signed(np.array([1.0, 2.0, 1.0]), "hinge")
+    array([-1.,  1., -1.])
+    >>> signed(np.array([1.0, 2.0, 7.0]), "absolute")
+    array([1., 2., 7.])
+    """
+    member = losses.BY_NAME.member(loss, "slope")
+    two_sided = accepts(member, -1.0) and accepts(member, 1.0) and not accepts(member, 0.5)
+    if positive is not None:
+        require(bool((y == positive).any()), "positive", positive, "must be a label of the data", "check the labels")
+        return np.where(y == positive, 1.0, -1.0)
+    if not two_sided:
+        return np.asarray(y, dtype=np.float64)
+    found = np.unique(y)
+    if len(found) > 2:
+        rule = f"must have two values for {type(member).__name__}, and there are {len(found)}"
+        raise InvalidInput("y", found[:5].tolist(), rule, "name the one that counts as +1 (--positive LABEL)")
+    if len(found) == 1 and found[0] in (-1.0, 1.0):
+        return np.asarray(y, dtype=np.float64)
+    return np.where(y == found[-1], 1.0, -1.0)
+
+
+def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
+    """The features as they are learnt from, and which preparation that was.
+
+    >>> x, how = prepare(np.array([[3.0, 0.0], [1.0, 0.0]]), "standard")
+    >>> how, x.round(4).tolist()
+    ('standard', [[0.7071, 0.0, 0.7071], [-0.7071, 0.0, 0.7071]])
+    """
+    known = ", ".join(PREPARATIONS)
+    require(how in PREPARATIONS, "prepare", how, "must be a preparation", f"known: {known}")
+    rows = csr_array(x)
+    entries = rows.shape[0] * rows.shape[1]
+    if how == "auto":
+        how = "standard" if entries <= MOST_ENTRIES and rows.count_nonzero() * 10 >= entries else "unit"
+    if how == "standard":
+        require(
+            entries <= MOST_ENTRIES, "prepare", how, f"would make all {entries} entries count", "use prepare='unit'"
+        )
+        return unit(with_constant(unit(standard(rows.toarray())))), how
+    if how == "unit":
+        return unit(with_constant(unit(rows))), how
+    return with_constant(rows), how
+
+
+def load(
+    path: str | Path, loss: Any, how: str = "auto", positive: float | None = None, name: str | None = None
+) -> Data:
+    """A data set from a file, prepared, with labels for the loss."""
+    x, y = read_all(path)
+    prepared, applied = prepare(x, how)
+    found = name or Path(path).name.removesuffix(".gz").removesuffix(".bz2")
+    return Data(found, prepared, signed(y, loss, positive), fingerprint(x, y), applied)
+
+
+def standard(x: Array) -> Array:
+    """Columns to mean 0 and variance 1."""
+    spread = x.std(axis=0)
+    # A constant column says nothing that the appended 1 does not; it becomes 0.
+    return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf))
+
+
+def unit(x: Any) -> Any:
+    """Rows to norm 1; a row of zeros stays as it is."""
+    if isinstance(x, np.ndarray):
+        norms = np.linalg.norm(x, axis=1, keepdims=True)
+        return x / np.where(norms > 0.0, norms, 1.0)
+    norms = np.sqrt(x.multiply(x).sum(axis=1))
+    scaled = csr_array(x, copy=True)
+    scaled.data = scaled.data / np.repeat(np.where(norms > 0.0, norms, 1.0), np.diff(scaled.indptr))
+    return scaled
+
+
+def with_constant(x: Any) -> Any:
+    """A column of ones appended."""
+    ones = np.ones((x.shape[0], 1))
+    if isinstance(x, np.ndarray):
+        return np.hstack([x, ones])
+    from scipy.sparse import hstack
+
+    return csr_array(hstack([x, csr_array(ones)], format="csr"))

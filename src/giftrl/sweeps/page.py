@@ -1,0 +1,163 @@
+"""A page in one file: no scripts, nothing fetched, readable on a phone and on paper, light and dark."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from giftrl.models.atomic import write
+
+__all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
+
+CSS = """
+:root { color-scheme: light dark; --ink: #1b1f23; --paper: #ffffff; --soft: #57606a; --line: #d0d7de;
+  --card: #f6f8fa; --good: #1a7f37; --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --soft: #9aa4ae; --line: #30363d;
+  --card: #161b22; --good: #4ac26b; --bad: #ff7b72; } }
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; }
+body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--ink); background: var(--paper);
+  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
+h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; padding-top: .5rem; border-top: 1px solid var(--line); }
+p, ul { max-width: 46rem; }
+p.lead { font-size: 1.1rem; }
+nav ul { padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
+a { color: inherit; }
+.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); }
+figure { margin: 0; padding: .5rem; background: var(--card); border: 1px solid var(--line); border-radius: .5rem;
+  max-width: 36rem; }
+figure svg { display: block; width: 100%; height: auto; color: var(--ink); }
+figure [id$="-backdrop"] { display: none; }
+figcaption { font-size: .9rem; color: var(--soft); padding: .25rem; }
+.scroll { overflow-x: auto; margin: .75rem 0; }
+.scroll:focus-visible { outline: 2px solid currentColor; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--soft); padding-bottom: .25rem; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+th:first-child, td:first-child, td.text, th.text { text-align: left; }
+td.text { min-width: 12rem; }
+thead th { border-bottom-width: 2px; white-space: nowrap; }
+td.good { color: var(--good); font-weight: 600; }
+td.bad { color: var(--bad); font-weight: 600; }
+dl { display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: .25rem 1rem; max-width: 60rem; }
+dt { color: var(--soft); }
+dd { margin: 0; overflow-wrap: anywhere; }
+code { overflow-wrap: anywhere; }
+footer { margin-top: 2rem; color: var(--soft); font-size: .9rem; }
+@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dt { margin-top: .4rem; } }
+@media (max-width: 36rem) {
+  .stacked thead { display: none; } .stacked table, .stacked tbody, .stacked tr { display: block; }
+  .stacked th, .stacked td, .stacked td.text { display: block; border: 0; padding: .1rem 0; text-align: left; }
+  .stacked td::before { content: attr(data-label) ": "; color: var(--soft); font-weight: 400; }
+  .stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } }
+@media print { .figures { grid-template-columns: 1fr 1fr; } figure, table { break-inside: avoid; } }
+"""
+
+
+class Page:
+    """A page in the making: a title, a lead, and sections.
+
+    >>> page = Page("Title & more", "What was found.")
+    >>> page.section("First", paragraph("Text."))
+    >>> "<h2 id=\\"first\\">First</h2>" in page.html(), "Title &amp; more</title>" in page.html()
+    (True, True)
+    """
+
+    def __init__(self, title: str, lead: str, footer: str = "") -> None:
+        self.title = title
+        self.lead = lead
+        self.footer = footer
+        self._sections: list[tuple[str, str]] = []
+
+    def section(self, heading: str, *parts: str) -> None:
+        """Add a section; the parts are HTML from the functions of this module."""
+        self._sections.append((heading, "\n".join(parts)))
+
+    def html(self) -> str:
+        """The whole page."""
+        contents = "".join(f'<li><a href="#{_slug(h)}">{escape(h)}</a></li>' for h, _ in self._sections)
+        sections = "\n".join(
+            f'<section aria-labelledby="{_slug(h)}">\n<h2 id="{_slug(h)}">{escape(h)}</h2>\n{body}\n</section>'
+            for h, body in self._sections
+        )
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<link rel="icon" href="data:,">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+            f'<header>\n<h1>{escape(self.title)}</h1>\n<p class="lead">{escape(self.lead)}</p>\n'
+            f'<nav aria-label="Contents"><ul>{contents}</ul></nav>\n</header>\n<main>\n{sections}\n</main>\n'
+            f"<footer><p>{escape(self.footer)}</p></footer>\n</body>\n</html>\n"
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the page, whole or not at all."""
+        write(path, [self.html().encode()])
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of plain text.
+
+    >>> paragraph("a < b")
+    '<p>a &lt; b</p>'
+    """
+    return f"<p>{escape(text)}</p>"
+
+
+def figure(inline_svg: str, caption: str) -> str:
+    """An inline SVG with a caption."""
+    return f"<figure>\n{inline_svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def figures(*parts: str) -> str:
+    """Figures side by side where there is room, one below the other on a phone."""
+    return '<div class="figures">\n' + "\n".join(parts) + "\n</div>"
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int] = (), verdict: int = -1,
+    stacked: bool = False,
+) -> str:  # fmt: skip
+    """A table that scrolls by itself where the window is narrow, or stacks its cells there.
+
+    Args:
+        caption: what it shows.
+        head: the names of the columns.
+        rows: the cells, as plain text; the first of each row names it.
+        text: which columns hold sentences and not numbers.
+        verdict: the column whose cells are marked: green from ``yes`` or ``holds``, red from ``no`` or ``fails``.
+        stacked: on a phone, one cell below the other with its column's name; for tables of sentences.
+    """
+
+    def cell(j: int, content: str) -> str:
+        if j == 0:
+            return f'<th scope="row">{escape(content)}</th>'
+        classes = ["text"] if j in text else []
+        if j == verdict:
+            word = content.split()[0].rstrip(",:;.") if content else ""
+            classes += ["good"] if word in ("yes", "holds") else ["bad"] if word in ("no", "fails") else []
+        mark = f' class="{" ".join(classes)}"' if classes else ""
+        mark += f' data-label="{escape(head[j], quote=True)}"' if stacked else ""
+        return f"<td{mark}>{escape(content)}</td>"
+
+    heads = "".join(f'<th scope="col"{" class=text" if j in text else ""}>{escape(h)}</th>' for j, h in enumerate(head))
+    lines = "\n".join("<tr>" + "".join(cell(j, c) for j, c in enumerate(row)) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll{" stacked" if stacked else ""}" role="region" tabindex="0" '
+        f'aria-label="{escape(caption, quote=True)}">\n<table>\n'
+        f"<caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n"
+        "</table>\n</div>"
+    )
+
+
+def definitions(pairs: Sequence[tuple[str, str]]) -> str:
+    """Names and their values, such as settings.
+
+    >>> definitions([("seed", "0")])
+    '<dl><dt>seed</dt><dd>0</dd></dl>'
+    """
+    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs) + "</dl>"
+
+
+def _slug(heading: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in heading.lower()).strip("-")

@@ -1,0 +1,149 @@
+"""The pages in a real browser: whole, silent, self-contained, and readable on a phone."""
+
+import numpy as np
+import pytest
+
+from giftrl import updates
+from giftrl.paper import BUNDLED, PAPER, READINGS, beyond, compare, rules, temporal
+from giftrl.paper.claims import Verdict, judge
+from giftrl.paper.report import write_report
+from giftrl.paper.reproduce import Plan, Reproduction
+from giftrl.sweeps import Curve, Data, Grid, Summary
+from giftrl.sweeps import page as html
+from giftrl.sweeps.report import report
+from tests.browser import Browser, find
+
+PHONE = 360
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = find()
+    if program is None:
+        pytest.skip("no browser is installed (Chromium or Chrome); GIFTRL_BROWSER can name one")
+    tab = Browser(program)
+    yield tab
+    tab.close()
+
+
+def made_up(curves, betas, repetitions=3):
+    names = tuple(curve.name for curve in curves)
+    log = np.log10(betas)
+    mean = np.array([0.3 + 0.05 * k + 0.02 * (log - 1.0) ** 2 for k in range(len(names))])
+    noise = 0.01 * np.random.default_rng(0).normal(size=(repetitions, *mean.shape))
+    return Summary(names, betas, mean + noise)
+
+
+def reproduction(panels):
+    result = Reproduction(Plan(3, True, 64), seconds={"figures": 1.0}, read=(0, 10))
+    for panel in panels:
+        result.data[panel] = (100, 5, "ab" * 32)
+        for reading in READINGS:
+            result.readings[reading][panel] = made_up(rules(panel.loss, reading), panel.betas)
+        result.distances += compare(panel, result.readings["found"][panel])
+        for name, (curves, _) in beyond.GROUPS.items():
+            result.groups.setdefault(name, {})[panel] = made_up(curves(panel.loss), panel.betas)
+    result.verdicts = {reading: judge(found) for reading, found in result.readings.items()}
+    result.verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
+    result.paths = temporal.run(64)
+    return result
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Each page and how many figures it has."""
+    folder = tmp_path_factory.mktemp("pages")
+    grid = Grid("hinge", tuple(Curve(n, u()) for n, u in updates.BY_NAME.items()), (0.01, 0.1, 1.0, 10.0, 100.0))
+    data = Data("<b>&odd", np.eye(2), np.array([1.0, -1.0]), "cd" * 32, "standard")
+    return {
+        "sweep": (report(data, grid, made_up(grid.curves, grid.betas), folder / "sweep", "clip", 0, 1.0), 1),
+        "paper": (write_report(reproduction(PAPER[0:8:3]), folder / "paper"), 3 * 4 + 3),
+        "bundled": (write_report(reproduction(BUNDLED[:2]), folder / "bundled", "log"), 2 * 4 + 3),
+    }
+
+
+@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+@pytest.mark.parametrize("width", [PHONE, 1200])
+def test_figures_are_there_and_the_console_is_silent(browser, pages, name, width):
+    path, figures = pages[name]
+    browser.open(path, width)
+    assert browser.complaints() == []
+    assert [address.split(":")[0] for address in browser.requests()] == ["file"]
+    sizes = browser.evaluate("[...document.querySelectorAll('figure svg')].map(f => f.getBoundingClientRect().width)")
+    assert len(sizes) == figures and min(sizes) > 0.75 * min(width, 400)
+    labels = browser.evaluate("[...document.querySelectorAll('figure svg')].map(f => f.getAttribute('aria-label'))")
+    assert all(len(label) > 40 for label in labels)
+    curves = browser.evaluate(
+        "[...document.querySelectorAll('figure svg')].map(f => [...f.querySelectorAll('path')]"
+        ".filter(p => p.getBBox().width > 50).length)"
+    )
+    assert min(curves) >= 3
+
+
+@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+def test_the_page_is_readable_on_a_phone(browser, pages, name):
+    browser.open(pages[name][0], PHONE)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= PHONE
+    wide = "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') && "
+    assert browser.evaluate(wide + f"e.getBoundingClientRect().right > {PHONE} + 1).map(e => e.outerHTML)") == []
+    smallest = (
+        "Math.min(...[...document.querySelectorAll('p, td, th, dd, dt, figcaption, li, h1, h2')]"
+        ".map(e => parseFloat(getComputedStyle(e).fontSize)))"
+    )
+    assert browser.evaluate(smallest) >= 14
+    # Text in a figure shrinks with it: how tall it ends up is what counts.
+    heights = "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
+    assert min(height for height in browser.evaluate(heights) if height > 0) >= 6.0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_in_light_and_dark(browser, pages, dark):
+    browser.open(pages["paper"][0], 1200, dark=dark)
+
+    def luminance(colour):
+        channels = np.array([float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]) / 255.0
+        linear = np.where(channels <= 0.03928, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    paper = luminance(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert (paper < 0.1) == dark
+    for what in ("p", "figcaption", "td", "td.good", "td.bad", "dt"):
+        ink = luminance(browser.evaluate(f"getComputedStyle(document.querySelector('{what}')).color"))
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5, what
+    ink = luminance(browser.evaluate("getComputedStyle(document.querySelector('figure svg text')).fill"))
+    assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
+
+
+@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+def test_the_page_is_well_formed(browser, pages, name):
+    browser.open(pages[name][0])
+    ids = browser.evaluate("[...document.querySelectorAll('body [id]:not(svg *)')].map(e => e.id)")
+    assert len(ids) == len(set(ids)) > 0
+    targets = browser.evaluate("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href').slice(1))")
+    assert set(targets) <= set(ids)
+    assert browser.evaluate("document.title").strip() == browser.evaluate("document.querySelector('h1').innerText")
+    assert browser.evaluate("document.querySelectorAll('script').length") == 0
+    # A figure refers to nothing outside itself.
+    stray = (
+        "[...document.querySelectorAll('figure svg')].flatMap(f => [...f.querySelectorAll('use, [clip-path]')]"
+        ".map(e => (e.getAttribute('xlink:href') || e.getAttribute('clip-path')).replace(/^url\\(|\\)$/g, ''))"
+        ".filter(h => !f.querySelector(CSS.escape ? '#' + CSS.escape(h.slice(1)) : h)))"
+    )
+    assert browser.evaluate(stray) == []
+
+
+def test_names_from_data_are_text_and_not_markup(pages):
+    text = pages["sweep"][0].read_text()
+    assert "<b>&odd" not in text and "&lt;b&gt;&amp;odd" in text
+
+
+def test_a_page_that_complains_is_noticed(browser, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text("<!DOCTYPE html><title>x</title><script>console.error('oh'); undefined.x</script><img src='no.png'>")
+    browser.open(bad)
+    assert len(browser.complaints()) >= 3 and len(browser.requests()) >= 2
+
+
+def test_cells_are_marked_by_their_verdict():
+    text = html.table("c", ("a", "b"), [["x", "holds"], ["y", "fails, badly"], ["z", "partly"]], verdict=1)
+    assert 'class="good">holds' in text and 'class="bad">fails, badly' in text and "<td>partly</td>" in text

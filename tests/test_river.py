@@ -1,0 +1,217 @@
+"""giftrl inside River."""
+
+import contextlib
+import copy
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from river import checks, compose, datasets, evaluate, feature_extraction, metrics, multiclass, preprocessing
+from scipy import sparse
+
+from giftrl import errors, schedules
+from giftrl.adapters.river import FTRLClassifier, FTRLRegressor
+from giftrl.linear import FTRLClassifier as Estimator
+from tests.test_estimators import interpreted
+
+MODELS = [FTRLClassifier(), FTRLClassifier("hinge", update="iwa"), FTRLRegressor(), FTRLRegressor(normalize="unit")]
+COMPILED = ("logistic", "squared")
+CHECKS = [
+    pytest.param(model, check, id=f"{type(model).__name__}-{model.loss}-{model.normalize}-{check.__name__}")
+    for model in MODELS
+    for check in checks.yield_checks(model)
+]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("model", "check"), CHECKS)
+def test_river_accepts(model, check):
+    assert check.__name__ not in model._unit_test_skips()
+    with contextlib.nullcontext() if model.loss in COMPILED else interpreted():
+        check(model.clone())
+
+
+def rows_of(matrix, names):
+    return [dict(zip(names, row.tolist(), strict=True)) for row in matrix]
+
+
+def state(model):
+    learner = model._model.learner
+    return learner._coordinates.tobytes(), learner._states.tobytes(), dict(model._model.slots), model.average_loss
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 10**6), st.sampled_from(["dense", "sparse", "dictionaries"]), st.sampled_from([None, "unit"]),
+    st.booleans(),
+)  # fmt: skip
+def test_learning_many_is_learning_one_by_one_bit_for_bit(seed, kind, normalize, weighted):
+    """Over 600 names, so that room is made in the midst of a batch."""
+    random = np.random.default_rng(seed)
+    width = 30 if kind == "dense" else 700
+    matrix = random.normal(size=(60, width)) * (random.random((60, width)) < (0.9 if kind == "dense" else 0.2))
+    y, w = random.random(60) < 0.5, random.choice([0.0, 0.5, 3.0], 60) if weighted else np.ones(60)
+    one = FTRLClassifier(normalize=normalize)
+    many = one.clone()
+    found = sparse.csr_array(matrix)
+    bounds = zip(found.indptr[:-1], found.indptr[1:], strict=True)
+    rows = [dict(zip(found.indices[a:b].tolist(), found.data[a:b].tolist(), strict=True)) for a, b in bounds]
+    if kind == "dense":
+        names = [f"f{j}" for j in range(width)]
+        batches = [pd.DataFrame(matrix[i : i + 25], columns=names) for i in range(0, 60, 25)]
+        rows = rows_of(matrix, names)
+    else:
+        batches = [rows[i : i + 25] if kind == "dictionaries" else found[i : i + 25] for i in range(0, 60, 25)]
+    for i, batch in enumerate(batches):
+        part = slice(25 * i, 25 * i + 25)
+        many.learn_many(batch, y[part], w[part] if weighted else None)
+    for row, label, weight in zip(rows, y.tolist(), w.tolist(), strict=True):
+        one.learn_one(row, label, weight)
+    assert state(one) == state(many)
+
+
+def test_the_same_as_the_estimator_for_scikit_learn():
+    with interpreted():
+        compare_with_the_estimator()
+
+
+def compare_with_the_estimator():
+    random = np.random.default_rng(0)
+    matrix, y = random.normal(size=(300, 5)), random.random(300) < 0.4
+    names = list("abcde")
+    model = FTRLClassifier(regularizer="curvature", schedule="constant", dtype="float64")
+    for row, label in zip(rows_of(matrix, names), y.tolist(), strict=True):
+        model.learn_one(row, label)
+    expected = Estimator(regularizer="curvature", schedule="constant", dtype="float64").fit(matrix, y)
+    assert_allclose([model.weights[name] for name in names], expected.coef_[0], rtol=1e-9)
+    assert_allclose(model.intercept, expected.intercept_[0], rtol=1e-9)
+    assert_allclose(model.average_loss, expected.average_loss_, rtol=1e-9)
+    frame = pd.DataFrame(matrix, columns=names)
+    assert_allclose(model.predict_proba_many(frame), expected.predict_proba(matrix), rtol=1e-9)
+    assert_array_equal(model.predict_many(frame), expected.predict(matrix))
+    assert_allclose([model.predict_proba_one(row)[True] for row in rows_of(matrix, names)],
+                    expected.predict_proba(matrix)[:, 1], rtol=1e-9)  # fmt: skip
+    bound = model.certificate.regret_bound_ball(1.0)
+    assert_allclose(bound, expected.certificate_.regret_bound_ball(1.0), rtol=1e-9)
+
+
+def test_new_names_are_new_features():
+    model = FTRLRegressor(beta=10.0)
+    for t in range(2000):
+        model.learn_one({"always": 1.0, f"once{t}": 1.0}, 3.0)
+    assert len(model.weights) == 2001
+    assert abs(model.predict_one({"always": 1.0, "never seen": 1e9}) - 3.0) < 0.5
+    before = copy.deepcopy(state(model))
+    model.predict_one({"never seen": 1.0})
+    assert state(model) == before
+
+
+def test_weights_of_examples():
+    rows = [{"a": 1.0, "b": -2.0}, {"a": 0.5}, {"b": 1.0}]
+    weighted, repeated = (FTRLClassifier(update="iwa", schedule="constant", dtype="float64") for _ in range(2))
+    with interpreted():
+        for row, label, k in zip(rows, [True, False, True], [3, 1, 4], strict=True):
+            weighted.learn_one(row, label, w=float(k))
+            for _ in range(k):
+                repeated.learn_one(row, label)
+    assert_allclose(list(weighted.weights.values()), list(repeated.weights.values()), rtol=1e-7)
+
+
+def test_pipelines_and_progressive_validation():
+    model = compose.Pipeline(preprocessing.StandardScaler(), FTRLClassifier())
+    score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    assert score.get() > 0.88
+    text = feature_extraction.BagOfWords() | FTRLClassifier(normalize="unit")
+    for message, spam in [("win money now", True), ("see you soon", False)] * 20:
+        text.learn_one(message, spam)
+    assert text.predict_one("money") is True and text.predict_one("soon") is False
+    many = multiclass.OneVsRestClassifier(preprocessing.StandardScaler() | FTRLClassifier())
+    score = evaluate.progressive_val_score(datasets.ImageSegments().take(500), many, metrics.Accuracy())
+    assert score.get() > 0.6
+
+
+def test_every_frame_of_the_same_numbers_teaches_the_same():
+    random = np.random.default_rng(1)
+    matrix, y = random.normal(size=(40, 3)), random.normal(size=40)
+    names = list("abc")
+    frames = [
+        (pd.DataFrame(matrix, columns=names), pd.Series(y, name="target")),
+        (pl.DataFrame(matrix, names), pl.Series("target", y)),
+        (pa.table(dict(zip(names, matrix.T, strict=True))), pa.chunked_array([y])),
+        (pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(matrix), columns=names), y),
+        (rows_of(matrix, names), y.tolist()),
+    ]
+    expected = FTRLRegressor()
+    for row, target in zip(rows_of(matrix, names), y.tolist(), strict=True):
+        expected.learn_one(row, target)
+    scores = [expected.predict_one(row) for row in rows_of(matrix, names)]
+    for frame, target in frames:
+        model = FTRLRegressor()
+        model.learn_many(frame, target)
+        assert state(model) == state(expected)
+        predicted = model.predict_many(frame)
+        assert_allclose(np.asarray(predicted), scores, rtol=1e-9, atol=1e-12)
+        if not isinstance(frame, list):
+            assert type(predicted).__module__.split(".")[0] == type(frame).__module__.split(".")[0]
+
+
+def test_the_mean_of_counts():
+    model = FTRLRegressor("poisson")
+    with interpreted():
+        for _ in range(500):
+            model.learn_one({}, 7)
+        assert abs(model.predict_one({}) - 7.0) < 0.5
+        assert_allclose(model.predict_many(pd.DataFrame({"new": [1.0, 2.0]})), model.predict_one({}))
+
+
+def test_bad_input_changes_nothing():
+    model = FTRLClassifier()
+    model.learn_one({"a": 1.0}, True)
+    before = copy.deepcopy(state(model))
+    for row in ({"new": "text"}, {"new": math.nan}, {"new": math.inf}, {"new": None}):
+        with pytest.raises(errors.InvalidInput, match="x="):
+            model.learn_one(row, True)
+    for label in ("spam", 2, None):
+        with pytest.raises(errors.InvalidInput, match="y="):
+            model.learn_one({"new": 1.0}, label)
+    for weight in (-1.0, math.nan, math.inf):
+        with pytest.raises(errors.InvalidInput, match="w="):
+            model.learn_one({"new": 1.0}, True, weight)
+        with pytest.raises(errors.InvalidInput, match="w="):
+            model.learn_many([{"new": 1.0}], [True], weight)
+    with pytest.raises(errors.InvalidInput, match="y="):
+        model.learn_many([{"new": 1.0}], [True, False])
+    with pytest.raises(errors.InvalidInput, match="X="):
+        model.learn_many(pd.DataFrame({"new": [math.nan]}), [True])
+    with pytest.raises(errors.InvalidInput, match="y="):
+        FTRLRegressor().learn_one({}, math.nan)
+    assert state(model) == before
+    with pytest.raises(errors.Incompatible, match="Poisson"):
+        FTRLClassifier("poisson")
+    with pytest.raises(errors.UnknownName, match="did you mean 'temporal'"):
+        FTRLClassifier(schedule="tempral")
+    with pytest.raises(NotImplementedError, match="no probabilities"):
+        FTRLClassifier("hinge").predict_proba_one({})
+    steep = FTRLRegressor(update="linear", schedule=schedules.Constant(1e200))
+    with pytest.raises(errors.Overflowed, match="row"):
+        steep.learn_many([{"a": 1e100}] * 9, [1e100] * 9)
+
+
+def test_copies_go_on_where_the_original_was():
+    data = list(datasets.Phishing().take(100))
+    model = FTRLClassifier(beta=2.0)
+    for x, y in data[:50]:
+        model.learn_one(x, y)
+    twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for x, y in data[50:]:
+        for twin in (model, *twins):
+            twin.learn_one(x, y)
+    assert state(model) == state(twins[0]) == state(twins[1])
+    assert len(model.clone().weights) == 0

@@ -1,0 +1,250 @@
+"""Interactions: the products are those of a slow twin, and of Vowpal Wabbit."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from giftrl.errors import InvalidInput
+from giftrl.streams.batch import Batch, Position
+from giftrl.streams.crossing import SEPARATOR, Crossing
+from giftrl.streams.features import Dictionary, Hashing
+from giftrl.streams.interactions import Interactions
+from giftrl.streams.parsing import Parsing
+from giftrl.streams.reader import Reader
+from giftrl.streams.sources import Source
+from tests.stream_rows import check, named_rows
+
+GROUPS = ["", "a", "ab", "b", "c", "user"]
+
+
+class Entry(NamedTuple):
+    slot: int
+    value: float
+    group: str
+
+
+def make(rows: list[list[Entry]], interactions: Interactions) -> Batch:
+    entries = [entry for row in rows for entry in row]
+    count = len(rows)
+    return Batch(
+        source="x",
+        data=np.array([entry.value for entry in entries], np.float64),
+        indices=np.array([entry.slot for entry in entries], np.int32),
+        indptr=np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        labels=np.arange(count, dtype=np.float64),
+        weights=np.ones(count),
+        lines=np.arange(1, count + 1),
+        groups=np.array([interactions.code(entry.group) for entry in entries], np.uint8),
+        end=Position(0, 0, count + 1),
+    )
+
+
+def wanted(pairs: list[tuple[str, str]], one: str, two: str) -> bool:
+    def is_(term: str, group: str) -> bool:
+        return term == ":" or (group[:1] == term if len(term) == 1 else group == term)
+
+    return any((is_(a, one) and is_(b, two)) or (is_(a, two) and is_(b, one)) for a, b in pairs)
+
+
+def mixed(one: int, two: int) -> int:
+    """splitmix64 of both coordinates, smaller first; its upper half."""
+    key = (min(one, two) << 32 | max(one, two)) + 0x9E3779B97F4A7C15 & 2**64 - 1
+    key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
+    key = (key ^ key >> 27) * 0x94D049BB133111EB & 2**64 - 1
+    return (key ^ key >> 31) >> 32
+
+
+def hashed_twin(row: list[Entry], pairs: list[tuple[str, str]], bits: int) -> dict[int, float]:
+    out: dict[int, float] = {}
+    for entry in row:
+        out[entry.slot] = out.get(entry.slot, 0.0) + entry.value
+    for k, one in enumerate(row):
+        for two in row[: k + 1]:
+            if wanted(pairs, one.group, two.group):
+                slot = mixed(one.slot, two.slot) % 2**bits
+                out[slot] = out.get(slot, 0.0) + one.value * two.value
+    return out
+
+
+terms = st.sampled_from([":", "a", "b", "c", "ab", "user", "z"])
+pair_lists = st.lists(st.tuples(terms, terms), max_size=3)
+
+
+@st.composite
+def entry_rows(draw, top: int = 64):
+    rows = []
+    for _ in range(draw(st.integers(0, 5))):
+        slots = draw(st.lists(st.integers(1, top - 1), unique=True, max_size=6))
+        rows.append(
+            [Entry(s, draw(st.integers(-8, 8).map(float)), draw(st.sampled_from(GROUPS))) for s in slots]
+        )  # whole numbers, so that sums are exact in any order
+    return rows
+
+
+@given(rows=entry_rows(), pairs=pair_lists, piece=st.integers(1, 60), compiled=st.booleans())
+def test_hashed_products_are_those_of_the_twin(rows, pairs, piece, compiled):
+    features, interactions = Hashing(6), Interactions(pairs)
+    batch = make(rows, interactions)
+    found, lines = [], []
+    for part in Crossing(interactions, features, compiled=compiled).cross(batch, piece):
+        check(part.batch, features)
+        assert not part.bad
+        lines += part.batch.lines.tolist()
+        for i in range(len(part.batch)):
+            at = slice(part.batch.indptr[i], part.batch.indptr[i + 1])
+            found.append(dict(zip(part.batch.indices[at].tolist(), part.batch.data[at].tolist(), strict=True)))
+    assert lines == batch.lines.tolist()
+    assert found == [hashed_twin(row, pairs, 6) for row in rows]
+
+
+@given(rows=entry_rows(), pairs=pair_lists, compiled=st.booleans())
+def test_products_in_a_dictionary_are_named(rows, pairs, compiled):
+    features, interactions = Dictionary(), Interactions(pairs)
+    features.slots([f"f{i}" for i in range(1, 64)])
+    crossing = Crossing(interactions, features, compiled=compiled)
+    parts = list(crossing.cross(make(rows, interactions), 20))
+    found = [row[3] for row in named_rows([part.batch for part in parts], features)]
+    for row, values in zip(rows, found, strict=True):
+        expected = {f"f{entry.slot}": entry.value for entry in row}
+        for k, one in enumerate(row):
+            for two in row[: k + 1]:
+                if wanted(pairs, one.group, two.group):
+                    first, second = sorted((one.slot, two.slot))
+                    expected[f"f{first}{SEPARATOR}f{second}"] = one.value * two.value
+        assert values == expected
+    # A second time the same, from the table of pairs; and so for a fresh table in front of the same dictionary.
+    before = features.dimension
+    for again in (crossing, Crossing(interactions, features)):
+        parts = list(again.cross(make(rows, interactions)))
+        assert [row[3] for row in named_rows([part.batch for part in parts], features)] == found
+    assert features.dimension == before
+
+
+def test_many_pairs_in_a_dictionary():
+    features, interactions = Dictionary(), Interactions([(":", ":")])
+    features.slots([f"f{i}" for i in range(1, 100)])
+    crossing = Crossing(interactions, features)
+    row = [Entry(i, float(i), "g") for i in range(1, 100)]
+    batch = make([row] * 3, interactions)
+    [part] = crossing.cross(batch)
+    rows = named_rows([part.batch], features)
+    assert rows[0][3] == rows[2][3] and len(rows[0][3]) == 99 + 99 * 100 // 2
+    assert rows[1][3][f"f7{SEPARATOR}f60"] == 420.0
+
+
+def test_a_frozen_dictionary_has_no_new_products():
+    features, interactions = Dictionary(), Interactions([(":", ":")])
+    features.slots(["f1", "f2", "f3"])
+    crossing = Crossing(interactions, features)
+    first = make([[Entry(1, 2.0, "g"), Entry(2, 3.0, "g")]], interactions)
+    list(crossing.cross(first))
+    features.freeze()
+    more = make([[Entry(1, 2.0, "g"), Entry(2, 3.0, "g"), Entry(3, 5.0, "g")]], interactions)
+    [part] = crossing.cross(more)
+    names = set(named_rows([part.batch], features)[0][3])
+    x = SEPARATOR
+    assert names == {"f1", "f2", "f3", f"f1{x}f1", f"f1{x}f2", f"f2{x}f2"}
+    features.thaw()
+    [part] = crossing.cross(more)
+    assert len(named_rows([part.batch], features)[0][3]) == 9
+
+
+def test_rows_with_too_many_or_too_large_products():
+    features, interactions = Hashing(10), Interactions([(":", ":")])
+    rows = [
+        [Entry(1, 2.0, "g")],
+        [Entry(i, 1.0, "g") for i in range(20)],
+        [Entry(1, 1e200, "g"), Entry(2, 1e200, "g")],
+        [],
+        [Entry(1, 3.0, "g")],
+    ]
+    parts = list(Crossing(interactions, features).cross(make(rows, interactions), 4, most=100))
+    assert [line for part in parts for line in part.batch.lines.tolist()] == [1, 4, 5]
+    assert sorted(each for part in parts for each in part.bad) == [
+        (2, "a row with 210 products of features", "at most 100"),
+        (3, "a product of features that is too large", "a finite number"),
+    ]
+
+
+def audit(text: str, pairs: list[str], capfd) -> dict[str, float]:
+    """The features that Vowpal Wabbit sees, by name."""
+    vowpalwabbit = pytest.importorskip("vowpalwabbit")
+    capfd.readouterr()
+    vw = vowpalwabbit.Workspace(" ".join(f"-q {pair}" for pair in pairs) + " --noconstant -a --quiet")
+    example = vw.parse(text)
+    vw.predict(example)
+    vw.finish_example(example)
+    vw.finish()
+    found: dict[str, float] = {}
+    for line in capfd.readouterr().out.splitlines():
+        for token in line.split("\t")[1:]:
+            name, _, value, _ = token.rsplit(":", 3)
+            found[name] = found.get(name, 0.0) + float(value)
+    return found
+
+
+@pytest.mark.parametrize("pairs", [["ab"], ["aa"], ["ab", "ac", "ba"], ["::"], [":a"], ["aa", "ab"], ["zz"]])
+@pytest.mark.parametrize("text", ["1 |ad x:2 y:3 |b z:4 |c q", "1 |a x:2 |an y:3 z |b w:0.5 v"])
+def test_vowpal_wabbit_has_the_same_products(tmp_path, capfd, pairs, text):
+    theirs = {"*".join(sorted(name.split("*"))): value for name, value in audit(text, pairs, capfd).items()}
+    features = Dictionary()
+    path = tmp_path / "x.vw"
+    path.write_text(text + "\n")
+    [batch] = Reader(path, features, interactions=pairs, constant=False)
+    ours = named_rows([batch], features)[0][3]
+    assert {"*".join(sorted(name.split(SEPARATOR))): value for name, value in ours.items()} == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.vw", "1 |user age:2 |ad red |other z\n"),
+        ("x.csv", "label,user^age,ad,other\n1,2,red,z\n"),
+        ("x.json", '{"label": 1, "user": {"age": 2}, "ad": "red", "other": "z"}\n'),
+    ],
+)
+def test_groups_are_namespaces_columns_and_keys(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text)
+    features = Dictionary()
+    for pairs in ([("user", "ad")], ["ua"]):
+        [batch] = Reader(path, features, interactions=pairs, constant=False)
+        products = [each for each in named_rows([batch], features)[0][3] if SEPARATOR in each]
+        assert [sorted(each.split(SEPARATOR)) for each in products] == [
+            ["ad^red" if name == "x.vw" else "ad=red", "user^age"]
+        ]
+
+
+def test_formats_without_groups(tmp_path):
+    path = tmp_path / "x.svm"
+    path.write_text("1 1:2 3:4\n")
+    features = Dictionary()
+    [batch] = Reader(path, features, interactions=["::"], constant=False)
+    x = SEPARATOR
+    assert named_rows([batch], features)[0][3] == {"1": 2.0, "3": 4.0, f"1{x}1": 4.0, f"1{x}3": 8.0, f"3{x}3": 16.0}
+    with pytest.raises(InvalidInput, match="LIBSVM text has no namespaces"):
+        list(Reader(path, features, interactions=["ab"]))
+
+
+def test_bad_pairs():
+    for pairs in (["abc"], [("a",)], [("", "b")], ["a"]):
+        with pytest.raises(InvalidInput, match="must be two names, or two letters"):
+            Interactions(pairs)
+    many = Interactions([(f"n{i}", f"m{i}") for i in range(200)])
+    with pytest.raises(InvalidInput, match="more than 255 groups"):
+        [many.code(f"{letter}{i}") for i in range(200) for letter in "nm"]
+
+
+def test_more_namespaces_than_numbers(tmp_path):
+    path = tmp_path / "x.vw"
+    path.write_text("1 " + " ".join(f"|n{i} x:2" for i in range(300)) + "\n")
+    features = Dictionary()
+    [batch] = Reader(path, features, interactions=[("n299", "n298")], constant=False)
+    values = named_rows([batch], features)[0][3]
+    assert len(values) == 301 and values[f"n298^x{SEPARATOR}n299^x"] == 4.0
+    parsing = Parsing(features, interactions=Interactions(["nn"]))
+    with pytest.raises(InvalidInput, match="more than 254 namespaces"):
+        list(parsing.read(Source("x.vw", path), Position()))
