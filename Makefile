@@ -1,4 +1,4 @@
-# make run    trains on embedded data and prints what each update rule reaches and proves
+# make run    makes the paper's figures on embedded data (or on GIFTRL_DATA) and ends in a page to open
 # make bench  speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
 # make test   everything that must hold: format, lint, types, imports, tests
 PYTHON ?= python3
@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .PHONY: run test lint unit bench clean
 
 run: $(STAMP)
-	$(BIN)/python -m experiments.breast_cancer
+	$(BIN)/giftrl reproduce --quick --out out/reproduction
 
 test: lint unit
 

@@ -41,3 +41,21 @@ def check(batch: Batch, features: Any) -> None:
     assert all(each.source == batch.source and each.column >= 1 for each in batch.rejected)
     assert not len(batch.groups) or len(batch.groups) == len(batch.data)
     assert not batch.tags or len(batch.tags) == len(batch)
+
+
+def flat(key: str, value: object, out: dict[str, float]) -> None:
+    """What an object means, slowly."""
+    if isinstance(value, dict):
+        for inner, item in value.items():
+            flat(f"{key}^{inner}", item, out)
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            if isinstance(item, str):
+                flat(key, item, out)
+            else:
+                flat(f"{key}^{at}", item, out)
+    elif isinstance(value, str):
+        if value:
+            out[f"{key}={value}"] = out.get(f"{key}={value}", 0.0) + 1.0
+    elif value is not None and float(value) != 0.0:
+        out[key] = out.get(key, 0.0) + float(value)

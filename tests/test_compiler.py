@@ -1,5 +1,6 @@
 """Compiled loops between processes: kept on disk, never stale, and no trouble where they cannot be kept."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -126,10 +127,11 @@ def test_a_loss_of_the_users_own_runs_compiled_as_in_plain_python():
 
 def test_the_digest_sees_the_file_of_a_users_loss(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
-    from user_loss import LogCosh
+    import user_loss
 
-    before = compiler.digest((LogCosh(),))
+    before = compiler.digest((user_loss.LogCosh(),))
     assert before[1] is True
     (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "3.0"))
-    assert compiler.digest((LogCosh(),)) != before
+    importlib.reload(user_loss)
+    assert compiler.digest((user_loss.LogCosh(),)) != before
     assert compiler.digest((losses.Hinge(),)) == compiler.digest((losses.Squared(),))

@@ -7,7 +7,8 @@ import giftrl
 
 PUBLIC = {
     "giftrl": {
-        "Certificate", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms", "Trace", "__version__",
+        "Certificate", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms", "Trace",
+        "__version__",
         "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
     },
     "losses": {

@@ -113,6 +113,19 @@ def test_new_names_are_new_features():
     assert state(model) == before
 
 
+def test_matrices_of_any_width_and_dictionaries_name_the_same_features():
+    wide, narrow = sparse.csr_array(np.diag([1.0, 2.0, 3.0, 4.0])), sparse.csr_array(np.eye(2))
+    model, expected = FTRLRegressor(), FTRLRegressor()
+    model.learn_one({1: 5.0}, 1.0)
+    model.learn_many(wide, [1.0, 2.0, 3.0, 4.0])
+    model.learn_many(narrow, [1.0, 2.0])
+    for row, target in [({1: 5.0}, 1), ({0: 1}, 1), ({1: 2}, 2), ({2: 3}, 3), ({3: 4}, 4), ({0: 1}, 1), ({1: 1}, 2)]:
+        expected.learn_one(row, target)
+    assert state(model) == state(expected)
+    assert list(model.weights) == [1, 0, 2, 3]
+    assert_allclose(model.predict_many(wide), [model.predict_one({j: j + 1.0}) for j in range(4)], rtol=1e-12)
+
+
 def test_weights_of_examples():
     rows = [{"a": 1.0, "b": -2.0}, {"a": 0.5}, {"b": 1.0}]
     weighted, repeated = (FTRLClassifier(update="iwa", schedule="constant", dtype="float64") for _ in range(2))

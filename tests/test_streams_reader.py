@@ -422,7 +422,7 @@ SEEDS = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data(), format_=st.sampled_from(sorted(SEEDS)), stop=st.booleans(), block=st.integers(1, 80))
 def test_mutated_files_end_in_rows_or_known_errors(tmp_path_factory, data, format_, stop, block):
     text = bytearray(SEEDS[format_] * 2)

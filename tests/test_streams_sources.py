@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -210,19 +211,21 @@ def test_a_line_that_is_too_long_is_rejected_and_skipped(tmp_path):
     assert "expected at most 100 bytes a line" in str(rejected[0])
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to tell the memory of a process")
 def test_a_long_line_is_not_kept(tmp_path):
     # 1 GB of one line in 1 MB of gzip.
     packed = gzip.compress(bytes(1 << 24).replace(b"\0", b"a"), 9) * 64 + gzip.compress(b"\nend\n")
     source = save(tmp_path, packed)
     code = (
-        "import resource, sys\n"
+        "import re, sys\n"
         "from pathlib import Path\n"
         "from giftrl.streams.sources import Source, Stream\n"
         "from giftrl.streams.lines import Lines\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(Source('x', Path(sys.argv[1]))) as stream:\n"
         "    blocks = list(Lines(stream, Position(), max_line=1 << 24))\n"
-        "print(blocks[-1].data.tobytes(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+        "peak = int(re.search(r'VmHWM:\\s*([0-9]+) kB', Path('/proc/self/status').read_text())[1])\n"
+        "print(blocks[-1].data.tobytes(), peak // 1024)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(source.path)], capture_output=True, text=True, check=True)
     end, megabytes = done.stdout.rsplit(maxsplit=1)
@@ -283,6 +286,19 @@ def test_a_file_without_permission(tmp_path):
     finally:
         if root:
             os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(gzip.compress(b"one\ntwo\n")))
+    writer.start()
+    [source] = find_sources(pipe)
+    with Stream(source) as stream:
+        assert stream.total is None and not stream.seekable
+        assert [block.data.tobytes() for block in Lines(stream, Position(0, 4, 2))] == [b"two\n"]
+    writer.join()
 
 
 def test_standard_input(tmp_path, monkeypatch):

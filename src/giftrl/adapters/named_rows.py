@@ -233,7 +233,7 @@ class NamedLearner:
         fresh = [name for name in met if name not in self.slots]
         self.slots.update(zip(fresh, range(len(self.slots) + 1, len(self.slots) + len(fresh) + 1), strict=True))
         slots[columns] = np.fromiter(map(self.slots.__getitem__, met), np.int32, len(met))
-        return slots
+        return slots[: len(names)]
 
     def _numbered(self, count: int) -> Numbers:
         """The coordinates of features that are named by numbers from 0, -1 where not known; room for this many."""

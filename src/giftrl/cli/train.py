@@ -86,8 +86,8 @@ def command(
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
-    Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz or
-    bzip2. Memory does not grow with the data.
+    Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
+    or bzip2. Memory does not grow with the data.
 
     \b
     Examples:

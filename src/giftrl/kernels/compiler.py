@@ -137,10 +137,12 @@ def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., Any]:
     Two processes that compile different signatures at once can otherwise both take the next free number for their
     file, and the index can end up naming one signature's code for the other.
     """
+    ready_kinds: set[Any] = set()  # asking Numba for the types of all arguments takes longer than a small batch
 
     def call(*args: Any) -> Any:
-        signature = (dispatcher.typeof_pyval(args),)
-        if signature not in dispatcher.overloads:
+        kind = _kind(args)
+        if kind not in ready_kinds:
+            signature = (dispatcher.typeof_pyval(args),)
             with _lock, _file_lock(Path(dispatcher._cache.cache_path), dispatcher.py_func.__qualname__):
                 try:
                     dispatcher.compile(signature)
@@ -151,10 +153,21 @@ def _one_writer_at_a_time(dispatcher: Any, uncached: Any) -> Callable[..., Any]:
                         stacklevel=3,
                     )
                     return uncached(args)
+            ready_kinds.add(kind)
         return dispatcher(args)
 
     call.dispatcher = dispatcher  # type: ignore[attr-defined]
     return call
+
+
+def _kind(value: Any) -> Any:
+    """What the type that Numba gives a value depends on."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+    if isinstance(value, tuple):
+        return type(value), *(_kind(part) for part in value)
+    return type(value)
 
 
 @contextlib.contextmanager
@@ -179,10 +192,14 @@ def digest(members: tuple[Any, ...], rooms: tuple[str, ...] = FORMULA_ROOMS) -> 
     A class that another process could not import by its name (one typed into a console, say) is compiled for this
     process.
     """
+    return _digest(tuple(type(member) for member in _with_parts(members)), rooms)
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(classes: tuple[type[Any], ...], rooms: tuple[str, ...]) -> tuple[str, bool]:
     files = set()
     cacheable = True
-    for member in _with_parts(members):
-        cls = type(member)
+    for cls in classes:
         if cls.__module__.split(".")[0] == "giftrl":
             continue
         try:

@@ -8,7 +8,7 @@
 """
 
 try:
-    import sklearn  # type: ignore[import-untyped] # noqa: F401
+    import sklearn  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "the estimators need scikit-learn; pip install 'giftrl[sklearn]', or use giftrl.kernels.LinearLearner"

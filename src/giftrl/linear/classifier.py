@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin  # type: ignore[import-untyped]
-from sklearn.utils import compute_class_weight  # type: ignore[import-untyped]
-from sklearn.utils.metaestimators import available_if  # type: ignore[import-untyped]
-from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array

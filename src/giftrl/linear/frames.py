@@ -21,7 +21,7 @@ def as_frame(x: Any) -> Any:
     if not speaks or hasattr(x, "__array__"):
         return x
     try:
-        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow
     except ModuleNotFoundError:
         rule = "is an Arrow table, which takes PyArrow to read"
         raise InvalidInput("X", type(x).__name__, rule, "pip install pyarrow") from None

@@ -4,8 +4,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin  # type: ignore[import-untyped]
-from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput

@@ -66,4 +66,3 @@ def log(x: float) -> float:
     k = (bits - 0x3FE6A09E667F3BCD) >> 52
     m = np.int64(bits - (k << 52)).view(np.float64)
     return k * LN2_HIGH + (twice_atanh((m - 1.0) / (m + 1.0)) + k * LN2_LOW) if x >= 1e-300 else -math.inf
-

@@ -69,9 +69,13 @@ def temporal_rows(result: Reproduction) -> list[list[str]]:
 def ablation_rows(result: Reproduction) -> list[list[str]]:
     """For each variant: mean distance of a point, the same as found, the largest, and how many curves are in reach."""
     return [
-        [a.variant, f"{a.mean:.2%}", f"{a.before:.2%}", f"{a.largest:.1%}", f"{a.reproduced} of {a.curves}"]
+        [a.variant, _share(a.mean), _share(a.before), _share(a.largest), f"{a.reproduced} of {a.curves}"]
         for a in result.ablations
     ]
+
+
+def _share(value: float) -> str:
+    return f"{value:.2%}" if value <= 10.0 else "over 1000%"
 
 
 def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path:
@@ -95,9 +99,9 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         caption = f"Distance to the published curves, as a share of the axis (reach: {MEDIAN:.1%} and {LARGEST:.1%})"
         page.section("Against the published curves", html.table(caption, head, distance_rows(result), verdict=6))
     if result.ablations:
-        head = ("variant", "mean distance", "as found", "largest distance", "curves within reach")
+        columns = ("variant", "mean distance", "as found", "largest distance", "curves within reach")
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        page.section("What each part of the setting is worth", html.table(caption, head, ablation_rows(result)))
+        page.section("What each part of the setting is worth", html.table(caption, columns, ablation_rows(result)))
     _claims(page, result)
     _literal(page, result, folder, axis)
     for name, summaries in result.groups.items():

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl import Learner
 from giftrl.errors import require
+from giftrl.learner import Learner
 from giftrl.losses import Absolute
 from giftrl.schedules import SquareRoot, TemporalVariability
 from giftrl.updates import Linear, Proximal

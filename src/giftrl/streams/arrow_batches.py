@@ -49,7 +49,7 @@ class RecordBatches:
     def _open(self, pa: Any) -> Any:
         self._file: Any = None
         self._batch = 0  # how many stored batches have been read
-        whole = self.stream.compression is None and self.stream.source.path is not None
+        whole = self.stream.seekable and self.stream.source.path is not None
         if self.kind == "parquet":
             import pyarrow.parquet as pq
 

@@ -19,7 +19,13 @@ class Words(NamedTuple):
 
 
 def words(array: Any) -> Words:
-    """The texts of a column: each once where it has a dictionary, and where they stand where it has none."""
+    """The texts of a column: each once where it has a dictionary, and where they stand where it has none.
+
+    >>> import pyarrow as pa
+    >>> found = words(pa.array(["a", None, "", "a"]).dictionary_encode())
+    >>> found.words.to_pylist(), found.codes.tolist()
+    (['a'], [0, -1, -1, 0])
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -42,7 +48,12 @@ def words(array: Any) -> Words:
 
 
 def lengths(array: Any) -> NDArray[np.int64]:
-    """How many items the lists of a column have."""
+    """How many items the lists of a column have.
+
+    >>> import pyarrow as pa
+    >>> lengths(pa.array([[1, 2], None, []])).tolist()
+    [2, 0, 0]
+    """
     import pyarrow.compute as pc
 
     found: NDArray[np.int64] = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -50,7 +61,12 @@ def lengths(array: Any) -> NDArray[np.int64]:
 
 
 def flat_types(schema: Any) -> list[tuple[str, Any]]:
-    """The names and types of columns, those of structures taken apart."""
+    """The names and types of columns, those of structures taken apart.
+
+    >>> import pyarrow as pa
+    >>> flat_types(pa.schema({"user": pa.struct({"age": pa.int8()}), "y": pa.float64()}))
+    [('user^age', DataType(int8)), ('y', DataType(double))]
+    """
     import pyarrow as pa
 
     found: list[tuple[str, Any]] = []
@@ -67,6 +83,12 @@ def flat_types(schema: Any) -> list[tuple[str, Any]]:
 
 
 def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
+    """The names and arrays of columns, those of structures taken apart; in no order.
+
+    >>> import pyarrow as pa
+    >>> [(name, array.to_pylist()) for name, array in flat_arrays(pa.record_batch({"user": [{"age": 3}, None]}))]
+    [('user^age', [3, None])]
+    """
     import pyarrow as pa
 
     waiting = list(zip(batch.schema.names, batch.columns, strict=True))
@@ -81,6 +103,7 @@ def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_number(type_: Any) -> bool:
+    """Whether a type is one of numbers; a column without any value may be."""
     import pyarrow.types as pt
 
     return bool(
@@ -93,13 +116,24 @@ def is_number(type_: Any) -> bool:
 
 
 def is_text(type_: Any) -> bool:
+    """Whether a type is one of text.
+
+    >>> import pyarrow as pa
+    >>> is_text(pa.string()), is_text(pa.int8())
+    (True, False)
+    """
     import pyarrow.types as pt
 
     return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def kind_of(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is neither numbers nor text."""
+    """What a column of this type can be read as; None where it is neither numbers nor text.
+
+    >>> import pyarrow as pa
+    >>> kind_of(pa.list_(pa.int8())), kind_of(pa.bool_()), kind_of(pa.date32())
+    ('numbers', 'number', None)
+    """
     import pyarrow.types as pt
 
     if pt.is_dictionary(type_):
@@ -111,7 +145,12 @@ def kind_of(type_: Any) -> str | None:
 
 
 def numbers(array: Any, missing: float) -> NDArray[np.float64]:
-    """A column as float64, with something in place of nulls."""
+    """A column as float64, with something in place of nulls.
+
+    >>> import pyarrow as pa
+    >>> numbers(pa.array([1, None, 3]), -1.0).tolist()
+    [1.0, -1.0, 3.0]
+    """
     import pyarrow as pa
 
     if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
@@ -123,5 +162,11 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def nulls(array: Any) -> NDArray[np.bool_]:
+    """Where a column has nothing.
+
+    >>> import pyarrow as pa
+    >>> nulls(pa.array([1, None])).tolist()
+    [False, True]
+    """
     found: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
     return found

@@ -13,7 +13,7 @@ T = TypeVar("T")
 #: How often a thread that waits for room looks whether it is still wanted, in seconds.
 LOOK = 0.1
 #: How long to wait for a thread to end; one that waits for standard input may not.
-PATIENCE = 5.0
+PATIENCE = 1.0
 
 
 class Ahead:

@@ -1,6 +1,6 @@
 """What every reader yields: a run of rows from one source, and the rows that could not be read."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,18 +63,3 @@ class Batch(NamedTuple):
     def nonzeros(self) -> int:
         """How many entries all rows have."""
         return len(self.data)
-
-    def select(self, keep: NDArray[Any]) -> "Batch":
-        """The rows for which ``keep`` is true."""
-        counts = np.diff(self.indptr)
-        entries = np.repeat(keep, counts)
-        return self._replace(
-            data=self.data[entries],
-            indices=self.indices[entries],
-            indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
-            labels=self.labels[keep],
-            weights=self.weights[keep],
-            lines=self.lines[keep],
-            groups=self.groups[entries] if len(self.groups) else self.groups,
-            tags=tuple(tag for tag, kept in zip(self.tags, keep, strict=True) if kept) if self.tags else (),
-        )

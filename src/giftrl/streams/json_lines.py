@@ -77,8 +77,8 @@ class JsonLines:
     The object under "features" holds the features; without one, all keys but those of label and weight do. A number is
     the feature of its key, true and false are 1 and 0, text is the feature ``key=text`` with value 1; null, empty text
     and 0 add nothing. Keys of objects inside others are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list of
-    texts is several categories; in a list of numbers, item i is ``key^i``. Beside "features" there may be the label, "weight"
-    and "tag".
+    texts is several categories; in a list of numbers, item i is ``key^i``. Beside "features" there may be the label,
+    "weight" and "tag".
 
     Args:
         features: what turns names into coordinates.
@@ -221,7 +221,8 @@ class JsonLines:
         return self._code_table()[places]
 
     def _codes_by_name(self, groups: list[str]) -> NDArray[np.uint8]:
-        return self._code_table()[self._groups.slots(groups)[0]] if groups else np.empty(0, np.uint8)
+        places, _ = self._groups.slots(groups)
+        return self._code_table()[places]
 
     def _code_table(self) -> NDArray[np.uint8]:
         assert self.interactions is not None

@@ -1,4 +1,4 @@
-"""JSON lines, one at a time and in plain Python: lines that are not plain, and what is wrong with those that are bad."""
+"""JSON lines, one at a time and in plain Python: those that the loops leave, and what is wrong with bad ones."""
 
 import json
 import math
@@ -194,6 +194,11 @@ def _shown(value: Any) -> str:
 
 
 def rejected(source: str, line: int, raw: bytes, bad: BadLine) -> Rejected:
+    """The record of a bad line.
+
+    >>> print(rejected("a.json", 2, b'{"label": "x"}', BadLine("a label that is not a number", FINITE, "label")))
+    a.json:2:2: a label that is not a number, expected a finite number
+    """
     if isinstance(bad.where, int):
         at = bad.where
     else:

@@ -106,7 +106,7 @@ class NpzMatrix:
         """The batches of an archive, from a row on."""
         start = start or Position()
         source, path = stream.source.name, stream.source.path
-        if path is None or stream.compression is not None:
+        if path is None or not stream.seekable:
             raise BadSource(source, "npz cannot be read from a pipe or from compressed data", "give the plain file")
         row = 0
         try:

@@ -102,20 +102,18 @@ def _cannot_list(problem: OSError) -> None:
 
 def _check(name: str, path: Path) -> None:
     try:
-        with path.open("rb") as handle:
-            empty = _is_regular(handle) and os.fstat(handle.fileno()).st_size == 0
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return  # a pipe: who opens it, and closes it again, takes it from who writes to it
+        path.open("rb").close()
     except FileNotFoundError:
         raise BadSource(name, "there is no such file", "check the name and the working directory") from None
     except PermissionError:
         raise BadSource(name, "the file may not be read", "check its owner and mode with ls -l") from None
     except OSError as problem:
         raise BadSource(name, f"the file cannot be opened ({problem.strerror})", "check it with ls -l") from None
-    if empty:
+    if status.st_size == 0:
         raise BadSource(name, "the file is empty", "leave it out")
-
-
-def _is_regular(handle: Any) -> bool:
-    return stat.S_ISREG(os.fstat(handle.fileno()).st_mode)
 
 
 class Stream:
@@ -271,7 +269,7 @@ class _Counted:
 
 def _has_size(raw: Any) -> bool:
     try:
-        return _is_regular(raw)
+        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
     except (OSError, AttributeError):  # no file behind it
         return False
 

@@ -46,7 +46,7 @@ code { overflow-wrap: anywhere; }
 footer { margin-top: 2rem; color: var(--soft); font-size: .9rem; }
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dt { margin-top: .4rem; } }
 @media (max-width: 36rem) {
-  .stacked thead { display: none; } .stacked table, .stacked tbody, .stacked tr { display: block; }
+  .stacked thead { display: none; } .stacked table, .stacked caption, .stacked tbody, .stacked tr { display: block; }
   .stacked th, .stacked td, .stacked td.text { display: block; border: 0; padding: .1rem 0; text-align: left; }
   .stacked td::before { content: attr(data-label) ": "; color: var(--soft); font-weight: 400; }
   .stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } }

@@ -1,0 +1,100 @@
+"""Rows for the estimators: however they come, the same is learnt."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from giftrl.linear import FTRLClassifier, FTRLRegressor
+from giftrl.linear.blocks import blocks, canonical, row_norms
+from tests.test_estimators import CANCER, interpreted, same
+
+
+@pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
+def test_every_container_of_the_same_numbers_teaches_the_same(kind):
+    X, y = CANCER
+    names = [f"f{j}" for j in range(X.shape[1])]
+    expected = kind().fit(X, y)
+    frame = pd.DataFrame(X, columns=names)
+
+    class Capsule:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table(dict(zip(names, X.T, strict=True))).__arrow_c_stream__(requested_schema)
+
+    class CapsuleArray:
+        def __arrow_c_array__(self, requested_schema=None):
+            return pa.RecordBatch.from_arrays([pa.array(c) for c in X.T], names).__arrow_c_array__(requested_schema)
+
+    for table in (
+        frame,
+        pl.DataFrame(X, names),
+        pa.table(dict(zip(names, X.T, strict=True))),
+        Capsule(),
+        CapsuleArray(),
+    ):
+        model = kind().fit(table, y)
+        same(model, expected)
+        assert model.feature_names_in_.tolist() == names
+        assert_allclose(model.predict(table), expected.predict(X), rtol=1e-12, atol=1e-12)
+    for other in (
+        np.asfortranarray(X), X.tolist(), np.column_stack([X, X])[:, : X.shape[1]],
+        sparse.csr_array(X), sparse.csc_array(X), sparse.csr_matrix(X), sparse.coo_array(X),
+    ):  # fmt: skip
+        model = kind().fit(other, pd.Series(y) if sparse.issparse(other) else pl.Series(y))
+        assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+        assert_allclose(model.predict(other), expected.predict(X), rtol=1e-6, atol=1e-9)
+
+
+def test_float32_rows_stay_float32():
+    X, y = CANCER
+    model = FTRLClassifier().fit(X.astype(np.float32), y)
+    assert_allclose(model.coef_, FTRLClassifier().fit(X.astype(np.float32).astype(np.float64), y).coef_, rtol=1e-5)
+    frozen = X.astype(np.float32)
+    frozen.flags.writeable = False
+    same(model, FTRLClassifier().fit(frozen, y))
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(0, 9), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 40))
+def test_blocks_are_the_rows_that_were_asked_for(seed, n, constant, unit, shuffled, entries):
+    random = np.random.default_rng(seed)
+    X = np.round(random.normal(size=(n, 3))) * 10.0 ** random.choice([-200, 0, 200], (n, 1))
+    order = random.permutation(n) if shuffled else None
+    expected = X if order is None else X[order]
+    if unit:
+        expected = expected / row_norms(expected)[:, None]
+    if constant:
+        expected = np.column_stack([expected, np.ones(n)])
+    for kind in (np.asarray, sparse.csr_array, lambda a: _wide(sparse.csr_array(a))):
+        found = list(blocks(canonical(kind(X)), constant=constant, unit=unit, order=order, entries=entries))
+        assert [a for a, _, _ in found] + [n] == [0] * (n == 0) + [0] * (n > 0) + [b for _, b, _ in found]
+        rows = [b.toarray() if sparse.issparse(b) else b for _, _, b in found]
+        assert_allclose(np.vstack([*rows, expected[:0]]), expected, rtol=1e-14)
+
+
+def _wide(x):
+    x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    return x
+
+
+def test_a_matrix_without_preparation_is_not_copied():
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    [(_, _, rows)] = blocks(X)
+    assert rows is X
+    [(_, _, rows)] = blocks(canonical(made := sparse.csr_array(X)))
+    assert rows is made
+
+
+def test_entries_named_twice_are_added():
+    twice = sparse.csr_array(([1.0, 1.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
+    once = np.array([[2.0, 0.0], [0.0, 3.0]])
+    for intercept in (True, False):
+        model = FTRLRegressor(fit_intercept=intercept)
+        with interpreted():
+            assert_allclose(model.fit(twice, [1.0, 2.0]).coef_, model.fit(once, [1.0, 2.0]).coef_, rtol=1e-6)
+    assert twice.nnz == 3

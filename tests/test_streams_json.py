@@ -1,0 +1,255 @@
+"""JSON lines: rows agree with those that Python's json module sees, and bad rows are found."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from giftrl.streams.batch import Position
+from giftrl.streams.columns import Columns, Schema
+from giftrl.streams.features import Dictionary
+from giftrl.streams.interactions import Interactions
+from giftrl.streams.json_lines import JsonLines
+from tests.stream_rows import flat, named_rows
+
+
+def read_json(text: bytes, columns: Columns | None = None, schema: Schema | None = None):
+    features = Dictionary()
+    batch = JsonLines(features, columns, schema).parse(text, "x.json", Position())
+    assert batch.end == Position(0, len(text), text.count(b"\n") + (bool(text) and not text.endswith(b"\n")) + 1)
+    return named_rows([batch], features), [(each.line, each.column) for each in batch.rejected], batch
+
+
+keys = st.sampled_from(["a", "b", "c", "d e", "é", 'q"', "weight", "tag"])
+scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(-1e300, 1e300) | st.text(max_size=5)
+scalars = scalars.filter(lambda x: not isinstance(x, str) or x.isprintable() or "\n" in x or "\0" in x)
+lists = st.lists(st.text(max_size=3), max_size=3) | st.lists(st.floats(-1e300, 1e300) | st.none(), max_size=3)
+objects = st.dictionaries(
+    keys,
+    scalars | lists | st.dictionaries(keys, scalars | st.dictionaries(keys, scalars, max_size=2), max_size=3),
+    max_size=4,
+)
+
+
+def encodable(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from([1, -1, 0.5, None]), st.sampled_from([None, 0, 2.5]), objects), max_size=6),
+    nested=st.booleans(),
+    ascii_=st.booleans(),
+    junk=st.lists(
+        st.sampled_from(["{", "[]", '{"label": "x"}', '{"label": NaN}', "", "  ", '{"label": 1e999}']), max_size=3
+    ),
+)
+def test_json_agrees_with_the_json_module(rows, nested, ascii_, junk):
+    assume(encodable(rows))
+    lines, expected, bad = [], [], []
+    for label, weight, features in rows:
+        if junk:
+            lines.append(junk.pop())
+            if lines[-1].strip():
+                bad.append(len(lines))
+        row = {} if label is None else {"label": label}
+        if nested:
+            row["features"] = features
+            if weight is not None:
+                row["weight"] = weight
+        else:
+            row.update(features)
+        lines.append(json.dumps(row, ensure_ascii=ascii_))
+        out: dict[str, float] = {}
+        for key, value in features.items():
+            flat(key, value, out)
+        expected.append((len(lines), label, weight if nested and weight is not None else 1.0, out))
+    text = "\n".join(lines).encode()
+    found, wrong, _ = read_json(text, Columns(label="label"))
+    assert found == expected
+    assert [line for line, _ in wrong] == bad
+
+
+def test_json_shapes():
+    rows, bad, batch = read_json(
+        b'{"y": 1, "a": 2, "user": {"age": 3, "geo": {"city": "Rome"}}, "tags": ["x", "y", "x", ""], '
+        b'"v": [0.5, 0, 2], "f": true}\n'
+        b'{"y": 0, "features": {"a": 1, "a": 2, "label": 3}, "tag": "t1", "weight": 4}\n'
+    )
+    assert not bad
+    assert rows[0][:3] == (1, 1.0, 1.0)
+    assert rows[0][3] == {
+        "a": 2.0, "user^age": 3.0, "user^geo^city=Rome": 1.0, "tags=x": 2.0, "tags=y": 1.0, "v^0": 0.5, "v^2": 2.0,
+        "f": 1.0,
+    }  # fmt: skip
+    assert rows[1] == (2, 0.0, 4.0, {"a": 3.0, "label": 3.0})
+    assert batch.tags == ("", "t1")
+    rows, _, _ = read_json(
+        b'{"clicked": 1, "h": 2, "id": 7, "zip": 100, "u": {"x": 1, "y": 2}}\n',
+        Columns(label="clicked", weight="h", ignore=("id", "u^x"), categorical=("zip", "u^y")),
+    )
+    assert rows == [(1, 1.0, 2.0, {"zip=100": 1.0, "u^y=2": 1.0})]
+
+
+def test_the_key_of_the_label_is_found_once():
+    parser = JsonLines(Dictionary())
+    first = parser.parse(b'{"target": 1, "a": 1}\n{"y": 1, "a": 2}\n', "x", Position())
+    assert first.labels[0] == 1.0 and math.isnan(first.labels[1])
+    assert parser.schema == Schema(("target",), ("label",))
+    again = JsonLines(Dictionary(), None, parser.schema)
+    assert math.isnan(again.parse(b'{"label": 3}\n', "x", Position()).labels[0])
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "message"),
+    [
+        (b'{"label": 1, "a": }', 19, "not JSON (Expecting value), expected one object a line"),
+        ("{\"é\": 1, 'a': 2}".encode(), 11, "not JSON"),
+        (b'{"label": 1} 2', 14, "not JSON (Extra data)"),
+        (b'{"label": 1, "\xff": 2}', 15, "bytes that are not UTF-8"),
+        (b'{"label": "1"}', 2, "a label that is not a number: '1', expected a finite number"),
+        (b'{"label": 1, "label": 1}', 2, "two keys 'label'"),
+        (b'{"label": 1, "a": NaN}', 19, "NaN, which is no number in JSON"),
+        (b'{"label": 1, "a": -Infinity}', 19, "-Infinity, which is no number"),
+        (b'{"label": 1, "a": 1e400}', 14, "a number too large"),
+        (b'{"label": 1, "a": 1' + b"0" * 400 + b"}", 14, "a number too large"),
+        (b'{"label": 1, "a": 1' + b"0" * 5000 + b"}", 1, "a number too large"),
+        (b'{"label": 1, "b": {"a": [1, "x"]}}', 20, "a list of several kinds of things"),
+        (b'{"label": 1, "a": [[1]]}', 14, "a list of several kinds of things"),
+        (b'{"label": 1, "features": {}, "weight": -1}', 30, "a weight below 0"),
+        (b'{"label": 1, "features": {}, "weight": null}', 30, "a weight that is not a number"),
+        (b'{"label": 1, "features": {}, "id": 4}', 30, "the key 'id' beside 'features'"),
+        (b'{"label": 1, "a": "\\ud800"}', 20, "half of a pair of surrogates"),
+        (b"[1, 2]", 1, "no object"),
+        (b'{"label": 1, "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 1, "too deep"),
+        (b'{"label": 1, "a": ' + b'{"b": ' * 200 + b"1" + b"}" * 200 + b"}", None, "too deep"),
+    ],
+)
+def test_where_json_is_wrong(line, column, message):
+    text = b'{"label": 1, "a": 1}\n' + line + b'\n{"label": 1, "a": 2}\n'
+    rows, bad, batch = read_json(text, Columns(label="label"))
+    assert [row[0] for row in rows] == [1, 3] and [at for at, _ in bad] == [2]
+    assert message in str(batch.rejected[0])
+    assert column is None or bad[0][1] == column
+    assert batch.rejected[0].raw == line
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(data=st.data())
+@example(data=None)
+def test_mutated_json_is_read_or_rejected_line_by_line(data):
+    text = bytearray(
+        b'{"label": 1, "a": {"b": [1, 2.5]}, "c": "\\u00e9"}\n{"y": -1, "features": {"x": true}, "weight": 2}\n\n' * 2
+    )
+    if data is not None:
+        for _ in range(data.draw(st.integers(1, 8))):
+            at = data.draw(st.integers(0, len(text) - 1))
+            what = data.draw(
+                st.sampled_from([b'"', b"{", b"}", b"\n", b"[", b"\\u", b"\xff", b"1e", b"null", b""])
+                | st.binary(max_size=3)
+            )
+            text[at : at + data.draw(st.integers(0, 3))] = what
+    _, bad, batch = read_json(bytes(text))
+    lines = bytes(text).split(b"\n")
+    filled = [at for at, line in enumerate(lines, 1) if line.strip()]
+    assert sorted([*batch.lines.tolist(), *(line for line, _ in bad)]) == filled
+
+
+def all_slow(parser):
+    """Have a parser read all lines with the slow reader."""
+    scanner = parser._scanner
+    original = scanner.scan
+
+    def scan(block, line, plan):
+        entries, _, _ = original(block[:0], line, plan)
+        begins = np.concatenate([[0], np.flatnonzero(block == 10) + 1])[:-1]
+        others = [(line + k, begin) for k, begin in enumerate(begins) if block[begin:][:1].tobytes() != b"\n"]
+        return entries, np.array(others, np.int64).reshape(-1, 2), line + len(begins)
+
+    scanner.scan = scan
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(data=st.data(), nested=st.booleans(), compiled=st.booleans())
+def test_the_loops_read_json_like_the_slow_reader(data, nested, compiled):
+    lines = []
+    for _ in range(data.draw(st.integers(1, 3 if not compiled else 6))):
+        features = data.draw(objects)
+        assume(encodable(features))
+        row = {"label": data.draw(st.sampled_from([1, -0.5, None, True, 10**25]))}
+        row |= {"features": features, "tag": "t", "weight": 2} if nested and data.draw(st.booleans()) else features
+        line = json.dumps(
+            row, ensure_ascii=data.draw(st.booleans()), separators=data.draw(st.sampled_from([(",", ":"), None]))
+        )
+        if data.draw(st.integers(0, 3)) == 0:
+            raw = bytearray(line.encode())
+            at = data.draw(st.integers(0, len(raw) - 1))
+            mark = st.sampled_from(
+                [
+                    b'"',
+                    b",",
+                    b"]",
+                    b"}",
+                    b"{",
+                    b"[",
+                    b":",
+                    b"\\",
+                    b" ",
+                    b"-",
+                    b"0",
+                    b".",
+                    b"e+",
+                    b"true",
+                    b"\xff",
+                    b"\t",
+                ]
+            )
+            raw[at : at + data.draw(st.integers(0, 2))] = data.draw(mark)
+            lines.append(bytes(raw))
+        else:
+            lines.append(line.encode())
+    text = b"\n".join(lines)
+    columns = Columns(label="label", ignore=("b", "a^c"), categorical=("c",)) if data.draw(st.booleans()) else Columns()
+    found = []
+    for slow in (False, True):
+        features, interactions = Dictionary(), Interactions([("a", "b"), ("é", "é")])
+        parser = JsonLines(features, columns, None, interactions, compiled=compiled)
+        if slow:
+            all_slow(parser)
+        batch = parser.parse(text, "x", Position())
+        found.append((named_rows([batch], features), batch.rejected, batch.groups.tolist(), batch.tags, batch.end))
+    assert found[0] == found[1]
+
+
+def test_plain_lines_are_left_to_the_loops():
+    parser = JsonLines(Dictionary())
+    lines = [
+        '{"label": 1, "a": 2.5e-3, "user": {"age": 3, "geo": {"city": "Rome"}}, "tags": ["x", "y"], "v": [0.5, -1, 2]}',
+        ' { "label" : -1 , "a" : true , "b" : false , "c" : null , "d" : { } , "e" : [ ] } ',
+        '{"label": 0, "é": "漢", "l": [null, "x"], "m": [null, 1, true]}',
+        "",
+        "{}",
+    ]
+    block = np.frombuffer("\n".join([*lines, ""]).encode(), np.uint8)
+    entries, others, _ = parser._scanner.scan(block, 1, parser._look(block))
+    assert others.tolist() == [] and entries.lines.tolist() == [1, 2, 3, 5]
+    for wrong in (
+        '{"a": "\\n"}',
+        '{"a": 01}',
+        '{"a": 1.}',
+        '{"a": [1, "x"]}',
+        '{"a": {"b": 1}',
+        '{"a" 1}',
+        '{"a": 1,}',
+        "[1]",
+        "1",
+    ):
+        block = np.frombuffer((wrong + "\n").encode(), np.uint8)
+        _, others, _ = parser._scanner.scan(block, 1, parser._look(block))
+        assert len(others) == 1, wrong
