@@ -56,7 +56,7 @@ class Batch(NamedTuple):
     rejected: tuple[Rejected, ...] = ()
     tags: tuple[str, ...] = ()  # one for each row, or none at all
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.labels)
 
     @property
