@@ -190,26 +190,8 @@ def test_the_loops_read_json_like_the_slow_reader(data, nested, compiled):
         if data.draw(st.integers(0, 3)) == 0:
             raw = bytearray(line.encode())
             at = data.draw(st.integers(0, len(raw) - 1))
-            mark = st.sampled_from(
-                [
-                    b'"',
-                    b",",
-                    b"]",
-                    b"}",
-                    b"{",
-                    b"[",
-                    b":",
-                    b"\\",
-                    b" ",
-                    b"-",
-                    b"0",
-                    b".",
-                    b"e+",
-                    b"true",
-                    b"\xff",
-                    b"\t",
-                ]
-            )
+            marks = b'" , ] } { [ : \\ - 0 . e+ true \xff \t'.split(b" ")
+            mark = st.sampled_from([*marks, b" "])
             raw[at : at + data.draw(st.integers(0, 2))] = data.draw(mark)
             lines.append(bytes(raw))
         else:
@@ -223,7 +205,10 @@ def test_the_loops_read_json_like_the_slow_reader(data, nested, compiled):
         if slow:
             all_slow(parser)
         batch = parser.parse(text, "x", Position())
-        found.append((named_rows([batch], features), batch.rejected, batch.groups.tolist(), batch.tags, batch.end))
+        # Groups are numbered as they are met, which is not in the same order.
+        groups = {number: terms for terms, number in interactions._codes.items()}
+        met = [groups[number] for number in batch.groups.tolist()]
+        found.append((named_rows([batch], features), batch.rejected, met, batch.tags, batch.end))
     assert found[0] == found[1]
 
 
