@@ -2,13 +2,14 @@
 
 import gzip
 import json
+import subprocess
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
 from giftrl.kernels import LinearLearner
-from tests.commands import giftrl, write_rows
+from tests.commands import GIFTRL, WIDE, giftrl, write_rows
 
 
 @pytest.fixture
@@ -178,10 +179,20 @@ def test_help_has_examples_for_every_command():
 def test_shell_completion():
     done = giftrl(check=False, timeout=60)
     assert done.returncode in (0, 2)
-    import subprocess
-
-    from tests.commands import GIFTRL, WIDE
-
     environment = {**WIDE, "_GIFTRL_COMPLETE": "bash_complete", "COMP_WORDS": "giftrl tr", "COMP_CWORD": "1"}
     found = subprocess.run([GIFTRL], env=environment, capture_output=True, check=False, timeout=60).stdout.decode()
     assert "train" in found
+
+
+def test_after_a_warm_up_nothing_is_compiled(rows, tmp_path):
+    """A second process finds every loop on disk: the cache does not change."""
+    cache = tmp_path / "cache"
+    environment = {**WIDE, "NUMBA_CACHE_DIR": str(cache)}
+    arguments = ["--loss", "hinge", "--regularizer", "squared_norm"]
+    warm = subprocess.run([GIFTRL, "warmup", *arguments], env=environment, capture_output=True, check=True, timeout=300)
+    assert b"hinge, squared_norm, libsvm" in warm.stdout and b"ready in" in warm.stdout
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+    assert before
+    command = [GIFTRL, "train", rows, "--quiet", *arguments, "--update", "truncated", "--schedule", "sqrt"]
+    subprocess.run(command, env=environment, check=True, timeout=300)
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before

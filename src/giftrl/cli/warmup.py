@@ -1,41 +1,65 @@
 """``giftrl warmup``: compile the common loops ahead of time."""
 
+import tempfile
 import time
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import click
 
 __all__ = ["command"]
+
+TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 
 
 @click.command()
 @click.option("--loss", "losses", multiple=True, help="A loss to compile for; may be repeated.")
 @click.option("--regularizer", "regularizers", multiple=True, help="Likewise. Default: squared_norm and curvature.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--arrays", is_flag=True, help="Also for matrices, sparse and dense, as the estimators take them.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
-def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, quiet: bool) -> None:
+def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
     """Compile the common loops ahead of time, so that later commands start at once.
 
-    Compiled code is kept on disk between processes. What is there already is loaded in a moment.
+    Compiled code is kept on disk between processes. What is there already is loaded in a moment. Without --loss: the
+    readers of LIBSVM and VW text, and the logistic, hinge, squared and absolute losses.
 
     \b
     Examples:
       giftrl warmup
-      giftrl warmup --loss quantile --regularizer adagrad
+      giftrl warmup --loss quantile --regularizer adagrad --arrays
     """
-    import numpy as np
-    from scipy.sparse import csr_array
-
-    from giftrl.kernels import LinearLearner
+    from giftrl.training import Settings, train
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
     regularizers = regularizers or ("squared_norm", "curvature")
     begun = time.perf_counter()
-    for loss, regularizer in product(losses, regularizers):
-        start = time.perf_counter()
-        learner = LinearLearner(2, loss, regularizer, update="proximal", dtype=dtype)
-        learner.learn(csr_array(np.ones((1, 2))), [1.0])  # a label of every built-in loss
-        if not quiet:
-            click.echo(f"{loss:>20} {regularizer:<14} {time.perf_counter() - start:6.1f} s")
+    with tempfile.TemporaryDirectory() as folder:
+        for loss, regularizer in product(losses, regularizers):
+            settings = Settings(loss=loss, regularizer=regularizer, dtype=dtype)
+            for format_, text in TEXTS.items():
+                path = Path(folder, f"rows.{format_}")
+                path.write_text(text)  # 1 is a label of every built-in loss
+                _timed(quiet, f"{loss}, {regularizer}, {format_}", lambda: train(settings, [path]))  # noqa: B023
+            if arrays:
+                _timed(quiet, f"{loss}, {regularizer}, arrays", lambda: _arrays(settings))  # noqa: B023
     if not quiet:
         click.echo(f"ready in {time.perf_counter() - begun:.1f} s")
+
+
+def _timed(quiet: bool, name: str, work: Any) -> None:
+    start = time.perf_counter()
+    work()
+    if not quiet:
+        click.echo(f"{name:<40} {time.perf_counter() - start:6.1f} s")
+
+
+def _arrays(settings: Any) -> None:
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    for kind in (np.float32, np.float64):
+        rows = np.ones((1, 2), kind)
+        for matrix in (rows, csr_array(rows)):
+            settings.make_learner(2).learn(matrix, [1.0])
