@@ -1,6 +1,5 @@
 """Killed at any moment, a run goes on and ends in the same model, byte by byte."""
 
-import os
 import random
 import resource
 import signal
@@ -30,33 +29,38 @@ def command(rows, model, extra):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("extra", [["--regularizer", "curvature"], ["--dictionary"]], ids=["curvature", "dictionary"])
-def test_killed_twenty_times_the_model_is_the_same(rows, tmp_path, extra):
+@pytest.mark.parametrize(
+    ("extra", "kills"), [(["--regularizer", "curvature"], 20), (["--dictionary"], 6)], ids=["curvature", "dictionary"]
+)
+def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, kills):
     whole, broken = tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
+    checkpoint = tmp_path / "broken.giftrl.checkpoint"
     giftrl(*command(rows, whole, extra))  # compiles, if nothing has yet
     begun = time.perf_counter()
     giftrl(*command(rows, whole, extra))
     seconds = time.perf_counter() - begun
     moments = random.Random(0)
     killed = went_on = 0
-    for _ in range(10 if os.environ.get("CI_SHORT") else 20):
+    deadline = time.monotonic() + 240.0
+    while killed < kills and time.monotonic() < deadline:
+        went_on += checkpoint.exists()
         process = subprocess.Popen(
             [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE, stderr=subprocess.PIPE
         )
         try:
-            process.wait(timeout=moments.uniform(0.5, 0.9) * seconds)
+            process.wait(timeout=moments.uniform(0.4, 0.95) * seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             killed += 1
         process.communicate()
-        went_on += (tmp_path / "broken.giftrl.checkpoint").exists()
-        if process.returncode == 0:
-            break
+        if process.returncode == 0:  # it came to the end: the same again, from the beginning
+            assert broken.read_bytes() == whole.read_bytes()
+            broken.unlink()
     giftrl(*command(rows, broken, [*extra, "--resume"]))
-    assert killed >= 3 and went_on >= 1
+    assert killed == kills and went_on >= 1
     assert broken.read_bytes() == whole.read_bytes()
     assert (tmp_path / "broken.giftrl.rejects").read_bytes() == (tmp_path / "whole.giftrl.rejects").read_bytes()
-    assert not (tmp_path / "broken.giftrl.checkpoint").exists()
+    assert not checkpoint.exists()
 
 
 def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):

@@ -102,7 +102,7 @@ def _by_content(head: bytes) -> _Guess:
         return _Guess(("npz",), "it begins like a zip file, as npz does")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _Guess((), "it begins like UTF-16, which must be converted to UTF-8 first (iconv -f UTF-16 -t UTF-8)")
-    if b"\0" in head:
+    if b"\0" in head.split(b"\n", 1)[0]:  # further down it is a bad line, which its reader will name
         return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
     doubtful: _Guess | None = None
     # The last line, or the last word of the only one, may go on behind the head.
