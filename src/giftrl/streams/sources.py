@@ -72,7 +72,8 @@ def _behind(name: str) -> Iterator[Source]:
         return
     path = Path(name)
     # A file of that very name comes before the pattern: "a[1].csv" can be both.
-    if not path.exists() and glob.has_magic(name):
+    # Not Path.exists: that raises where a folder on the way may not be searched, which _check says better.
+    if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
         if not matches:
             raise BadSource(name, "the pattern matches no file", "check it with ls")
@@ -83,7 +84,7 @@ def _behind(name: str) -> Iterator[Source]:
 
 
 def _walk(name: str, path: Path) -> Iterator[Source]:
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 (nor here)
         yield Source(name, path)
         return
     files: list[Path] = []
