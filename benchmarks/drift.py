@@ -24,7 +24,7 @@ def drift(rounds: int, dtype: str, update: str) -> float:
     while learner.t <= rounds:
         left = rounds + 1 - learner.t
         learner.learn(x[:left], y[:left])
-    kept = float(np.sqrt(learner._states[0, scalars.THETA2]))
+    kept = float(np.sqrt(learner.states[0, scalars.THETA2]))
     return abs(kept / float(np.linalg.norm(learner.theta)) - 1.0)
 
 

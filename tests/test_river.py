@@ -44,7 +44,7 @@ def rows_of(matrix, names):
 
 def state(model):
     learner = model._model.learner
-    return learner._coordinates.tobytes(), learner._states.tobytes(), dict(model._model.slots), model.average_loss
+    return learner.coordinates.tobytes(), learner.states.tobytes(), dict(model._model.slots), model.average_loss
 
 
 @settings(max_examples=25)

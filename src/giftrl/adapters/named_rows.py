@@ -1,23 +1,18 @@
 """Rows of named features for a linear learner that grows: names become coordinates as they are met."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
-from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.certificates import Certificate
-from giftrl.errors import InvalidInput, Overflowed, require
-from giftrl.kernels import LinearLearner, compiler
-from giftrl.kernels.choices import encode_schedule, encode_update
-from giftrl.kernels.coordinate import learn_coordinate
+from giftrl.errors import InvalidInput, require
+from giftrl.kernels import LinearLearner
 from giftrl.kernels.rows import CSR
-from giftrl.kernels.scalars import LOSS, TIME
-from giftrl.kernels.uniform import learn_uniform
 from giftrl.linear.blocks import blocks, canonical, row_norms
 from giftrl.linear.parts import Parts
 
@@ -28,9 +23,6 @@ Numbers = NDArray[np.int32]
 
 #: How many coordinates there is room for at first; doubled when they are used up.
 FIRST_ROOM = 256
-
-#: The compiled loop of each learner. Not an attribute: loops can be neither copied nor pickled.
-_LOOPS: "WeakKeyDictionary[NamedLearner, Callable[[Any], int]]" = WeakKeyDictionary()
 
 
 class _Slots(dict[Any, int]):
@@ -69,7 +61,6 @@ class NamedLearner:
         self.learner = LinearLearner(
             FIRST_ROOM, parts.loss, parts.regularizer, parts.update, parts.schedule, dtype=dtype
         )
-        self.update, self.schedule = encode_update(parts.update), encode_schedule(parts.schedule)
         self.unit = normalize == "unit"
         self.intercept = intercept
         self.slots = _Slots()
@@ -89,10 +80,7 @@ class NamedLearner:
         if len(self.slots) >= self.learner.dimension:
             self._grow(len(self.slots) + 1)
         self._label[0], self._weight[0] = y, weight
-        before = self.learner._states[0, TIME]
-        self._call(values, slots, self._bounds(len(values)), len(values), self._label, self._weight)
-        if self.learner._states[0, TIME] == before:
-            self._overflowed(0)
+        self.learner.learn_rows(CSR(values, slots, self._bounds(len(values)), len(values)), self._label, self._weight)
         self.weight_sum += weight
 
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
@@ -123,13 +111,8 @@ class NamedLearner:
         slots = np.fromiter(chain(map(self.slots.get, x, repeat(-1)), self._zero), np.int32, len(values))
         if len(slots) > 0 and slots.min() < 0:
             values, slots = values[slots >= 0], slots[slots >= 0]
-        # A row of weight 0 moves no coordinate, and the scalars that count rounds are put back.
-        states = self.learner._states
-        before = states.copy()
-        self._label[0], self._weight[0] = 1.0, 0.0
-        scores = self._call(values, slots, self._bounds(len(values)), len(values), self._label, self._weight)
-        states[:] = before
-        return float(scores[0])
+        rows = CSR(values, slots, self._bounds(len(values)), len(values))
+        return float(self.learner.predict_rows(rows, 1)[0])
 
     def score_many(self, x: Any, names: Sequence[Any]) -> Array:
         """<s, x_t> of the rows of a matrix whose columns have these names."""
@@ -155,7 +138,7 @@ class NamedLearner:
     @property
     def average_loss(self) -> float:
         """The mean weighted loss of predictions made before each row was learnt."""
-        return float(self.learner._states[0, LOSS]) / self.weight_sum if self.weight_sum > 0.0 else math.nan
+        return float(self.learner.loss_sums[0]) / self.weight_sum if self.weight_sum > 0.0 else math.nan
 
     @property
     def certificate(self) -> Certificate:
@@ -197,11 +180,6 @@ class NamedLearner:
         if self.intercept:
             values[ends] = 1.0
         return values
-
-    def _new_slots(self, x: Mapping[Any, float]) -> Numbers:
-        slots = np.zeros(len(x) + self.intercept, np.int32)
-        slots[: len(x)] = np.fromiter(map(self.slots.__getitem__, x), np.int32, len(x))
-        return slots
 
     def _weights(self, weights: Array | None, n: int, y: Array) -> Array:
         require(y.shape == (n,), "y", y.shape, f"must have a label for each of the {n} rows", "check both")
@@ -255,50 +233,21 @@ class NamedLearner:
                     continue
             first, last = indptr[begin], indptr[end]
             bounds = indptr[begin : end + 1] - first
-            before = self.learner.t
-            width = int(np.diff(bounds).max())
-            self._call(values[first:last], slots[first:last], bounds, width, y[begin:end], weights[begin:end])
-            stop = begin + self.learner.t - before
-            # One after the other, as rows that come one by one are added.
-            self.weight_sum = float(np.cumsum([self.weight_sum, *weights[begin:stop].tolist()])[-1])
-            if stop < end:
-                self._overflowed(stop)
+            before = self.learner.rounds
+            rows = CSR(values[first:last], slots[first:last], bounds, int(np.diff(bounds).max()))
+            try:
+                self.learner.learn_rows(rows, y[begin:end], weights[begin:end])
+            finally:
+                # One after the other, as rows that come one by one are added; where one overflows, those before it.
+                learnt = weights[begin : begin + self.learner.rounds - before].tolist()
+                self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
             begin = end
 
-    def _overflowed(self, row: int) -> NoReturn:
-        raise Overflowed(
-            f"row {row} leaves the range of float64; the rows before it have been learnt. Scale the features, use a "
-            "smaller beta, or an implicit update, which does not overshoot"
-        )
-
     def _grow(self, wanted: int) -> None:
-        old, room = self.learner._coordinates, self.learner.dimension
+        room = self.learner.dimension
         while room < wanted:
             room *= 2
-        self.learner._coordinates = np.zeros((room, *old.shape[1:]), old.dtype)
-        self.learner._coordinates[: len(old)] = old
-        self.learner.dimension = room
-
-    def _call(
-        self, values: Array, slots: Numbers, indptr: NDArray[np.int64], width: int, y: Array, weights: Array
-    ) -> Array:
-        """The compiled loop on rows that there is room for; what the learner checks is known to hold."""
-        learner = self.learner
-        scores = np.empty(len(y))
-        arguments = (
-            learner.loss, learner.regularizer, self.update, learner.lookahead, self.schedule,
-            CSR(values, slots, indptr, width), y, weights, learner._coordinates, learner._states, scores,
-        )  # fmt: skip
-        known = _LOOPS.get(self)
-        if known is not None:
-            known(arguments)
-            return scores
-        members = (learner.loss, learner.regularizer, learner.update, learner.schedule)
-        loop = compiler.ready(learn_uniform if learner.uniform else learn_coordinate, members, learner.compiled)
-        loop(*arguments)
-        # Types never change from call to call, so what looks at them can be left out from here on.
-        _LOOPS[self] = getattr(loop, "dispatcher", lambda given: loop(*given))
-        return scores
+        self.learner.grow(room)
 
 
 def _largest(values: Array, begins: NDArray[np.int64]) -> Array:

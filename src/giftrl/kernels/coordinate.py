@@ -18,24 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.kernels import side_by_side as side
 from giftrl.kernels.choices import AnySchedule, AnyUpdate
 from giftrl.kernels.rows import begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TIME, TOTAL
-from giftrl.kernels.side_by_side import (
-    BEND,
-    DELTA_ROW,
-    LED,
-    PHI,
-    PHI_STAR,
-    SLOPE,
-    START,
-    STEP,
-    P,
-    Y,
-    choose_all,
-    room,
-    same_update,
-)
 from giftrl.kernels.step import account, choose, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -293,7 +279,7 @@ def learn_coordinate_many(
     w = np.empty((models, coordinates.shape[2], longest(rows)), coordinates.dtype)
     steps = np.empty((models, longest(rows)))
     c, n2 = np.empty(models), 0.0
-    r = room()
+    r = side.room()
     for i in range(labels.shape[0]):
         h = weights[i] if len(weights) > 0 else 1.0
         v = rows.data[begin(rows, i) : end(rows, i)]
@@ -301,28 +287,28 @@ def learn_coordinate_many(
             gather(psi, rows, i, coordinates, m, w)
         low = 0
         while low < models:
-            high = same_update(codes, low)
+            high = side.same_update(codes, low)
             for m in range(low, high):
                 k = m - low
-                r[Y, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
+                r[side.Y, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
                 if l1_strength(psi) == 0.0:
-                    r[P, k], c[m], n2 = measure(psi, v, w, m, steps, states[m, LAM])
-                    r[START, k], r[STEP, k] = r[P, k], min(h * c[m], 1.7e308)
+                    r[side.P, k], c[m], n2 = measure(psi, v, w, m, steps, states[m, LAM])
+                    r[side.START, k], r[side.STEP, k] = r[side.P, k], min(h * c[m], 1.7e308)
             if l1_strength(psi) == 0.0:
-                choose_all(loss, codes[low], h, r, high - low, True)
+                side.choose_all(loss, codes[low], h, r, high - low, True)
             for m in range(low, high):
                 k = m - low
                 schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
                 if l1_strength(psi) == 0.0:
-                    predictions[i, m], a = r[P, k], h * r[SLOPE, k]
+                    predictions[i, m], a = r[side.P, k], h * r[side.SLOPE, k]
                     if abs(a) < math.inf:
                         finish(
-                            loss, psi, schedule, r[Y, k], h, v, w, m, steps, c[m], n2, a,
-                            r[PHI, k], r[PHI_STAR, k], r[DELTA_ROW, k], r[LED, k], r[BEND, k], states,
+                            loss, psi, schedule, r[side.Y, k], h, v, w, m, steps, c[m], n2, a, r[side.PHI, k],
+                            r[side.PHI_STAR, k], r[side.DELTA, k], r[side.LED, k], r[side.BEND, k], states,
                         )  # fmt: skip
                 else:
                     predictions[i, m], a = round_coordinate(
-                        loss, psi, AnyUpdate(codes[m]), schedule, r[Y, k], h, v, w, m, steps, states
+                        loss, psi, AnyUpdate(codes[m]), schedule, r[side.Y, k], h, v, w, m, steps, states
                     )
                 if not abs(a) < math.inf:
                     states[m, LOSS] = math.inf

@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
-from giftrl.errors import Incompatible, Overflowed, require
+from giftrl.errors import Incompatible, require
 from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnyUpdate, encode_schedule, encode_update
-from giftrl.kernels.engine import _Engine
+from giftrl.kernels.engine import Engine, overflowed
 from giftrl.kernels.rows import as_rows, begin, column, end, longest
-from giftrl.kernels.scalars import ENERGY, LAM, LOSS, THETA2, TIME, TOTAL, WALKED
+from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL, WALKED
 from giftrl.kernels.step import account
 from giftrl.kernels.uniform import next_lambda
 from giftrl.ops.registry import formula
@@ -262,7 +262,7 @@ def learn_multiclass_coordinate(
     return len(labels)
 
 
-class MulticlassLearner(_Engine):
+class MulticlassLearner(Engine):
     """Generalized implicit FTRL for K linear models with one loss of their K scores, compiled.
 
     Args:
@@ -294,8 +294,7 @@ class MulticlassLearner(_Engine):
         dtype: Any = "float32",
         compiled: bool = True,
     ) -> None:
-        super().__init__(dimension, "logistic", regularizer, dtype, compiled)
-        self.loss = losses.MULTICLASS.member(loss, "slope")  # in place of a loss of one prediction
+        super().__init__(dimension, losses.MULTICLASS.member(loss, "slope"), regularizer, dtype, compiled)
         require(
             isinstance(classes, (int, np.integer)) and classes >= 2,
             "classes", classes, "must be a whole number of at least 2", "give the number of classes",
@@ -319,8 +318,8 @@ class MulticlassLearner(_Engine):
         self._code = encoded.code
         self.lookahead = self._check(self.update, self.schedule)
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)
-        self._coordinates = np.zeros((self.dimension, self.classes + extra), self.dtype)
-        self._states = self._start([self.schedule])
+        self.coordinates = np.zeros((self.dimension, self.classes + extra), self.dtype)
+        self.states = self._start([self.schedule])
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the scores, each made before its label was used.
@@ -347,41 +346,33 @@ class MulticlassLearner(_Engine):
         )
         learnt = loop(
             self.loss, self.regularizer, self._code, self.lookahead, encode_schedule(self.schedule),
-            rows, labels, self._weights(weights, n), self._coordinates, self._states, predictions,
+            rows, labels, self._weights(weights, n), self.coordinates, self.states, predictions,
         )  # fmt: skip
         if learnt < n:
-            raise Overflowed(
-                f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features, "
-                "use a smaller beta, or an implicit update, which does not overshoot"
-            )
+            raise overflowed(int(learnt))
         return predictions
 
     @property
     def x(self) -> Array:
         """The point x_t, a column for each class."""
-        stored = self._coordinates[:, : self.classes].astype(np.float64)
+        stored = self.coordinates[:, : self.classes].astype(np.float64)
         if not self.uniform and centred(self.regularizer):
             return stored
-        q = 0.0 if self.uniform else self._coordinates[:, -1:].astype(np.float64)
-        return np.asarray(stored / strength(self.regularizer, float(self._states[0, LAM]), q))
+        q = 0.0 if self.uniform else self.coordinates[:, -1:].astype(np.float64)
+        return np.asarray(stored / strength(self.regularizer, float(self.states[0, LAM]), q))
 
     @property
     def theta(self) -> Array:
         """theta_t, a column for each class."""
         first = self.classes if not self.uniform and centred(self.regularizer) else 0
-        return self._coordinates[:, first : first + self.classes].astype(np.float64)
+        return self.coordinates[:, first : first + self.classes].astype(np.float64)
 
     @property
     def t(self) -> int:
         """The number of the round that comes next, from 1."""
-        return int(self._states[0, TIME])
-
-    @property
-    def loss_sum(self) -> float:
-        """The progressive loss."""
-        return float(self._states[0, LOSS])
+        return int(self.states[0, TIME])
 
     @property
     def certificate(self) -> Certificate:
         """What the run so far proves about itself; a comparator is a matrix like x, flattened row by row."""
-        return self._certificate(self._states[0], self.theta.reshape(-1))
+        return self._certificate(self.states[0], self.theta.reshape(-1))

@@ -16,7 +16,7 @@ from giftrl.updates.contract import pick
 
 __all__ = [
     "BEND",
-    "DELTA_ROW",
+    "DELTA",
     "LED",
     "PHI",
     "PHI_STAR",
@@ -36,7 +36,7 @@ WIDTH = 64
 
 # The rows. In: the labels, the predictions, and p and c of each line. Out: what choose returns.
 Y, P, START, STEP = 0, 1, 2, 3
-SLOPE, PHI, PHI_STAR, DELTA_ROW, LED, BEND = 4, 5, 6, 7, 8, 9
+SLOPE, PHI, PHI_STAR, DELTA, LED, BEND = 4, 5, 6, 7, 8, 9
 _G, _WORK = 10, 11
 _ROWS = 15
 
@@ -64,7 +64,7 @@ def choose_all(loss: Any, code: int, h: float, w: Any, count: int, arrival: bool
         w[_G, m] = slope(loss, w[P, m], w[Y, m])
     if h == 0.0:
         for m in range(count):
-            w[SLOPE, m], w[PHI_STAR, m], w[DELTA_ROW, m], w[LED, m], w[BEND, m] = 0.0, 0.0, 0.0, w[PHI, m], 0.0
+            w[SLOPE, m], w[PHI_STAR, m], w[DELTA, m], w[LED, m], w[BEND, m] = 0.0, 0.0, 0.0, w[PHI, m], 0.0
         return
     if code == 1:
         land_all(
@@ -95,4 +95,4 @@ def choose_all(loss: Any, code: int, h: float, w: Any, count: int, arrival: bool
         same = w[SLOPE, m] == w[_G, m]
         delta = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[PHI_STAR, m]
         w[PHI_STAR, m] = at_g if same else w[PHI_STAR, m]
-        w[DELTA_ROW, m] = 0.0 if same else delta
+        w[DELTA, m] = 0.0 if same else delta

@@ -17,23 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.kernels import side_by_side as side
 from giftrl.kernels.choices import AnySchedule
 from giftrl.kernels.rows import begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, THETA2, TIME, TOTAL, WALKED
-from giftrl.kernels.side_by_side import (
-    DELTA_ROW,
-    LED,
-    PHI,
-    PHI_STAR,
-    SLOPE,
-    START,
-    STEP,
-    P,
-    Y,
-    choose_all,
-    room,
-    same_update,
-)
 from giftrl.kernels.step import account, choose, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -245,7 +232,7 @@ def learn_uniform_many(
     """
     models = np.uint64(theta.shape[1])
     ts, a, next_lam = np.empty(models), np.empty(models), np.empty(models)
-    w = room()
+    w = side.room()
     for i in range(labels.shape[0]):
         first, last = begin(rows, i), end(rows, i)
         h = weights[i] if len(weights) > 0 else 1.0
@@ -259,24 +246,24 @@ def learn_uniform_many(
                 ts[m] += s * np.float64(theta[j, m])
         low = 0
         while low < len(codes):
-            high = same_update(codes, low)
+            high = side.same_update(codes, low)
             for m in range(low, high):
                 schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
-                w[Y, m - low] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
-                w[P, m - low], w[START, m - low], w[STEP, m - low], next_lam[m] = begin_affine(
+                w[side.Y, m - low] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
+                w[side.P, m - low], w[side.START, m - low], w[side.STEP, m - low], next_lam[m] = begin_affine(
                     psi, aheads[m], schedule, h, ts[m], n2, states, m
                 )
-            choose_all(loss, codes[low], h, w, high - low, True)
+            side.choose_all(loss, codes[low], h, w, high - low, True)
             for m in range(low, high):
                 k = m - low
-                predictions[i, m], a[m] = w[P, k], h * w[SLOPE, k]
+                predictions[i, m], a[m] = w[side.P, k], h * w[side.SLOPE, k]
                 if not abs(a[m]) < math.inf:
                     a[m], states[m, LOSS] = 0.0, math.inf
                     continue
                 schedule = AnySchedule(int(schedules[m, 0]), schedules[m, 1], schedules[m, 2], schedules[m, 3])
                 finish_affine(
-                    loss, psi, aheads[m], schedule, w[Y, k], h, ts[m], n2, next_lam[m],
-                    a[m], w[PHI, k], w[PHI_STAR, k], w[DELTA_ROW, k], w[LED, k], states, m,
+                    loss, psi, aheads[m], schedule, w[side.Y, k], h, ts[m], n2, next_lam[m],
+                    a[m], w[side.PHI, k], w[side.PHI_STAR, k], w[side.DELTA, k], w[side.LED, k], states, m,
                 )  # fmt: skip
             low = high
         for k in range(first, last):

@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
 from giftrl.errors import Incompatible, Overflowed
-from giftrl.kernels import LinearLearner, LinearLearners
-from giftrl.kernels.multiclass import MulticlassLearner
-from giftrl.kernels.scalars import LOSS, TIME
+from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear.parts import Parts
 
 __all__ = ["ByClass", "Model", "One", "Several"]
@@ -66,11 +64,11 @@ class One:
 
     @property
     def loss_sum(self) -> float:
-        return float(self.learner._states[0, LOSS])
+        return float(self.learner.loss_sums[0])
 
     @property
     def rounds(self) -> int:
-        return self.learner.t - 1
+        return self.learner.rounds
 
     @property
     def certificate(self) -> Certificate:
@@ -107,7 +105,7 @@ class Several:
             learnt = [model.learn(x, y[:, k], weights) for k, model in enumerate(self.apart)]
             return np.column_stack(learnt)
         predictions = self.together.learn(x, y, weights)
-        lost = np.flatnonzero(~np.isfinite(self.together._states[:, LOSS]))
+        lost = np.flatnonzero(~np.isfinite(self.together.loss_sums))
         if len(lost) > 0:
             raise Overflowed(
                 f"the model of column {lost[0]} (one of {len(lost)}) leaves the range of float64; scale the features, "
@@ -125,13 +123,13 @@ class Several:
     def loss_sum(self) -> float:
         if self.together is None:
             return float(np.mean([model.loss_sum for model in self.apart]))
-        return float(np.mean(self.together._states[:, LOSS]))
+        return float(np.mean(self.together.loss_sums))
 
     @property
     def rounds(self) -> int:
         if self.together is None:
             return min(model.rounds for model in self.apart)
-        return int(self.together._states[:, TIME].min()) - 1
+        return self.together.rounds
 
     @property
     def certificate(self) -> list[Certificate]:
@@ -166,11 +164,11 @@ class ByClass:
 
     @property
     def loss_sum(self) -> float:
-        return self.learner.loss_sum
+        return float(self.learner.loss_sums[0])
 
     @property
     def rounds(self) -> int:
-        return self.learner.t - 1
+        return self.learner.rounds
 
     @property
     def certificate(self) -> Certificate:

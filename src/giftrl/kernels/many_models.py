@@ -1,0 +1,116 @@
+"""Many linear models in one pass."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from giftrl import losses, schedules, updates
+from giftrl.certificates import Certificate
+from giftrl.errors import Incompatible, require
+from giftrl.kernels import compiler
+from giftrl.kernels.choices import AnySchedule, AnyUpdate, encode_schedule, encode_update
+from giftrl.kernels.coordinate import learn_coordinate_many
+from giftrl.kernels.engine import Array, Engine, dual, point
+from giftrl.kernels.rows import as_rows
+from giftrl.kernels.scalars import LAM
+from giftrl.kernels.uniform import learn_uniform_many
+from giftrl.regularizers.contract import l1_strength
+
+__all__ = ["LinearLearners"]
+
+
+class LinearLearners(Engine):
+    """Many linear models in one pass: a grid of updates and schedules, or one model for each class.
+
+    The models share the loss and the regularizer; the coordinates of one feature lie together for all of them, so
+    that one walk over a row serves them all. Each is the :class:`giftrl.kernels.LinearLearner` with the same parts.
+
+    Args:
+        dimension: the number of features.
+        settings: (update, schedule) for each model, as members or names.
+        loss, regularizer, dtype, compiled: as for :class:`giftrl.kernels.LinearLearner`.
+
+    >>> from giftrl import schedules
+    >>> grid = [("proximal", schedules.TemporalVariability(beta)) for beta in (0.1, 1.0, 10.0)]
+    >>> learners = LinearLearners(2, grid, "logistic", compiled=False)
+    >>> _ = learners.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, -1.0, 1.0])
+    >>> [round(c.loss_sum, 3) for c in learners.certificates]
+    [2.079, 2.083, 2.097]
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        settings: list[tuple[Any, Any]],
+        loss: Any = "logistic",
+        regularizer: Any = "squared_norm",
+        *,
+        dtype: Any = "float32",
+        compiled: bool = True,
+    ) -> None:
+        super().__init__(dimension, losses.scalar(loss), regularizer, dtype, compiled)
+        require(
+            len(settings) > 0, "settings", settings, "must name at least one model", "give (update, schedule) pairs"
+        )
+        self.settings = [
+            (updates.BY_NAME.member(update, "pick"), schedules.BY_NAME.member(schedule, "lam"))
+            for update, schedule in settings
+        ]
+        if l1_strength(self.regularizer) > 0.0 and self.uniform:
+            raise Incompatible(
+                f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
+                "not share; use one LinearLearner for each, or a regularizer without an L1 term"
+            )
+        encoded = [(encode_update(u), encode_schedule(s)) for u, s in self.settings]
+        for (update, schedule), (known_update, known_schedule) in zip(self.settings, encoded, strict=True):
+            if not (isinstance(known_update, AnyUpdate) and isinstance(known_schedule, AnySchedule)):
+                raise Incompatible(
+                    f"many models in one pass take built-in updates and schedules, and ({update!r}, {schedule!r}) is "
+                    "not; use one LinearLearner for each"
+                )
+        self._aheads = np.array([self._check(u, s) for u, s in self.settings])
+        self._codes = np.array([u.code for u, _ in encoded], dtype=np.int64)
+        self._schedules = np.array([tuple(s) for _, s in encoded], dtype=np.float64)
+        self.coordinates = self._room(len(settings))
+        self.states = self._start([schedule for _, schedule in self.settings])
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row, and return the predictions of every model, a column each.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: a label for each row, or a column of labels for each model (one class against the rest).
+            weights: the importance of each example, 1 where left out.
+        """
+        rows, n = as_rows(x, self.dimension)
+        models = len(self.settings)
+        one_each = np.ndim(y) == 2
+        labels_ = self._labels(y, (n, models) if one_each else (n,)).reshape(n, -1)
+        predictions = np.empty((n, models))
+        loop = compiler.ready(
+            learn_uniform_many if self.uniform else learn_coordinate_many,
+            (self.loss, self.regularizer),
+            self.compiled,
+        )
+        loop(
+            self.loss, self.regularizer, self._codes, self._aheads, self._schedules,
+            rows, labels_, self._weights(weights, n), self.coordinates, self.states, predictions,
+        )  # fmt: skip
+        return predictions
+
+    @property
+    def x(self) -> Array:
+        """The points x_t, a column for each model."""
+        models = range(len(self.settings))
+        lams = self.states[:, LAM]
+        columns = [point(self.regularizer, self.uniform, self.coordinates[:, m], float(lams[m])) for m in models]
+        return np.column_stack(columns)
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """What each model proves about itself."""
+        return [
+            self._certificate(state, dual(self.regularizer, self.uniform, self.coordinates[:, m]))
+            for m, state in enumerate(self.states)
+        ]

@@ -1,0 +1,170 @@
+"""One linear model at the speed of memory: :class:`giftrl.Learner` for linear models, compiled, batch by batch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giftrl import losses, schedules, updates
+from giftrl.certificates import Certificate
+from giftrl.errors import require
+from giftrl.kernels import compiler
+from giftrl.kernels.choices import encode_schedule, encode_update
+from giftrl.kernels.coordinate import learn_coordinate
+from giftrl.kernels.engine import Array, Engine, dual, overflowed, point
+from giftrl.kernels.predict import predict_coordinate, predict_uniform
+from giftrl.kernels.rows import Rows, as_rows
+from giftrl.kernels.scalars import LAM, TIME
+from giftrl.kernels.uniform import learn_uniform
+
+__all__ = ["LinearLearner"]
+
+
+class LinearLearner(Engine):
+    """Generalized implicit FTRL for a linear model, compiled: :class:`giftrl.Learner` on batches, O(nonzeros) a row.
+
+    The points, losses and certificate are those of ``Learner`` with the same parts on the whole space. Predictions,
+    sums and all scalars are float64 whatever the coordinates are stored in.
+
+    Args:
+        dimension: the number of features.
+        loss: a member of :mod:`giftrl.losses`, its name, or a NamedTuple of your own with value and slope.
+        regularizer: a diagonal member of :mod:`giftrl.regularizers` or its name.
+        update: a member of :mod:`giftrl.updates` or its name.
+        schedule: a member of :mod:`giftrl.schedules` or its name.
+        dtype: float32 or float64, how coordinates are stored.
+        compiled: False runs the same functions as plain Python.
+
+    >>> import numpy as np
+    >>> learner = LinearLearner(2, "logistic", compiled=False)
+    >>> learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, -1.0, 1.0]).round(6)
+    array([ 0.      ,  0.      , -0.006558])
+    >>> round(learner.certificate.loss_sum, 6)
+    2.082726
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        loss: Any = "logistic",
+        regularizer: Any = "squared_norm",
+        update: Any = "proximal",
+        schedule: Any = "temporal",
+        *,
+        dtype: Any = "float32",
+        compiled: bool = True,
+    ) -> None:
+        super().__init__(dimension, losses.scalar(loss), regularizer, dtype, compiled)
+        self.update = updates.BY_NAME.member(update, "pick")
+        self.schedule = schedules.BY_NAME.member(schedule, "lam")
+        self.lookahead = self._check(self.update, self.schedule)
+        self.coordinates = self._room(1)
+        self.states = self._start([self.schedule])
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: the labels.
+            weights: the importance of each example, 1 where left out.
+        """
+        rows, n = as_rows(x, self.dimension)
+        return self.learn_rows(rows, self._labels(y, (n,)), self._weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
+        """:meth:`learn` without a check of its arguments, for readers that have made them.
+
+        Args:
+            rows: features below ``dimension``, none twice in a row; finite values.
+            y: labels of the loss.
+            weights: finite and not negative; empty for all 1.
+        """
+        predictions = np.empty(len(y))
+        loop = compiler.ready(
+            learn_uniform if self.uniform else learn_coordinate,
+            (self.loss, self.regularizer, self.update, self.schedule),
+            self.compiled,
+        )
+        learnt = loop(
+            self.loss, self.regularizer, encode_update(self.update), self.lookahead, encode_schedule(self.schedule),
+            rows, y, weights, self.coordinates, self.states, predictions,
+        )  # fmt: skip
+        if learnt < len(y):
+            raise overflowed(int(learnt))
+        return predictions
+
+    def grow(self, dimension: int) -> None:
+        """Make room for more features; they have not been seen yet, and nothing else changes.
+
+        >>> learner = LinearLearner(1, "squared", compiled=False)
+        >>> _ = learner.learn([[1.0]], [1.0])
+        >>> learner.grow(3)
+        >>> learner.x
+        array([0.5, 0. , 0. ])
+        """
+        if dimension > self.dimension:
+            old, self.dimension = self.coordinates, dimension
+            self.coordinates = self._room(1)
+            self.coordinates[: len(old)] = old
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that :meth:`restore` takes up again, bit by bit."""
+        return {"coordinates": self.coordinates, "scalars": self.states}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of a learner with the same parts."""
+        coordinates, states = state["coordinates"], state["scalars"]
+        mine = self.coordinates
+        fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
+        fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self.states.shape
+        fits = fits and bool(np.isfinite(states).all()) and bool(np.isfinite(coordinates).all())
+        require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
+        self.dimension = len(coordinates)
+        self.coordinates, self.states = coordinates.copy(), states.copy()
+
+    def predict_rows(self, rows: Rows, n: int) -> Array:
+        """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""
+        scores = np.empty(n)
+        loop = predict_uniform if self.uniform else predict_coordinate
+        members = (self.regularizer,)
+        compiler.ready(loop, members, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
+        return scores
+
+    def predict(self, x: Any) -> Array:
+        """<s, x_t> for each row."""
+        x_t = self.x
+        if hasattr(x, "tocsr"):
+            return np.asarray(x @ x_t)
+        return np.asarray(x, dtype=float) @ x_t
+
+    @property
+    def x(self) -> Array:
+        """The point x_t."""
+        return point(self.regularizer, self.uniform, self.coordinates[:, 0], self.lam)
+
+    @property
+    def theta(self) -> Array:
+        """theta_t, minus the sum of the z so far."""
+        return dual(self.regularizer, self.uniform, self.coordinates[:, 0])
+
+    @property
+    def lam(self) -> float:
+        """lambda_t."""
+        return float(self.states[0, LAM])
+
+    @property
+    def t(self) -> int:
+        """The number of the round that comes next, from 1."""
+        return int(self.states[0, TIME])
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2(theta_t)."""
+        return float(np.linalg.norm(self.theta))
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the run so far proves about itself."""
+        return self._certificate(self.states[0], self.theta)
