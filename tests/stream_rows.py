@@ -1,4 +1,4 @@
-"""Batches as plain Python, for comparison with slow and obvious twins."""
+"""Batches as plain Python, for comparison with slow and obvious twins; and texts with good and bad rows."""
 
 import math
 from collections.abc import Iterable
@@ -7,8 +7,19 @@ from typing import Any
 import numpy as np
 
 from giftrl.streams.batch import Batch
+from giftrl.streams.features import Dictionary
+from giftrl.streams.reader import Reader
+from giftrl.streams.rejects import BadRow
 
 Row = tuple[int, float | None, float, dict[str, float]]
+
+#: For each format, rows that can be used and rows that cannot.
+TEXTS = {
+    "libsvm": b"1 1:2 3:4\n-1 x\n\n1 2:5\n0.5 7:1 9:-1\n1 1:nan\n-1 1:1\n",
+    "vw": b"1 |a x y:2\n-1 |a y\nx |a\n1 'tag|b z:0.5 |a x\n|a x\n",
+    "csv": b'label,n,c\n1,2,a\n-1,,"b\nc"\n1,2\n5,1,a\n-1,1,"d""e"\n',
+    "json": b'{"label": 1, "n": 2}\n{"label": -1, "c": "a"}\n{\n{"label": 7}\n{"label": -1, "n": [1, 2]}\n',
+}
 
 
 def named_rows(batches: Iterable[Batch], features: Any) -> list[Row]:
@@ -22,6 +33,11 @@ def named_rows(batches: Iterable[Batch], features: Any) -> list[Row]:
             label = float(batch.labels[i])
             found.append((line, None if math.isnan(label) else label, float(batch.weights[i]), values))
     return found
+
+
+def arrays(batch: Batch) -> list[Any]:
+    """What a batch says of its rows, as arrays."""
+    return [batch.data, batch.indices, batch.indptr, batch.labels, batch.weights, batch.lines]
 
 
 def check(batch: Batch, features: Any) -> None:
@@ -59,3 +75,30 @@ def flat(key: str, value: object, out: dict[str, float]) -> None:
             out[f"{key}={value}"] = out.get(f"{key}={value}", 0.0) + 1.0
     elif value is not None and float(value) != 0.0:
         out[key] = out.get(key, 0.0) + float(value)
+
+
+def signs(labels: Any) -> Any:
+    """Which labels are -1 or 1."""
+    return np.isin(labels, (-1.0, 1.0))
+
+
+def until_bad(reader: Reader) -> tuple[list[Batch], BadRow | None]:
+    """The batches of a reader, and the error that ended it."""
+    batches = []
+    try:
+        for batch in reader:
+            batches.append(batch)  # noqa: PERF402 (those before the error are wanted)
+    except BadRow as problem:
+        return batches, problem
+    return batches, None
+
+
+def read(path: Any, **options: Any) -> tuple[list[Row], list[tuple[int, int, str]], list[Batch]]:
+    """The rows of a file, where and why others were skipped, and the batches."""
+    features = options.pop("features", None) or Dictionary()
+    reader = Reader(path, features, on_error="skip", constant=False, **options)
+    batches = list(reader)
+    assert all(len(batch) or batch.rejected for batch in batches)
+    assert reader.rows == sum(map(len, batches)) and reader.rejected == sum(len(b.rejected) for b in batches)
+    rejected = [(each.line, each.column, each.problem) for batch in batches for each in batch.rejected]
+    return named_rows(batches, features), rejected, batches

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -267,7 +268,7 @@ def test_a_failed_conversion_leaves_what_was_there(tmp_path):
     with pytest.raises(InvalidInput, match="lz4"):
         ConvertedWriter(path, features, compression="rar")
     with ConvertedWriter(path, features) as writer, pytest.raises(InvalidInput, match="constant"):
-        writer.write(batch.__class__(**(batch._asdict() | {"indices": batch.indices + np.int32(16 - 3)})))
+        writer.write(replace(batch, indices=batch.indices + np.int32(16 - 3)))
 
 
 def test_record_batches_report_how_far_they_are(tmp_path):

@@ -1,6 +1,7 @@
 """Preparation: lengths, the constant, and sums of equal features."""
 
 import math
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from giftrl.errors import UnknownName
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
 
 
@@ -123,4 +124,12 @@ def test_overflow_is_found_by_row():
     batch = make([{1: 1e308, 2: 1e308}, {1: math.inf}, {}, {3: -math.inf, 4: math.nan}, {1: 0.0}])
     assert overflowed(batch.data, batch.indptr).tolist() == [1, 3]
     assert overflowed(make([]).data, make([]).indptr).tolist() == []
-    assert changed(batch, source="y").source == "y"
+
+
+def test_a_batch_stays_as_it_is():
+    batch = make([{1: 1.0, 2: 2.0}, {}, {7: 3.0}])
+    other = replace(batch, source="y")
+    assert other.source == "y" and other.data is batch.data and len(other) == len(batch) == 3
+    assert batch.source != "y" and batch.nonzeros == 3
+    with pytest.raises(FrozenInstanceError):
+        batch.source = "z"

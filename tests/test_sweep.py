@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.sparse import csr_array
 
-from giftrl import losses, regularizers, schedules, updates
+from giftrl import regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner
 from giftrl.sweeps import (
@@ -29,19 +29,13 @@ from giftrl.sweeps import (
     prepare,
     read_all,
     repeat,
-    signed,
 )
 from giftrl.sweeps import grid as grid_module
 from giftrl.sweeps.figure import Panel, inline, style, svg
 from giftrl.sweeps.report import report
+from tests.sweep_rows import examples
 
 command = importlib.import_module("giftrl.cli.sweep").command
-
-
-def examples(rows=40, features=5, seed=0, density=0.6):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, features)) * (rng.random((rows, features)) < density)
-    return x, np.where(rng.random(rows) < 0.5, -1.0, 1.0)
 
 
 def small(rows=40, **more):
@@ -90,75 +84,6 @@ def test_a_model_that_overflows_has_an_infinite_loss_and_harms_no_other():
     ]
     found = Grid("squared", tuple(curves), (1e60,)).losses(1e3 * x, y, compiled=False)
     assert math.isinf(found[0, 0]) and math.isfinite(found[1, 0])
-
-
-@given(seed=st.integers(0, 2**32), rows=st.integers(1, 8), features=st.integers(1, 5))
-def test_the_fingerprint_is_that_of_the_numbers(seed, rows, features):
-    rng = np.random.default_rng(seed)
-    x, y = rng.integers(-2, 3, (rows, features)) / 2.0, rng.integers(0, 2, rows).astype(float)
-    mark = fingerprint(x, y)
-    assert fingerprint(csr_array(x), y) == mark
-    assert fingerprint(np.hstack([x, np.zeros((rows, 1))]), y) == mark
-    j, i = rng.integers(features), rng.integers(rows)
-    changed = x.copy()
-    changed[i, j] += 0.25
-    assert fingerprint(changed, y) != mark
-    other = y.copy()
-    other[i] = 1.0 - other[i]
-    assert fingerprint(x, other) != mark
-
-
-def test_the_fingerprint_does_not_see_how_the_text_is_written(tmp_path):
-    (tmp_path / "a").write_text("1 1:0.5 3:2\n-1 2:1\n")
-    (tmp_path / "b").write_text("1.0 1:5e-1 2:0 3:2.00 \n-1   2:1.0  \n")
-    (tmp_path / "c").write_text("1 1:0.5 3:2\n-1 2:1.0000001\n")
-    a, b, c = (fingerprint(*read_all(tmp_path / name)) for name in "abc")
-    assert a == b != c
-
-
-@given(seed=st.integers(0, 2**32), how=st.sampled_from(["standard", "unit", "raw"]))
-def test_preparation_keeps_its_word(seed, how):
-    x, _ = examples(seed=seed)
-    dense, applied = prepare(x, how)
-    rows = dense if isinstance(dense, np.ndarray) else dense.toarray()
-    assert applied == how and rows.shape == (40, 6)
-    if how == "raw":
-        assert np.array_equal(rows[:, :-1], x) and (rows[:, -1] == 1.0).all()
-        return
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(40))
-    # The constant is that of a row of norm 1 to which a 1 was appended; an empty row is the constant alone.
-    empty = np.linalg.norm(rows[:, :-1], axis=1) == 0.0
-    assert rows[:, -1] == pytest.approx(np.where(empty, 1.0, math.sqrt(0.5)))
-    directions = rows[:, :-1]
-    if how == "standard":
-        spread = x.std(axis=0)
-        x = (x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf)
-    lengths = np.linalg.norm(x, axis=1, keepdims=True)
-    assert directions * math.sqrt(2.0) == pytest.approx(x / np.where(lengths > 0.0, lengths, 1.0))
-
-
-def test_auto_standardises_dense_data_and_keeps_sparse_data_sparse():
-    dense, sparse = examples(density=0.5)[0], np.eye(30)
-    assert prepare(dense)[1] == "standard"
-    x, how = prepare(sparse)
-    assert how == "unit" and x.nnz == 60
-
-
-@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 1.0), (1.0, 2.0), (3.0, 7.0)])
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_two_labels_become_minus_one_and_plus_one(low, high, loss):
-    y = np.array([low, high, high, low])
-    assert signed(y, loss).tolist() == [-1.0, 1.0, 1.0, -1.0]
-    assert signed(y, "absolute").tolist() == y.tolist()
-
-
-def test_more_labels_need_a_positive_one():
-    y = np.array([0.0, 1.0, 2.0])
-    with pytest.raises(InvalidInput, match="must have two values for Hinge"):
-        signed(y, "hinge")
-    assert signed(y, "hinge", 2.0).tolist() == [-1.0, -1.0, 1.0]
-    with pytest.raises(InvalidInput, match="must be a label of the data"):
-        signed(y, "hinge", 5.0)
 
 
 @given(st.floats(-6, 0), st.floats(0.1, 9), st.integers(2, 40))
@@ -318,14 +243,6 @@ def test_mistakes_on_the_command_line_are_explained(tmp_path, more, message):
     assert not (tmp_path / "out" / "sweep.csv").exists()
 
 
-def test_a_file_that_is_not_libsvm_text_is_refused(tmp_path):
-    (tmp_path / "bad").write_text("this is not data\n")
-    with pytest.raises(InvalidInput, match="must be LIBSVM text"):
-        load(tmp_path / "bad", "hinge")
-    with pytest.raises(InvalidInput, match="must be a file"):
-        load(tmp_path / "nowhere", "hinge")
-
-
 def test_a_figure_is_the_same_every_time_and_shows_every_curve():
     summary = Summary(("linear", "proximal"), (0.1, 1.0, 10.0), np.array([[[1.0, 0.5, 90.0], [1.0, 0.5, 0.6]]]))
     panel = Panel(summary, "Title", "hinge", published={"linear": [(1.0, 0.5)]})
@@ -358,10 +275,3 @@ def test_infinite_losses_are_drawn_and_reported(values):
     with tempfile.TemporaryDirectory() as folder:
         page = report(small(), grid, summary, Path(folder), "clip", 0, 1.0)
         assert "0.5000" in page.read_text()
-
-
-def test_every_loss_with_two_labels_is_known():
-    for name in losses.BY_NAME:
-        loss = losses.BY_NAME.make(name)
-        if hasattr(loss, "accepts") and loss.accepts(-1.0) and not loss.accepts(0.5):
-            assert signed(np.array([0.0, 1.0]), name).tolist() == [-1.0, 1.0]

@@ -28,8 +28,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
     """
-    from giftrl.errors import Incompatible
-    from giftrl.models.atomic import ModelFileError
+    from giftrl.errors import Incompatible, InvalidInput
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
 
@@ -50,7 +49,8 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         with Path(output).open("w") as file:
             _write(file, found, reader, proba)
     except OSError as problem:
-        raise ModelFileError(output, f"cannot be written ({problem.strerror})", "give another file") from None
+        rule = f"cannot be written ({problem.strerror})"
+        raise InvalidInput("output", output, rule, "give another file") from None
 
 
 def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:

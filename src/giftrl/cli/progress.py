@@ -1,16 +1,39 @@
 """What the terminal shows while a model learns: a table that grows by powers of two, and a bar."""
 
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 __all__ = ["Progression"]
 
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
-WIDTHS = (11, 11, 11, 9, 11, 9, 11, 14)
+ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # where the columns end: a terminal has 80
+
+
+def in_columns(cells: Iterable[str]) -> str:
+    """A line of the table; a cell that is too wide for its column takes from the blanks of the next.
+
+    >>> in_columns(["1,073,741,824", "0.250000", "0.250000", "1", "-0.4321", "7", "1.391e+04", "0.002107"])
+    '1,073,741,824 0.250000 0.250000      1    -0.4321        7 1.391e+04     0.002107'
+    """
+    line = ""
+    for cell, end in zip(cells, ENDS, strict=True):
+        blank = " " if line else ""
+        line += blank + cell.rjust(end - len(line) - len(blank))
+    return line
+
+
+def decimals(number: float) -> str:
+    """A number with 6 decimals, or as many digits where it is large.
+
+    >>> decimals(0.25), decimals(-1234567.25)
+    ('0.250000', '-1.23457e+06')
+    """
+    return f"{number:.6f}" if abs(number) < 10.0 else f"{number:.6g}"
 
 
 class Progression:
@@ -21,21 +44,24 @@ class Progression:
     model could have done whose norm is at most that of the present one.
     """
 
-    def __init__(self, console: Console, quiet: bool) -> None:
+    def __init__(self, console: Console, quiet: bool, clock: Callable[[], float] = time.perf_counter) -> None:
         self._console = console
         self._quiet = quiet
+        self._clock = clock
         self._loss = 0.0
         self._weight = 0.0
-        self._began = time.perf_counter()
+        self._began: float | None = None
+        self._before = 0  # examples before the clock was started
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"),
+            BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(), console=console, transient=True, disable=quiet or not console.is_terminal,
+            get_time=clock,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=1.0, rate="")
+        self._task = self._bar.add_task("", total=None, done="", rate="")
 
     def __enter__(self) -> "Progression":
         if not self._quiet:
-            self._console.print("".join(f"{head:>{width}}" for head, width in zip(HEADS, WIDTHS, strict=True)))
+            self._console.print(in_columns(HEADS))
         self._bar.start()
         return self
 
@@ -46,14 +72,23 @@ class Progression:
         """After a piece of a batch."""
         model = trainer.model
         if not self._bar.disable:
-            fraction = trainer.reader.progress.fraction
-            done = None if fraction is None else (trainer.passes_done + fraction) / trainer.passes
-            rate = model.examples / max(1e-9, time.perf_counter() - self._began)
-            self._bar.update(
-                self._task, total=None if done is None else 1.0, completed=done or 0.0, rate=f"{rate:,.0f}/s"
-            )
+            self._move(trainer)
         if not self._quiet and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, float(predictions[-1]))
+
+    def _move(self, trainer: Any) -> None:
+        examples, now = trainer.model.examples, self._clock()
+        rate = ""  # compiling, and what an interrupted run had learnt, end with the first piece: count from there
+        if self._began is None:
+            self._began, self._before = now, examples
+        else:
+            rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
+        fraction = trainer.reader.progress.fraction
+        if fraction is None:
+            self._bar.update(self._task, rate=rate)
+            return
+        done = (trainer.passes_done + fraction) / trainer.passes
+        self._bar.update(self._task, total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
 
     def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
         """A line of the table."""
@@ -64,8 +99,8 @@ class Progression:
         radius = float(np.linalg.norm(model.learner.x))
         gap = certificate.regret_bound_ball(radius) / weight if weight > 0.0 else 0.0
         cells = (
-            f"{model.examples:,}", f"{since:.6f}", f"{model.average_loss:.6f}", f"{batch.labels[row]:g}",
+            f"{model.examples:,}", decimals(since), decimals(model.average_loss), f"{batch.labels[row]:g}",
             f"{prediction:.4f}", f"{batch.indptr[row + 1] - batch.indptr[row]}", f"{model.learner.lam:.4g}",
-            f"{gap:.6f}",
+            decimals(gap),
         )  # fmt: skip
-        self._console.print("".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)))
+        self._console.print(in_columns(cells))

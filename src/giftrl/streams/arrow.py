@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from giftrl.streams.columns import Columns, Kind, Schema, decide, group_of
 from giftrl.streams.converted import Converted, ConvertedWriter, is_converted
 from giftrl.streams.features import Features
 from giftrl.streams.interactions import Interactions
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources import BadSource, Stream
 from giftrl.streams.table import assemble
 from giftrl.streams.text_names import Sections
@@ -173,7 +174,7 @@ class ArrowTable:
             Rejected(source, first + row + 1, column + 1, problem, expected, _raw(piece.batch, row))
             for row, (column, problem, expected) in sorted(bad.items())
         )
-        return changed(keep_rows(batch, keep), rejected=rejected)
+        return replace(keep_rows(batch, keep), rejected=rejected)
 
     def _code(self, name: str) -> int:
         return 0 if self.interactions is None else self.interactions.code(group_of(name))

@@ -1,5 +1,6 @@
 """What every reader yields: a run of rows from one source, and the rows that could not be read."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,10 +39,16 @@ class Rejected(NamedTuple):
         return f"{self.source}:{self.line}:{self.column}: {self.problem}, expected {self.expected}"
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
     """Rows of one source, sparse: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``.
 
     No feature is named twice in a row, and all values are finite.
+
+    >>> rows, one = (np.array([2.5]), np.array([7], np.int32), np.array([0, 1])), np.ones(1)
+    >>> batch = Batch("a.svm", *rows, one, one, np.ones(1, np.int64), np.empty(0, np.uint8), Position(0, 6, 2))
+    >>> len(batch), batch.nonzeros
+    (1, 1)
     """
 
     source: str  # the name of the source

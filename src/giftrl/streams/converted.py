@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from giftrl.streams.arrow_batches import Piece, RecordBatches
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.features import Dictionary, Features, Hashing
 from giftrl.streams.interactions import Interactions
-from giftrl.streams.merge import changed, merge, overflowed
+from giftrl.streams.merge import merge, overflowed
 from giftrl.streams.sources import BadSource
 
 __all__ = ["Converted", "ConvertedWriter", "is_converted"]
@@ -259,5 +260,5 @@ class Converted:
         if not self._same and (indices < 0).any():
             # A frozen dictionary does not have all names.
             merged = merge(data.copy(), indices, batch.groups, batch.indptr)
-            batch = changed(batch, data=merged[0], indices=merged[1], indptr=merged[3])
+            batch = replace(batch, data=merged[0], indices=merged[1], indptr=merged[3])
         return batch

@@ -1,6 +1,7 @@
 """Products of features, in compiled loops."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from giftrl.ops.registry import formula
 from giftrl.streams.batch import Batch
 from giftrl.streams.features import Features, Hashing
 from giftrl.streams.interactions import Interactions
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.numbers import ROOMS
 
 __all__ = ["SEPARATOR", "Crossed", "Crossing", "pair_slot"]
@@ -245,7 +246,7 @@ class Crossing:
         if self._pairs is not None:
             self._pairs.fill(keys, indices)
         data, indices, _, indptr = merge(data, indices, np.empty(0, np.uint8), indptr, compiled=self.compiled)
-        made = changed(
+        made = replace(
             batch, data=data, indices=indices, indptr=indptr, labels=batch.labels[first:last],
             weights=batch.weights[first:last], lines=batch.lines[first:last], groups=np.empty(0, np.uint8),
             tags=batch.tags[first:last], rejected=(),

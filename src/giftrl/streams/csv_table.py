@@ -1,5 +1,6 @@
 """CSV: one row a record, one column a feature."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from giftrl.streams.csv_header import Layout, layout
 from giftrl.streams.csv_scan import ABSENT, HUGE, LONGEST, OTHER, Problem, Records, Scanner
 from giftrl.streams.features import Features
 from giftrl.streams.interactions import Interactions
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.table import assemble
 from giftrl.streams.text_names import Sections
 from giftrl.streams.text_rows import as_block
@@ -122,7 +123,7 @@ class CsvText:
         )
         for row in overflowed(batch.data, batch.indptr).tolist():
             bad.reject(row, 0, "columns on one coordinate whose sum is too large", FINITE)
-        return changed(keep_rows(batch, bad.keep), rejected=bad.rejected())
+        return replace(keep_rows(batch, bad.keep), rejected=bad.rejected())
 
     def _labels_and_weights(
         self, block: NDArray[np.uint8], records: Records, bad: "_Bad"

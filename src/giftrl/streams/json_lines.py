@@ -1,6 +1,7 @@
 """JSON lines: one object a line, ``{"label": 1, "features": {"age": 33, "city": "Rome"}}`` or without "features"."""
 
 import contextlib
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from giftrl.streams.json_entries import Entries, Plan
 from giftrl.streams.json_scan import JsonScanner
 from giftrl.streams.json_slow import FEATURES, FINITE, WEIGHT, BadLine, SlowReader, decode
 from giftrl.streams.json_slow import rejected as reject
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.text_names import Sections
 from giftrl.streams.text_rows import BOM, as_block
 from giftrl.streams.text_scan import NEWLINE
@@ -176,7 +177,7 @@ class JsonLines:
                 rejected.append(reject(source, at, raw, bad))
             rejected.sort(key=lambda each: each.line)
             batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
-        return changed(batch, rejected=tuple(rejected))
+        return replace(batch, rejected=tuple(rejected))
 
     def _look(self, block: NDArray[np.uint8]) -> Plan:
         """Look at the first object for its layout, and at the first lines for the key of the label."""

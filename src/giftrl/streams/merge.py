@@ -1,5 +1,6 @@
 """Rows as learners want them: no feature twice, none that is unknown, all values finite."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from giftrl.ops.registry import formula
 from giftrl.streams.batch import Batch
 from giftrl.streams.numbers import ROOMS
 
-__all__ = ["changed", "keep_rows", "longest_row", "merge", "overflowed"]
+__all__ = ["keep_rows", "longest_row", "merge", "overflowed"]
 
 ONE = np.uint64(1)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -100,18 +101,13 @@ def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[
     return np.unique(np.searchsorted(indptr, bad, side="right") - 1)
 
 
-def changed(batch: Batch, **fields: Any) -> Batch:
-    """A batch with some fields replaced; ``_replace`` counts fields with ``len``, which is the number of rows here."""
-    return Batch(**(batch._asdict() | fields))
-
-
 def keep_rows(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
     """The rows for which ``keep`` is true."""
     if keep.all():
         return batch
     counts = np.diff(batch.indptr)
     entries = np.repeat(keep, counts)
-    return changed(
+    return replace(
         batch,
         data=batch.data[entries],
         indices=batch.indices[entries],

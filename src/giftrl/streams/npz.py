@@ -5,6 +5,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.features import Features
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources import BadSource, Stream
 
 __all__ = ["NpzMatrix"]
@@ -169,7 +170,7 @@ class NpzMatrix:
             for where, (column, problem, expected) in sorted(broken.items())
             if where >= skip
         )
-        return changed(keep_rows(batch, keep), rejected=rejected)
+        return replace(keep_rows(batch, keep), rejected=rejected)
 
 
 class _Matrix:

@@ -1,6 +1,7 @@
 """From a source to batches, whatever its format."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from giftrl.streams.interactions import Interactions
 from giftrl.streams.json_lines import JsonLines
 from giftrl.streams.libsvm import LibsvmText
 from giftrl.streams.lines import BLOCK, MAX_LINE, Block, Lines
-from giftrl.streams.merge import changed
 from giftrl.streams.sources import Source, Stream
 from giftrl.streams.vw_text import VwText
 
@@ -141,9 +141,9 @@ class Parsing:
             batch = parser.parse(block.data, name, block.start)
             self.consumed = stream.consumed
             if self.interactions is not None and format_ == "vw":
-                batch = changed(batch, groups=self.interactions.table(parser.namespaces, name)[batch.groups])
+                batch = replace(batch, groups=self.interactions.table(parser.namespaces, name)[batch.groups])
             elif self.interactions is not None and format_ == "libsvm":
-                batch = changed(batch, groups=self._one_group(batch, "LIBSVM text"))
+                batch = replace(batch, groups=self._one_group(batch, "LIBSVM text"))
             if format_ == "json":
                 self.schema = self.schema or parser.schema
             yield Parsed(batch, block, False)
@@ -171,7 +171,7 @@ class Parsing:
             for batch in matrix.read(stream, start):
                 self.consumed = int(total * matrix.fraction)
                 if self.interactions is not None:
-                    batch = changed(batch, groups=self._one_group(batch, "npz"))
+                    batch = replace(batch, groups=self._one_group(batch, "npz"))
                 yield Parsed(batch, None, False)
             return
         from giftrl.streams.arrow import ArrowTable

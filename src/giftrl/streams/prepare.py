@@ -1,5 +1,6 @@
 """The last step before a learner: the length of rows, and the constant feature."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,6 @@ from giftrl.errors import UnknownName
 from giftrl.kernels.compiler import ready
 from giftrl.ops.registry import formula
 from giftrl.streams.batch import Batch
-from giftrl.streams.merge import changed
 from giftrl.streams.numbers import ROOMS
 
 __all__ = ["NORMALIZATIONS", "prepare"]
@@ -76,7 +76,7 @@ def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, 
     """
     if normalize not in NORMALIZATIONS:
         raise UnknownName("normalize", normalize, NORMALIZATIONS)
-    batch = changed(batch, groups=np.empty(0, np.uint8))
+    batch = replace(batch, groups=np.empty(0, np.uint8))
     if normalize == "none" and constant is None:
         return batch
     more = 0 if constant is None else len(batch)
@@ -86,4 +86,4 @@ def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, 
         -1 if constant is None else int(constant), data, indices,
     )  # fmt: skip
     indptr = batch.indptr if constant is None else batch.indptr + np.arange(len(batch) + 1)
-    return changed(batch, data=data, indices=indices, indptr=indptr)
+    return replace(batch, data=data, indices=indices, indptr=indptr)

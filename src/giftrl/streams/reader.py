@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from giftrl.streams.features import Features
 from giftrl.streams.formats import FORMATS
 from giftrl.streams.interactions import Interactions
 from giftrl.streams.lines import BLOCK, MAX_LINE
-from giftrl.streams.merge import changed, keep_rows
+from giftrl.streams.merge import keep_rows
 from giftrl.streams.parsing import Parsed, Parsing
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
 from giftrl.streams.rejects import BadRow, RejectsFile
@@ -180,7 +181,7 @@ class Reader:
                 if bad and self.on_error == "stop":
                     self.rows += len(batch)
                     if len(batch):
-                        yield changed(batch, rejected=())
+                        yield replace(batch, rejected=())
                     raise BadRow(bad[0])
                 if file is not None:
                     file.write(bad)
@@ -221,7 +222,7 @@ class Reader:
                 end = parsed.position(first)
             here = [each for each in rejected if after is None or each.line < end.line]
             rejected = rejected[len(here) :]
-            made = changed(piece.batch, end=end, rejected=tuple(sorted(here + bad, key=lambda each: each.line)))
+            made = replace(piece.batch, end=end, rejected=tuple(sorted(here + bad, key=lambda each: each.line)))
             made = self._cut(parsed, made)
             yield self._prepared(made)
             piece = after
@@ -244,7 +245,7 @@ class Reader:
             problem = "no label" if np.isnan(label) else f"the label {label:g}"
             bad.append(self._reject(parsed, line, problem, self.expected))
         rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
-        return changed(keep_rows(batch, good), rejected=tuple(rejected))
+        return replace(keep_rows(batch, good), rejected=tuple(rejected))
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
         """What comes before the first bad row, and that row, where the reader is to stop there."""
@@ -252,7 +253,7 @@ class Reader:
             return batch
         first = batch.rejected[0]
         cut = keep_rows(batch, batch.lines < first.line)
-        return changed(cut, end=parsed.position(first.line), rejected=(first,))
+        return replace(cut, end=parsed.position(first.line), rejected=(first,))
 
     def _prepared(self, batch: Batch) -> Batch:
         constant = self.features.constant if self.constant else None
@@ -263,7 +264,7 @@ class Reader:
             for name in ("data", "indices", "indptr", "labels", "weights")
             if not (array := getattr(made, name)).flags.writeable
         }
-        return changed(made, **own) if own else made
+        return replace(made, **own) if own else made
 
 
 def _size(path: Path) -> int | None:

@@ -1,13 +1,14 @@
 """From what a compiled loop finds in a block of lines to the rows of a batch: one entry for each feature of a row."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.merge import changed, keep_rows, merge, overflowed
+from giftrl.streams.merge import keep_rows, merge, overflowed
 from giftrl.streams.text_scan import Problem, rejected
 
 __all__ = ["RowsFound", "as_batch", "as_block", "scan", "scan_start"]
@@ -131,5 +132,5 @@ def as_batch(
         batch = keep_rows(batch, keep)
     if records:
         records.sort()
-        batch = changed(batch, rejected=tuple(rejected(block, source, *record) for record in records))
+        batch = replace(batch, rejected=tuple(rejected(block, source, *record) for record in records))
     return batch

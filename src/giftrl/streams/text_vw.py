@@ -233,15 +233,22 @@ def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
 
 
 @formula
-def read_name(block: Any, at: Any) -> tuple[Any, Any]:
-    """Where a name ends, and whether it has bytes outside ASCII."""
+def read_name(block: Any, at: Any) -> tuple[Any, Any, Any]:
+    """Read a name: where it ends; and what is wrong where."""
+    spot = at
+    problem = 0
     bits = 0
     c = byte(block, at)
     while not STOPS[np.uint64(c)]:
         bits |= c
         at += 1
         c = byte(block, at)
-    return pin(block, at), bits > 127
+    if bits > 127:  # there are bytes outside ASCII
+        broken = broken_utf8(block, spot, at)
+        if broken >= 0:
+            problem = Problem.ENCODING
+            spot = broken
+    return pin(block, at), spot, problem
 
 
 @formula
@@ -255,19 +262,25 @@ def name_ends(block: Any, at: Any) -> Any:
 
 
 @formula
+def read_value(block: Any, at: Any, limbs: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
+    """Read the number after a colon: it, and the place after it; and what is wrong where, one of the problems given."""
+    spot = at
+    problem = 0
+    value, at, wrong = number(block, at, limbs)
+    if wrong == TOO_LARGE:
+        problem = too_large
+    elif wrong or not name_ends(block, at):
+        problem, spot = blame(block, at, spot, no_number)
+    return pin(limbs, pin(block, value)), at, spot, problem
+
+
+@formula
 def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Read a namespace after its bar: where its name ends, the place after it, its factor; and what is wrong where."""
     start = at
-    end, wide = read_name(block, at)
+    end, spot, problem = read_name(block, at)
     at = end
     factor = 1.0
-    problem = 0
-    spot = start
-    if wide:
-        broken = broken_utf8(block, start, end)
-        if broken >= 0:
-            problem = Problem.ENCODING
-            spot = broken
     if problem == 0 and end - start > LONGEST_NAMESPACE:
         problem = Problem.LONG_NAMESPACE
     elif problem == 0 and byte(block, at) == COLON:
@@ -275,12 +288,7 @@ def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any,
         if end == start:
             problem = Problem.NAMESPACE
         else:
-            spot = at
-            factor, at, wrong = number(block, at, limbs)
-            if wrong == TOO_LARGE:
-                problem = Problem.SCALE_TOO_LARGE
-            elif wrong or not name_ends(block, at):
-                problem, spot = blame(block, at, spot, Problem.SCALE)
+            factor, at, spot, problem = read_value(block, at, limbs, Problem.SCALE, Problem.SCALE_TOO_LARGE)
     elif problem == 0 and not name_ends(block, at):
         problem, spot = blame(block, at, spot, Problem.NAMESPACE)
     return pin(limbs, pin(block, end)), at, factor, spot, problem
@@ -290,24 +298,11 @@ def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any,
 def read_feature(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Read a feature: where its name ends, the place after it, its value; and what is wrong where."""
     start = at
-    end, wide = read_name(block, at)
+    end, spot, problem = read_name(block, at)
     at = end
     value = 1.0
-    problem = 0
-    spot = start
-    if wide:
-        broken = broken_utf8(block, start, end)
-        if broken >= 0:
-            problem = Problem.ENCODING
-            spot = broken
     if problem == 0 and byte(block, at) == COLON and end > start:
-        at += 1
-        spot = at
-        value, at, wrong = number(block, at, limbs)
-        if wrong == TOO_LARGE:
-            problem = Problem.VALUE_TOO_LARGE
-        elif wrong or not name_ends(block, at):
-            problem, spot = blame(block, at, spot, Problem.VALUE)
+        value, at, spot, problem = read_value(block, at + 1, limbs, Problem.VALUE, Problem.VALUE_TOO_LARGE)
     elif problem == 0 and (end == start or not name_ends(block, at)):
         problem, spot = blame(block, at, spot, Problem.NO_NAME)
     return pin(limbs, pin(block, end)), at, value, spot, problem

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from giftrl import losses
-from giftrl.errors import GiftrlError, InvalidInput, require
+from giftrl.errors import InvalidInput, require
 from giftrl.ops.loss import accepts
+from giftrl.streams.features import Dictionary
+from giftrl.streams.reader import Reader
 
 __all__ = [
     "PREPARATIONS",
@@ -38,6 +40,12 @@ PREPARATIONS = {
 
 #: Standardising makes every entry count; more of them than this do not fit comfortably in memory (2 GiB).
 MOST_ENTRIES = 1 << 28
+
+#: Endings of compressed files, which tables and figures leave out.
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+#: Larger numbers than those of so many digits, such as hashes, are names and not columns.
+MOST_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -73,19 +81,46 @@ class Data:
         return int(self.x.shape[1])
 
 
-def read_all(path: str | Path) -> tuple[csr_array, Array]:
-    """All examples of a LIBSVM text file, which may be compressed (.gz, .bz2): features and labels."""
-    try:
-        from sklearn.datasets import load_svmlight_file
-    except ImportError as missing:
-        raise GiftrlError("reading LIBSVM text needs scikit-learn; pip install 'giftrl[experiments]'") from missing
-    require(Path(path).is_file(), "path", str(path), "must be a file", "check the name")
-    try:
-        x, y = load_svmlight_file(str(path))
-    except (ValueError, OSError, EOFError) as problem:
-        raise InvalidInput("path", str(path), f"must be LIBSVM text ({problem})", "check the file") from problem
-    require(x.shape[0] > 0, "path", str(path), "must have at least one example", "check the file")
-    return csr_array(x), np.asarray(y, dtype=np.float64)
+def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, Array]:  # noqa: A002
+    """All examples of a file, in any format that :class:`giftrl.streams.Reader` reads: features and labels.
+
+    Where every feature is named by a whole number from 1 on, as in LIBSVM text, its column is that number less 1;
+    elsewhere columns are in the order of first sight.
+
+    Args:
+        path: of the file, which may be compressed.
+        format: libsvm, vw, csv, json, parquet, arrow or npz; found if not given.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "few.svm")
+    ...     _ = file.write_text("1 3:0.5\\n-1 1:2 2:4\\n")
+    ...     x, y = read_all(file)
+    >>> x.toarray().tolist(), y.tolist()
+    ([[0.0, 0.0, 0.5], [2.0, 4.0, 0.0]], [1.0, -1.0])
+    """
+    features = Dictionary()
+    reader = Reader(path, features, format=format, constant=False, accepts=np.isfinite, expected="a number")
+    batches = list(reader)
+    require(reader.rows > 0, "path", str(path), "must have at least one example", "check the file")
+    plain = all(bool((batch.weights == 1.0).all()) for batch in batches)
+    require(plain, "path", str(path), "must have no weights: each example of a sweep counts once", "leave them out")
+    columns = _columns(features)
+    indices = columns[np.concatenate([batch.indices for batch in batches])]
+    counts = np.concatenate([np.diff(batch.indptr) for batch in batches])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    shape = reader.rows, max(1, int(columns.max(initial=0)) + 1)
+    x = csr_array((np.concatenate([batch.data for batch in batches]), indices, indptr), shape=shape)
+    return x, np.concatenate([batch.labels for batch in batches])
+
+
+def _columns(features: Dictionary) -> NDArray[np.int64]:
+    """The column of each coordinate."""
+    slots = np.arange(-1, features.dimension - 1)  # slot 0 is the constant, which no row has
+    names = [features.name(slot) or "" for slot in range(1, features.dimension)]
+    if all(name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MOST_DIGITS for name in names):
+        slots[1:] = [int(name) - 1 for name in names]
+    return slots
 
 
 def fingerprint(x: Any, y: Array) -> str:
@@ -158,12 +193,18 @@ def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
 
 
 def load(
-    path: str | Path, loss: Any, how: str = "auto", positive: float | None = None, name: str | None = None
+    path: str | Path,
+    loss: Any,
+    how: str = "auto",
+    positive: float | None = None,
+    name: str | None = None,
+    format: str | None = None,  # noqa: A002
 ) -> Data:
-    """A data set from a file, prepared, with labels for the loss."""
-    x, y = read_all(path)
+    """A data set from a file (see :func:`read_all`), prepared, with labels for the loss."""
+    x, y = read_all(path, format)
     prepared, applied = prepare(x, how)
-    found = name or Path(path).name.removesuffix(".gz").removesuffix(".bz2")
+    file = Path(path)
+    found = name or (file.stem if file.suffix in PACKED else file.name)
     return Data(found, prepared, signed(y, loss, positive), fingerprint(x, y), applied)
 
 

@@ -1,0 +1,109 @@
+"""The proximal and the importance-weight-aware slope of every loss: exact, and where they must be."""
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from giftrl.ops.loss import conjugate, curvature, flow, land, land_all, prox, slope, value
+from tests.loss_laws import clear_of_corners, each_loss, half, near, powers, quarter, wide
+from tests.members import label_for, label_strategy
+from tests.oracles import exact_flow, exact_prox, formulas
+
+
+def tolerance(loss: Any, exact: Any, y: float, c: float) -> float:
+    """1e-12 of the answer, or of larger terms whose difference it is, as in exp(u) - y; and the smallest floats."""
+    return 1e-12 * max(abs(float(exact)), formulas(loss).terms(loss, y, c)) + sys.float_info.min
+
+
+@each_loss
+@half
+@given(p=wide, c=powers(-20.0, 20.0), from_label=st.booleans(), data=st.data())
+def test_prox_is_exact(loss, p, c, from_label, data):
+    y = data.draw(label_strategy(loss))
+    p = y + p if from_label else p
+    exact = exact_prox(loss, p, y, c)
+    assert abs(prox(loss, p, y, c) - exact) <= tolerance(loss, exact, y, c)
+
+
+@each_loss
+@quarter
+@given(p=st.floats(-100.0, 100.0), c=powers(-10.0, 10.0), data=st.data())
+def test_flow_is_exact(loss, p, c, data):
+    y = data.draw(label_strategy(loss, 100.0))
+    exact = exact_flow(loss, p, y, c)
+    assert abs(flow(loss, p, y, c) - exact) <= tolerance(loss, exact, y, c)
+
+
+@each_loss
+@half
+@given(p=wide, c=powers(-20.0, 20.0), data=st.data())
+def test_flow_lies_between_prox_and_slope(loss, p, c, data):
+    y = data.draw(label_strategy(loss))
+    a, b, g = prox(loss, p, y, c), flow(loss, p, y, c), slope(loss, p, y)
+    assume(math.isfinite(a))
+    slack = tolerance(loss, b, y, c)
+    assert min(a, g) - slack <= b <= max(a, g) + slack
+
+
+@each_loss
+@quarter
+@given(seed=st.integers(0, 1000))
+def test_rounding_never_leaves_the_domain_of_the_conjugate(loss, seed):
+    # Outside it phi* is infinite, and so would be every certificate from then on. Random digits round in every way.
+    rng = np.random.default_rng(seed)
+    for p, target, magnitude in rng.uniform((-100.0, -20.0, -3.0), (20.0, 20.0, 3.0), (20, 3)).tolist():
+        y, c = label_for(loss, target), 10.0**magnitude
+        for a in (slope(loss, p, y), prox(loss, p, y, c), flow(loss, p, y, c)):
+            assert conjugate(loss, a, y) < math.inf
+
+
+@each_loss
+@half
+@given(p=near, c=powers(-3.0, 3.0), data=st.data())
+def test_flow_composes(loss, p, c, data):
+    y = data.draw(label_strategy(loss, 20.0))
+    first = flow(loss, p, y, 0.5 * c)
+    second = flow(loss, p - 0.5 * c * first, y, 0.5 * c)
+    # The point between the halves is rounded, by 1e-16 of p or of y, and a move is c times a mean slope.
+    slack = 1e-12 * abs(first) + 1e-14 * (abs(p) + abs(y)) / c
+    assert 0.5 * (first + second) == pytest.approx(flow(loss, p, y, c), abs=slack)
+
+
+@each_loss
+@half
+@given(p=near, data=st.data())
+def test_a_step_of_length_zero_takes_the_slope(loss, p, data):
+    y = data.draw(label_strategy(loss, 20.0))
+    assert prox(loss, p, y, 0.0) == flow(loss, p, y, 0.0) == slope(loss, p, y)
+
+
+@each_loss
+@given(data=st.data())
+@quarter
+def test_landing_is_the_proximal_step_and_what_is_known_of_its_point(loss, data):
+    y = data.draw(label_strategy(loss))
+    p, c = data.draw(near), data.draw(powers(-3.0, 3.0))
+    a, phi_star, phi, bend = land(loss, p, y, c)
+    assert a == pytest.approx(prox(loss, p, y, c), rel=1e-14)
+    q = p - a * c
+    assume(clear_of_corners(loss, q, y, 1e-9 * max(1.0, abs(p), c)))
+    scale = max(1.0, abs(a * q), value(loss, q, y))
+    assert phi_star == pytest.approx(conjugate(loss, a, y), abs=1e-12 * scale)
+    assert phi == pytest.approx(value(loss, q, y), abs=1e-12 * scale)
+    assert bend == pytest.approx(curvature(loss, q, y), rel=1e-9, abs=1e-12)
+
+
+@each_loss
+def test_landing_side_by_side_is_landing_one_by_one(loss):
+    rng = np.random.default_rng(0)
+    y = np.array([label_for(loss, target) for target in rng.normal(size=60)])
+    p, c = rng.normal(0.0, 4.0, 60), 10.0 ** rng.uniform(-6, 6, 60)
+    found, room = np.empty((4, 60)), np.empty((4, 60))
+    land_all(loss, p, y, c, *found, room)
+    expected = np.array([land(loss, *row) for row in zip(p, y, c, strict=True)]).T
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
