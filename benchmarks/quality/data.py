@@ -1,0 +1,197 @@
+"""The tasks: data sets, the losses asked of each, scalings and orders."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from benchmarks.datasets import store
+
+__all__ = ["DATASETS", "LOSSES", "SCALINGS", "SEEDS", "Case", "Source", "Task", "cases", "tasks"]
+
+#: kind of labels: the losses that are asked of it
+LOSSES = {
+    "binary": ("logistic", "hinge"),
+    "regression": ("squared", "absolute"),
+    "multiclass": ("log",),
+}
+#: features as they are, and rows of unit norm
+SCALINGS = ("raw", "unit")
+#: the seeds of the random orders
+SEEDS = (0, 1, 2)
+
+
+class Task(NamedTuple):
+    """What a line of the table is about.
+
+    >>> str(Task("a9a", "logistic", "raw")), Task("a9a", "logistic", "raw").name
+    ('a9a logistic raw', 'a9a logistic')
+    """
+
+    dataset: str
+    loss: str
+    scaling: str
+
+    @property
+    def name(self) -> str:
+        """The data and the loss."""
+        return f"{self.dataset} {self.loss}"
+
+    def __str__(self) -> str:
+        return f"{self.dataset} {self.loss} {self.scaling}"
+
+
+class Case(NamedTuple):
+    """One data set in one scaling and one order, in memory.
+
+    Attributes:
+        x: CSR of float64, without a constant column.
+        y: -1 and +1, real numbers, or classes 0, ..., K - 1.
+        classes: K, or None where the labels are not classes.
+    """
+
+    dataset: str
+    kind: str
+    scaling: str
+    order: str
+    x: Any
+    y: NDArray[np.float64]
+    classes: int | None = None
+
+
+class Source(NamedTuple):
+    """A data set: its file in the folder that GIFTRL_DATA names, LIBSVM text, and what its labels are.
+
+    Attributes:
+        sequential: the order of the file is kept, since the data is a stream.
+    """
+
+    name: str
+    file: str
+    kind: str
+    sequential: bool = False
+
+    def unavailable(self) -> str | None:
+        """Why it cannot be had here, or None."""
+        folder = os.environ.get("GIFTRL_DATA")
+        if not folder:
+            return f"set GIFTRL_DATA to a folder with {self.file}"
+        return None if (Path(folder) / self.file).exists() else f"there is no {self.file} in GIFTRL_DATA={folder}"
+
+    def orders(self, seeds: int = len(SEEDS)) -> list[str]:
+        """The names of the orders: a seed each, or the data's own.
+
+        >>> DATASETS["a9a"].orders(2), DATASETS["elec2"].orders()
+        (['0', '1'], ['own'])
+        """
+        return ["own"] if self.sequential else [str(seed) for seed in SEEDS[:seeds]]
+
+    def read(self) -> tuple[Any, NDArray[np.float64], int | None]:
+        """Features, labels and the number of classes, in the order of the file; parsed once and kept as arrays."""
+        path = Path(os.environ["GIFTRL_DATA"]) / self.file
+        kept = store() / f"quality-{self.name}-{path.stat().st_size}.npz"
+        if not kept.exists():
+            from sklearn.datasets import load_svmlight_file
+
+            x, y = load_svmlight_file(str(path))
+            beside = kept.with_name(f"{kept.stem}.{os.getpid()}.npz")
+            np.savez(beside, y=y, data=x.data, indices=x.indices, indptr=x.indptr, shape=x.shape)
+            beside.replace(kept)
+        with np.load(kept) as found:
+            arrays = (found["data"], found["indices"].astype(np.int32), found["indptr"].astype(np.int32))
+            x = sparse.csr_matrix(arrays, tuple(found["shape"]))
+            x.sort_indices()
+            x.eliminate_zeros()
+            return x, *labels(found["y"], self.kind)
+
+
+def labels(y: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], int | None]:
+    """Labels as the solvers are given them: -1 and +1 (the larger one), as they are, or 0, ..., K - 1.
+
+    >>> labels(np.array([2.0, 1.0]), "binary")[0].tolist(), labels(np.array([3.0, 1.0, 7.0]), "multiclass")[0].tolist()
+    ([1.0, -1.0], [1.0, 0.0, 2.0])
+    """
+    if kind == "regression":
+        return y.astype(np.float64), None
+    values, codes = np.unique(y, return_inverse=True)
+    return (np.where(codes > 0, 1.0, -1.0), None) if kind == "binary" else (codes.astype(np.float64), len(values))
+
+
+def unit_rows(x: Any) -> Any:
+    """The rows divided by their Euclidean norms; a row of zeros is left alone.
+
+    >>> unit_rows(sparse.csr_matrix([[3.0, 4.0], [0.0, 0.0]])).toarray().tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    norms = np.sqrt(np.asarray(x.multiply(x).sum(axis=1)).ravel())
+    norms[norms == 0.0] = 1.0
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    return sparse.csr_matrix((x.data / norms[rows], x.indices, x.indptr), x.shape)
+
+
+def cases(source: Source, scalings: tuple[str, ...] = SCALINGS, seeds: int = len(SEEDS)) -> Iterator[Case]:
+    """The data set in each scaling and order."""
+    x, y, classes = source.read()
+    for scaling in scalings:
+        scaled = unit_rows(x) if scaling == "unit" else x
+        for order in source.orders(seeds):
+            if order == "own":
+                yield Case(source.name, source.kind, scaling, order, scaled, y, classes)
+                continue
+            rows = np.random.default_rng(int(order)).permutation(len(y))
+            yield Case(source.name, source.kind, scaling, order, scaled[rows], y[rows], classes)
+
+
+# Small ones first: an experiment that is stopped has most of the tasks, and a full run shows early what is wrong.
+_ALL = (
+    Source("bodyfat", "bodyfat.gz", "regression"),
+    Source("mpg", "mpg.gz", "regression"),
+    Source("housing_scale", "housing_scale.gz", "regression"),
+    Source("stock", "stock.gz", "regression"),
+    Source("australian", "australian.gz", "binary"),
+    Source("german.numer", "german.numer.gz", "binary"),
+    Source("svmguide3", "svmguide3.gz", "binary"),
+    Source("splice", "splice.gz", "binary"),
+    Source("rcv1_vw_small", "rcv1_vw_small.gz", "binary"),
+    Source("criteo_tiny", "criteo_tiny.gz", "binary"),
+    Source("space_ga", "space_ga.gz", "regression"),
+    Source("abalone", "abalone.gz", "regression"),
+    Source("segment", "segment.scale.gz", "multiclass"),
+    Source("satimage", "satimage.scale.gz", "multiclass"),
+    Source("pendigits", "pendigits.gz", "multiclass"),
+    Source("cpusmall", "cpusmall.gz", "regression"),
+    Source("cadata", "cadata.gz", "regression"),
+    Source("mushrooms", "mushrooms.gz", "binary"),
+    Source("phishing", "phishing.gz", "binary"),
+    Source("reuters", "reuters_lasvm.gz", "binary"),
+    Source("elec2", "elec2.gz", "binary", sequential=True),
+    Source("a9a", "a9a.gz", "binary"),
+    Source("ijcnn1", "ijcnn1.gz", "binary"),
+    Source("w8a", "w8a.gz", "binary"),
+    Source("mnist", "mnist.t.gz", "multiclass"),
+    Source("covtype", "covtype.libsvm.binary.scale.gz", "binary"),
+)
+
+DATASETS = {source.name: source for source in _ALL}
+
+
+def tasks(
+    datasets: list[str] | None = None, losses: list[str] | None = None, scalings: tuple[str, ...] = SCALINGS
+) -> list[Task]:
+    """Every task of these data sets and losses; of all of them unless told.
+
+    >>> len(tasks()), [str(task) for task in tasks(["abalone"], ["squared"])]
+    (96, ['abalone squared raw', 'abalone squared unit'])
+    """
+    chosen = [DATASETS[name] for name in DATASETS if datasets is None or name in datasets]
+    return [
+        Task(source.name, loss, scaling)
+        for source in chosen
+        for loss in LOSSES[source.kind]
+        for scaling in scalings
+        if losses is None or loss in losses
+    ]

@@ -1,0 +1,74 @@
+"""The loss of predictions, each made before its label was used. The same code judges every solver.
+
+What counts as a prediction, alike for all:
+
+1. a number that is not finite counts as 0 (of a vector of probabilities: all of them count as equal);
+2. logistic: margins are clipped to [-50, 50]; hinge: to [-1, 1], which never raises the loss;
+3. squared and absolute: clipped to the range of the labels of the rows before; the first row's counts as it is;
+4. log: probabilities are clipped to [1e-6, 1].
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import UnknownName
+
+__all__ = ["MARGIN", "PROBABILITY", "clipped", "progressive_loss", "seen_range"]
+
+MARGIN = 50.0
+PROBABILITY = 1e-6
+
+
+def seen_range(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The least and the greatest of the labels before each row; infinite for the first row.
+
+    >>> [end.tolist() for end in seen_range(np.array([3.0, 1.0, 5.0]))]
+    [[-inf, 3.0, 1.0], [inf, 3.0, 3.0]]
+    """
+    low = np.concatenate([[-np.inf], np.minimum.accumulate(y)[:-1]])
+    high = np.concatenate([[np.inf], np.maximum.accumulate(y)[:-1]])
+    return low, high
+
+
+def clipped(predictions: NDArray[np.float64], y: NDArray[np.float64], loss: str) -> NDArray[np.float64]:
+    """The predictions as they count.
+
+    >>> clipped(np.array([9.0, np.nan, 9.0]), np.array([3.0, 1.0, 5.0]), "squared").tolist()
+    [9.0, 3.0, 3.0]
+    """
+    if loss == "log":
+        finite = np.isfinite(predictions).all(axis=1, keepdims=True)
+        equal = 1.0 / predictions.shape[1]
+        return np.clip(np.where(finite, predictions, equal), PROBABILITY, 1.0)
+    p = np.where(np.isfinite(predictions), predictions, 0.0)
+    if loss in ("squared", "absolute"):
+        return np.clip(p, *seen_range(y))
+    bound = {"logistic": MARGIN, "hinge": 1.0}[loss]
+    return np.clip(p, -bound, bound)
+
+
+def progressive_loss(predictions: NDArray[np.float64], y: NDArray[np.float64], loss: str) -> float:
+    """The mean loss of one pass.
+
+    Args:
+        predictions: a number a row; for the loss ``log`` a row of probabilities, a column for each class.
+        y: -1 and +1 for ``logistic`` and ``hinge``, real for ``squared`` (half the square) and ``absolute``, classes
+            0, ..., K - 1 for ``log``.
+        loss: its name.
+
+    >>> progressive_loss(np.array([0.5, -2.0]), np.array([1.0, 1.0]), "hinge")
+    1.25
+    >>> round(progressive_loss(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([0.0, 1.0]), "log"), 6)
+    7.254329
+    """
+    known = ("logistic", "hinge", "squared", "absolute", "log")
+    if loss not in known:
+        raise UnknownName("loss", loss, known)
+    p = clipped(np.asarray(predictions, np.float64), y, loss)
+    if loss == "log":
+        return float(-np.log(p[np.arange(len(y)), y.astype(int)]).mean())
+    if loss == "logistic":
+        return float(np.logaddexp(0.0, -y * p).mean())
+    if loss == "hinge":
+        return float(np.maximum(0.0, 1.0 - y * p).mean())
+    return float(0.5 * np.square(p - y).mean() if loss == "squared" else np.abs(p - y).mean())

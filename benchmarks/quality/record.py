@@ -1,0 +1,118 @@
+"""The record of the rivals: a line for each run, added as it ends, so that a run that is stopped loses nothing."""
+
+import csv
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.quality.data import Task
+from giftrl.errors import InvalidInput
+
+__all__ = ["PATH", "Record", "Run", "versions"]
+
+#: Where the recorded runs of the rivals are.
+PATH = Path(__file__).parents[2] / "docs" / "quality" / "rivals.csv"
+
+COLUMNS = ("task", "scaling", "order", "solver", "setting", "loss")
+
+
+class Run(NamedTuple):
+    """A task in one order by one solver with one setting; the loss that it came to is the value in the record.
+
+    >>> Run(Task("a9a", "hinge", "raw"), "0", "vw", "-l 2").cells()
+    ('a9a hinge', 'raw', '0', 'vw', '-l 2')
+    """
+
+    task: Task
+    order: str
+    solver: str
+    setting: str
+
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """As it stands in the file."""
+        return self.task.name, self.task.scaling, self.order, self.solver, self.setting
+
+
+class Record:
+    """Losses by run, in memory and in a CSV file that begins with the versions of the libraries.
+
+    Args:
+        path: the file; it need not be there yet.
+
+    >>> import tempfile
+    >>> record = Record(Path(tempfile.mkdtemp()) / "runs.csv")
+    >>> record.add(Run(Task("a9a", "hinge", "raw"), "0", "vw", "default"), 0.25)
+    >>> [(str(run.task), loss) for run, loss in Record(record.path).runs.items()]
+    [('a9a hinge raw', 0.25)]
+    """
+
+    def __init__(self, path: Path = PATH) -> None:
+        self.path = path
+        self.versions: dict[str, str] = {}
+        self.runs: dict[Run, float] = {}
+        self._cut = False  # whether the last line was being written when the run was stopped
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        with self.path.open(newline="") as file:
+            for line in file:
+                if not line.startswith("#"):
+                    break
+                package, _, version = line[1:].strip().rpartition(" ")
+                self.versions[package] = version
+            for line in file:
+                if not line.endswith("\n"):
+                    self._cut = True
+                    break
+                name, scaling, order, solver, setting, loss = next(csv.reader([line]))
+                dataset, _, kind = name.rpartition(" ")
+                self.runs[Run(Task(dataset, kind, scaling), order, solver, setting)] = float(loss)
+
+    def begin(self, packages: dict[str, str]) -> None:
+        """Put the versions on top of a new file; complain where an old one has others, since runs would not compare."""
+        known = {package: version for package, version in packages.items() if package in self.versions}
+        other = {package: version for package, version in known.items() if self.versions[package] != version}
+        if other:
+            found = ", ".join(f"{package} {self.versions[package]}" for package in other)
+            raise InvalidInput("rivals", "missing", f"{self.path} was measured with {found}", "use --rivals all")
+        if set(packages) - set(self.versions):
+            self.versions |= packages
+            self.write()
+
+    def add(self, run: Run, loss: float) -> None:
+        """Remember a run, and add its line to the file."""
+        self.runs[run] = float(f"{loss:.7g}")
+        if self._cut or not self.path.exists():
+            self.write()
+            return
+        with self.path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow((*run.cells(), f"{loss:.7g}"))
+
+    def forget(self, runs: Iterable[Run]) -> None:
+        """Take these runs out."""
+        for run in list(runs):
+            self.runs.pop(run, None)
+        self.write()
+
+    def write(self) -> None:
+        """The whole file anew: first beside it, then in its place."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_suffix(".part")
+        with beside.open("w", newline="") as file:
+            file.writelines(f"# {package} {version}\n" for package, version in sorted(self.versions.items()))
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows((*run.cells(), f"{loss:.7g}") for run, loss in self.runs.items())
+        beside.replace(self.path)
+        self._cut = False
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions that are installed.
+
+    >>> list(versions(["numpy"]))
+    ['numpy']
+    """
+    return {package: metadata.version(package) for package in packages}

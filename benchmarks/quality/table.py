@@ -1,0 +1,147 @@
+"""The tables of quality, for the terminal and for the page."""
+
+from collections.abc import Sequence
+
+from benchmarks.quality.contract import Rival
+from benchmarks.quality.summary import TARGETS, Line, Reached, checks, misses
+from benchmarks.table import Grid
+
+__all__ = ["COMMAND", "notes", "page", "summary_grid", "task_grid"]
+
+COMMAND = "python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg"
+
+NOTES = """\
+Progressive loss of one pass: each row is predicted before its label is used. The mean over {orders}; elec2 is a stream
+and keeps its order. raw: features as they are; unit: rows of norm 1. default: what a user gets who sets nothing.
+best: the setting that turned out best for the task, chosen in hindsight from the losses in this table. Lower is better,
+and a ratio is our loss over the rival's.
+
+One piece of code turns predictions into losses for all. A prediction that is not finite counts as 0, and so does every
+one after a solver gave up; margins of the logistic loss are clipped to [-50, 50], those of the hinge loss to [-1, 1],
+predictions of the squared (half the square) and the absolute loss to the range of the labels seen before, and
+probabilities of classes from below at 1e-6.
+
+{rivals}
+"""
+
+RIVAL_NOTES = {
+    "vw": """\
+Vowpal Wabbit: the default, `-l` of 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30 and 100, `--coin`, `--ftrl`, `--pistol` and
+`--freegrad`: 15 settings. Classes: `--oaa K --probabilities --loss_function logistic`. The absolute loss is
+`--loss_function quantile`, which at its default is half of it.""",
+    "sklearn": """\
+scikit-learn: `SGDClassifier` and `SGDRegressor`, the default, constant rates of 0.001, 0.01, 0.1 and 1, `invscaling`
+from 0.1 with the power 0.25, from 1 and from 10 with 0.5: 8 settings. The features are standardised by a
+`StandardScaler` that sees each batch before it is predicted. A batch is a thousandth of the rows, from 1 to 32.""",
+    "river": """\
+River: `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression`, all at their defaults, with the
+loss of the task. mnist and covtype in the first order alone; ratios there are to our loss in that order.""",
+}
+
+
+def number(value: float) -> str:
+    """Four digits that matter.
+
+    >>> number(0.012344), number(2.36e9), number(59923.4)
+    ('0.01234', '2.36e+09', '59923')
+    """
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _loss(found: Reached | None, setting: bool = False) -> str:
+    if found is None:
+        return "-"
+    return f"{number(found.loss)} ({found.setting})" if setting else number(found.loss)
+
+
+def _ratio(found: Reached | None) -> str:
+    return "-" if found is None else f"{found.ratio:.3f}"
+
+
+def task_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
+    """Every task: the losses, and the ratios of ours to them."""
+    swept = [rival for rival in rivals if len(rival.settings("logistic")) > 1]
+    rows = []
+    for line in table:
+        best = line.best()
+        losses = []
+        for rival in rivals:
+            losses.append(_loss(line.default(rival.key)))
+            if rival in swept:
+                losses.append(_loss(line.best(rival.key), setting=True))
+        winner = "-" if best is None else f"{number(best.loss)} ({best.solver})"
+        ratios = [_ratio(line.default(rival.key)) for rival in rivals]
+        rows.append([str(line.task), *losses, winner, number(line.ours), *ratios, _ratio(best)])
+    columns = ["task"]
+    for rival in rivals:
+        columns += [f"{rival.name} default", *([f"{rival.name} best"] if rival in swept else [])]
+    columns += ["best of all", "giftrl", *(f"/ {rival.key} default" for rival in rivals), "/ best of all"]
+    return Grid("Progressive loss, one pass", columns, rows)
+
+
+def summary_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
+    """Geometric means and worst tasks, with the targets."""
+    names = {rival.key: rival.name for rival in rivals} | {"all": "all rivals"}
+    rows = []
+    for check in checks(table, [rival.key for rival in rivals]):
+        goals = (check.mean_target, check.worst_target)
+        rows.append(
+            [
+                f"{names[check.solver]}, {check.against}",
+                check.group,
+                str(check.tasks),
+                f"{check.mean:.3f}",
+                "-" if goals[0] is None else f"<= {goals[0]:g}",
+                f"{check.worst:.3f} ({check.worst_task})",
+                "-" if goals[1] is None else f"<= {goals[1]:g}",
+                {None: "-", True: "yes", False: "no"}[check.reached],
+            ]
+        )
+    columns = ["our loss over that of", "tasks", "count", "geometric mean", "target", "worst", "target", "reached"]
+    return Grid("Geometric means and worst tasks", columns, rows)
+
+
+def miss_lines(table: Sequence[Line], rivals: Sequence[Rival]) -> list[str]:
+    """A line for each task above the limit for the worst one, the largest ratio first."""
+    names = {rival.key: rival.name for rival in rivals}
+    limits = {target.against: target.worst for target in TARGETS if target.worst is not None}
+    found = sorted(misses(table, list(names)), key=lambda miss: -miss[2].ratio)
+    return [
+        f"{line.task}: {reached.ratio:.3f} times the loss of {names[reached.solver]} "
+        f"({side if side == 'default' else 'best of all: ' + reached.setting}), over {limits[side]:g}"
+        for line, side, reached in found
+    ]
+
+
+def notes(rivals: Sequence[Rival], seeds: int) -> str:
+    """How the numbers were made."""
+    orders = "one random order" if seeds == 1 else f"{seeds} random orders"
+    return NOTES.format(orders=orders, rivals="\n\n".join(RIVAL_NOTES[rival.key] for rival in rivals)).strip()
+
+
+def page(table: Sequence[Line], rivals: Sequence[Rival], seeds: int, made_with: str, skipped: Sequence[str]) -> str:
+    """The region of the page."""
+    missed = miss_lines(table, rivals)
+    count = len({line.task for line, *_ in misses(table, [rival.key for rival in rivals])})
+    listed = "\n".join(f"- {line}" for line in missed)
+    over = f"{count} of {len(table)} tasks are above the limit for the worst one:\n\n{listed}"
+    parts = [
+        f"Made by `{COMMAND}`, with {made_with}.",
+        *skipped,
+        notes(rivals, seeds),
+        summary_grid(table, rivals).markdown(),
+        over if missed else "No task is above the limit for the worst one.",
+        task_grid(table, rivals).markdown(),
+    ]
+    return "\n\n".join(parts)
+
+
+def progress(line: Line, rivals: Sequence[Rival]) -> str:
+    """One task in one line, for those who watch.
+
+    >>> from benchmarks.quality.data import Task
+    >>> progress(Line(Task("a9a", "hinge", "raw"), 0.5, ()), [])
+    'a9a hinge raw: 0.5, / best -'
+    """
+    ratios = [f"/ {rival.key} {_ratio(line.default(rival.key))}" for rival in rivals]
+    return f"{line.task}: {', '.join([number(line.ours), *ratios, '/ best ' + _ratio(line.best())])}"
