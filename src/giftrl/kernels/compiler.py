@@ -78,7 +78,7 @@ def _install() -> None:
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation.dispatch, strict=False, jit_options=scalar)(_method(operation))
     for function in FORMULAS[_installed[1] :]:
-        fast = function.__module__.startswith("giftrl.kernels.")
+        fast = function.__module__.startswith(("giftrl.kernels.", "giftrl.mixtures."))
         options: Any = scalar | {"fastmath": set(FAST)} if fast else scalar
         overload(function, strict=False, jit_options=options)(_itself(function))
     _installed[:] = [len(OPERATIONS), len(FORMULAS)]

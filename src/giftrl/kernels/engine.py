@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl import regularizers
 from giftrl.certificates import Certificate
-from giftrl.errors import Incompatible, InvalidInput, Overflowed, require
+from giftrl.errors import Incompatible, Overflowed, require
+from giftrl.kernels.checks import as_labels, as_weights
 from giftrl.kernels.coordinate import COLUMNS, THETA
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
-from giftrl.ops import brings
-from giftrl.ops.loss import accepts, labels
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.schedules.contract import known_ahead as lam_known_ahead
@@ -110,23 +109,10 @@ class Engine:
         return states
 
     def _labels(self, y: ArrayLike, shape: tuple[int, ...]) -> Array:
-        found = np.ascontiguousarray(y, dtype=np.float64)
-        require(found.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {found.shape}")
-        for label in _distinct(found) if brings(self.loss, "accepts") else found[~np.isfinite(found)][:1]:
-            if not (math.isfinite(label) and accepts(self.loss, float(label))):
-                rule = f"must be a label of {type(self.loss).__name__}: {labels(self.loss)}"
-                raise InvalidInput("y", float(label), rule, "map your labels to these")
-        return found
+        return as_labels(self.loss, y, shape)
 
     def _weights(self, weights: ArrayLike | None, n: int) -> Array:
-        if weights is None:
-            return np.empty(0)
-        found = np.ascontiguousarray(weights, dtype=np.float64)
-        rule = f"must have shape {(n,)}, one for each row"
-        require(found.shape == (n,), "weights", weights, rule, f"it has {found.shape}")
-        good = bool(np.isfinite(found).all() and (found >= 0.0).all())
-        require(good, "weights", weights, "must be finite and not negative", "leave out rows that have none")
-        return found
+        return as_weights(weights, n)
 
     @property
     def rounds(self) -> int:
@@ -150,18 +136,6 @@ class Engine:
             theta=theta,
             theta_error=unit * math.sqrt(rounds * float(state[ROUNDING])),
         )
-
-
-def _distinct(values: Array) -> Array:
-    """The different values; without sorting where there are few."""
-    found: list[float] = []
-    rest = values.reshape(-1)
-    while rest.size and len(found) < 4:
-        found.append(float(rest[0]))
-        if math.isnan(found[-1]):
-            break
-        rest = rest[rest != found[-1]]
-    return np.concatenate([found, np.unique(rest)])
 
 
 def point(psi: Any, uniform: bool, coordinates: NDArray[Any], lam_now: float) -> Array:

@@ -33,6 +33,9 @@ class Hinge(NamedTuple):
     def labels(self) -> str:
         return "-1 or +1"
 
+    def reach(self) -> float:
+        return 1.0
+
     def infimum(self, y: float) -> float:
         return 0.0
 

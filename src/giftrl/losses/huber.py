@@ -38,6 +38,10 @@ class Huber(NamedTuple):
     def slope(self, p: float, y: float) -> float:
         return clamp(p - y, -self.delta, self.delta)
 
+    def kinked(self) -> bool:
+        # Beyond delta it is straight, and that may be nearly everywhere.
+        return True
+
     def infimum(self, y: float) -> float:
         return 0.0
 

@@ -34,6 +34,19 @@ class Poisson(NamedTuple):
     def labels(self) -> str:
         return "a finite number that is not negative"
 
+    def kinked(self) -> bool:
+        return False
+
+    def link(self, y: float) -> float:
+        return math.log(y) if y > 0.0 else -math.inf
+
+    def offset(self, total: float, weight: float) -> float:
+        # Half an event more, so that it is finite before the first one.
+        return math.log((total + 0.5) / (weight + 0.5))
+
+    def spread(self, y: float, o: float) -> float:
+        return 1.0  # predictions are logarithms: their unit is that of a relative change
+
     def infimum(self, y: float) -> float:
         return y - y * math.log(y) if y > 0.0 else 0.0
 

@@ -1,0 +1,173 @@
+"""The experts: linear learners on a grid of parameters, side by side in memory, in units in which features are alike.
+
+In these units (:mod:`giftrl.mixtures.features`, :mod:`giftrl.mixtures.labels`) a coordinate of an expert is a proximal
+step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own prediction and c = sum_j u_j^2/(kappa L_j), as
+everywhere in this package. N is the mean of norm2(u)^2, kappa the curvature of the loss in units of labels, and
+
+    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature met,
+    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope met.
+
+These are the strengths of :class:`giftrl.regularizers.Curvature` and :class:`giftrl.regularizers.AdaGrad`. h and g are
+those of the *combined* prediction, so that one q_j and one r_j serve all experts: measured, that is no worse than one
+for each, and a coordinate takes half the memory. Every L_j is then one formula with three factors,
+
+    L_j = prior N + curve q_j + root sqrt(N) sqrt(1 + r_j),
+
+in numbers near 1 whatever the scale of features and labels.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import require
+from giftrl.mixtures.layout import CURVE, LANES, ROOT
+from giftrl.ops.registry import formula, operation
+from giftrl.ops.scalar import clamp
+from giftrl.regularizers import AdaGrad, Curvature
+from giftrl.regularizers.contract import accumulate, strength
+
+__all__ = ["Eight", "Expert", "Four", "adagrad", "curvature", "grid", "grow", "lanes", "measure", "step"]
+
+CURVATURE = Curvature()
+ADAGRAD = AdaGrad(1.0)
+#: Steps in units of kappa are clipped here.
+LARGEST = 1e30
+
+
+class Expert(NamedTuple):
+    """The factors of one expert's strengths, and its name."""
+
+    name: str
+    prior: float
+    curve: float
+    root: float
+
+
+def curvature(beta: float, rho: float) -> Expert:
+    """An expert of curvature: beta is its first strength, rho its rate.
+
+    >>> curvature(10.0, 4.0)
+    Expert(name='curvature 10, rate 4', prior=0.025, curve=0.25, root=0.0)
+    """
+    return Expert(f"curvature {beta:g}, rate {rho:g}", 1.0 / (beta * rho), 1.0 / rho, 0.0)
+
+
+def adagrad(beta: float) -> Expert:
+    """An expert of AdaGrad.
+
+    >>> adagrad(10.0)
+    Expert(name='adagrad 10', prior=0.0, curve=0.0, root=0.1)
+    """
+    return Expert(f"adagrad {beta:g}", 0.0, 0.0, 1.0 / beta)
+
+
+@operation
+def lanes(grid: Any) -> int:
+    """How many experts are side by side."""
+    return len(grid.prior)
+
+
+class Eight(NamedTuple):
+    """Eight experts: their number is a constant that a compiler can see, and makes one step for all of them."""
+
+    prior: NDArray[np.float64]
+    curve: NDArray[np.float64]
+    root: NDArray[np.float64]
+
+    def lanes(self) -> int:
+        # Shows the compiler a multiple of eight, but not that it is eight: a loop over experts then becomes one step of
+        # a wide register. A constant would be unrolled into eight narrow ones, and any number get a remainder.
+        return (len(self.prior) >> 3) << 3
+
+
+class Four(NamedTuple):
+    """Four experts."""
+
+    prior: NDArray[np.float64]
+    curve: NDArray[np.float64]
+    root: NDArray[np.float64]
+
+    def lanes(self) -> int:
+        return 4
+
+
+def grid(experts: tuple[Expert, ...]) -> Eight | Four:
+    """Four or eight experts side by side."""
+    require(len(experts) in (4, 8), "experts", experts, "must be four or eight", "repeat one to fill up")
+    prior, curve, root = (np.array([getattr(each, name) for each in experts]) for name in ("prior", "curve", "root"))
+    return Eight(prior, curve, root) if len(experts) == 8 else Four(prior, curve, root)
+
+
+@formula
+def grow(grid: Any, x: Any, j: int, factor: float, norm: float) -> None:
+    """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
+
+    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
+    weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
+    """
+    q, z2 = np.float64(x[j, CURVE]), np.float64(x[j, ROOT])
+    new_q, new_z2 = factor * factor * q, factor * factor * z2
+    root, new_root = strength(ADAGRAD, math.sqrt(norm), z2), strength(ADAGRAD, math.sqrt(norm), new_z2)
+    for r in range(lanes(grid)):
+        old = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * q) + grid.root[r] * root
+        new = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * new_q) + grid.root[r] * new_root
+        x[j, LANES + r] = np.float64(x[j, LANES + r]) * (factor * (old / new))
+    x[j, CURVE], x[j, ROOT] = new_q, new_z2
+
+
+@formula
+def measure(
+    grid: Any, x: Any, row: Any, count: int, norm: float,
+    p: Any, c: Any, moved: Any, steps: Any, factors: Any,
+) -> None:  # fmt: skip
+    """p_r, kappa c_r and the drift of the constants for a row; u_j/L_j goes into ``steps``.
+
+    Strengths are computed in the type in which weights are stored, sums in float64.
+    """
+    real = x.dtype.type
+    n = lanes(grid)
+    for r in range(n):
+        factors[0, r], factors[1, r], factors[2, r] = (
+            grid.prior[r] * norm,
+            grid.curve[r],
+            grid.root[r] * math.sqrt(norm),
+        )
+        p[r], c[r], moved[r] = 0.0, 0.0, 0.0
+    for k in range(count):
+        j, u = row.j[k], real(row.u[k])
+        q, root = x[j, CURVE], strength(ADAGRAD, 1.0, x[j, ROOT])
+        for r in range(n):
+            steps[k, r] = u / (strength(CURVATURE, factors[0, r], factors[1, r] * q) + factors[2, r] * real(root))
+    for k in range(count):
+        u = row.u[k]
+        for r in range(n):
+            c[r] += u * np.float64(steps[k, r])
+    for k in range(count):
+        j, u = row.j[k], row.u[k]
+        for r in range(n):
+            p[r] += u * np.float64(x[j, LANES + r])
+        if row.drift[k] != 0.0:
+            for r in range(n):
+                moved[r] += row.drift[k] * np.float64(x[j, LANES + r])
+
+
+@formula
+def step(grid: Any, x: Any, row: Any, count: int, a: Any, steps: Any, h: float, g: float, factors: Any) -> None:
+    """x_j -= a_r u_j/L_j, and what coordinates remember: h is the curvature, g the slope, in units of kappa and S.
+
+    The a_r are in units of kappa too. They are clipped, so that weights of float32 stay finite.
+    """
+    n = lanes(grid)
+    for r in range(n):
+        factors[3, r] = clamp(a[r], -LARGEST, LARGEST)
+    for k in range(count):
+        j = row.j[k]
+        for r in range(n):
+            x[j, LANES + r] -= factors[3, r] * steps[k, r]
+    for k in range(count):
+        j, u = row.j[k], row.u[k]
+        x[j, CURVE] = min(accumulate(CURVATURE, np.float64(x[j, CURVE]), 0.0, h * u * u), LARGEST)
+        x[j, ROOT] = min(accumulate(ADAGRAD, np.float64(x[j, ROOT]), g * u, 0.0), LARGEST)

@@ -1,0 +1,49 @@
+"""A loss that goes on straight beyond a range of predictions."""
+
+from typing import Any, NamedTuple
+
+from giftrl.ops.loss import curvature, land_all, prox, slope, value
+from giftrl.ops.scalar import clamp
+
+__all__ = ["Extended"]
+
+
+class Extended(NamedTuple):
+    """phi between low and high, and its tangents beyond: predictions outside the range of labels do not pay squared.
+
+    phi(p; y) for p in [low, high]; phi(high) + phi'(high) (p - high) above; the mirror image below. Its slopes are
+    those of phi between phi'(low) and phi'(high), and so is its proximal step.
+
+    Args:
+        loss: a scalar loss whose minimiser lies in the range.
+        low, high: the range; may be infinite.
+
+    >>> from giftrl.losses import Squared
+    >>> Extended(Squared(), 0.0, 2.0).value(5.0, 1.0), Extended(Squared(), 0.0, 2.0).slope(5.0, 1.0)
+    (3.5, 1.0)
+    >>> Extended(Squared(), 0.0, 2.0).prox(5.0, 1.0, 1.0)
+    1.0
+    """
+
+    loss: Any
+    low: float
+    high: float
+
+    def value(self, p: float, y: float) -> float:
+        q = clamp(p, self.low, self.high)
+        phi = value(self.loss, q, y)
+        return phi if p == q else phi + slope(self.loss, q, y) * (p - q)
+
+    def slope(self, p: float, y: float) -> float:
+        return slope(self.loss, clamp(p, self.low, self.high), y)
+
+    def curvature(self, p: float, y: float) -> float:
+        return curvature(self.loss, p, y) if self.low <= p <= self.high else 0.0
+
+    def prox(self, p: float, y: float, c: float) -> float:
+        return clamp(prox(self.loss, p, y, c), slope(self.loss, self.low, y), slope(self.loss, self.high, y))
+
+    def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, room: Any) -> None:
+        land_all(self.loss, p, y, c, a, phi_star, phi, bend, room)
+        for k in range(len(p)):
+            a[k] = clamp(a[k], slope(self.loss, self.low, y[k]), slope(self.loss, self.high, y[k]))

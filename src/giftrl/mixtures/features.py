@@ -1,0 +1,240 @@
+"""Features on a common scale: dense ones centred, all divided by their largest deviation, in one pass.
+
+A feature that is in at least half of the rows is *dense*, until it falls below 0.4; it is centred at its running mean
+mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) so far, this row included, and a learner
+sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300 are like
+any others.
+
+Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow. For each entry of a row this says
+
+    growth   m_old/m_new where m_j has grown, 1 elsewhere,
+    drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the function as it was.
+
+A row costs O(nonzeros + dense features).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import require
+from giftrl.kernels import compiler
+from giftrl.kernels.rows import as_rows, begin, column, end, longest
+from giftrl.ops.registry import formula
+from giftrl.ops.scalar import clamp
+
+__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "no_features"]
+
+#: The columns of ``Features.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and its
+#: place among the dense features, from 1, or 0.
+SCALE, CENTRE, MEAN, COUNT, PLACE = range(5)
+#: Deviations below this are 0: a weight, divided by them, must stay in float64.
+TINY = 1e-301
+#: Values are clipped here, so that the difference of two is in float64.
+HUGE = 8e307
+#: A deviation below this part of the mean is rounding.
+ROUNDING = 1e-12
+
+
+class Features(NamedTuple):
+    """What is known of the features: a record for each, which are dense, and when each of those was last seen."""
+
+    record: NDArray[np.float64]
+    dense: NDArray[np.uint64]
+    stamps: NDArray[np.float64]
+    counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense
+
+
+class Entries(NamedTuple):
+    """A row as learners see it: which features, their values, u, growth and drift."""
+
+    j: NDArray[np.uint64]
+    v: NDArray[np.float64]
+    u: NDArray[np.float64]
+    growth: NDArray[np.float64]
+    drift: NDArray[np.float64]
+
+
+#: The entries of ``Features.counts``; the last is a sum that no one needs, kept so that it is computed.
+ROWS, NORM, DENSE, SEEN = range(4)
+
+
+def no_features(record: NDArray[np.float64]) -> Features:
+    """Nothing known yet; ``record`` is zeros, a row for each feature, and may have further columns for others."""
+    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
+
+
+def room_for(features: Features, dimension: int, width: int) -> Features:
+    """The same with room for the dense features that rows of this many entries can make.
+
+    At most 1/0.4 times the mean number of entries can be dense; one row more can make all of its own so.
+    """
+    places = min(dimension, 4 * width + 8)
+    if len(features.dense) >= places:
+        return features
+    dense, stamps = np.zeros(places, np.uint64), np.zeros(places)
+    dense[: len(features.dense)], stamps[: len(features.stamps)] = features.dense, features.stamps
+    return features._replace(dense=dense, stamps=stamps)
+
+
+@formula
+def entries(width: int) -> Any:
+    """Room for the longest row."""
+    return Entries(
+        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    )  # fmt: skip
+
+
+@formula
+def look(record: Any, rows: Any, i: int) -> float:
+    """Read both cache lines of each feature of a row, with nothing to wait for in between: the rest finds them near."""
+    seen = 0.0
+    for k in range(begin(rows, i), end(rows, i)):
+        j = column(rows, i, k)
+        seen += record[j, 0] + record[j, record.shape[1] - 1]
+    return seen
+
+
+@formula
+def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, row: Any) -> Any:
+    """Count the features of a row, and find those that have become dense; how many entries there are."""
+    record, dense = features.record, features.dense
+    t = features.counts[ROWS]
+    one, n, total = np.uint64(1), np.uint64(0), np.uint64(features.counts[DENSE])
+    for k in range(begin(rows, i), end(rows, i)):
+        v = float(rows.data[k])
+        if v == 0.0:  # as if it were not there, so that sparse and dense rows are the same
+            continue
+        v = clamp(v, -HUGE, HUGE)
+        j = column(rows, i, k)
+        count = record[j, COUNT] + 1.0
+        record[j, COUNT] = count
+        if centre and np.int64(j) != constant:
+            record[j, MEAN] += (v - record[j, MEAN]) / count
+            # Half a row more than half of them: a feature of the first row is dense, one that is new in the second not.
+            if record[j, PLACE] == 0.0 and count >= 0.5 * t + 0.5:
+                dense[total] = j
+                total += one
+                record[j, PLACE] = np.float64(total)
+            if record[j, PLACE] > 0.0:
+                features.stamps[np.uint64(record[j, PLACE]) - one] = t
+        row.j[n] = j
+        row.v[n] = v
+        n += one
+    features.counts[DENSE] = np.float64(total)
+    return n
+
+
+@formula
+def add_dense(features: Any, row: Any, n: Any) -> Any:
+    """Add the dense features that a row lacks, and let go of those that are dense no longer; how many entries now."""
+    record, dense, stamps = features.record, features.dense, features.stamps
+    t = features.counts[ROWS]
+    one, total = np.uint64(1), np.uint64(features.counts[DENSE])
+    place = np.uint64(0)
+    while place < total:
+        j = dense[place]
+        if stamps[place] != t:
+            row.j[n] = j
+            row.v[n] = 0.0
+            n += one
+        if record[j, COUNT] < 0.4 * t + 0.5:  # the last of the list takes its place
+            total -= one
+            record[j, PLACE] = 0.0
+            if place < total:
+                dense[place] = dense[total]
+                stamps[place] = stamps[total]
+                record[dense[place], PLACE] = np.float64(place + one)
+        else:
+            place += one
+    features.counts[DENSE] = np.float64(total)
+    return n
+
+
+@formula
+def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
+    """u, growth and drift of the entries; the new m_j and mu_j."""
+    record, t = features.record, features.counts[ROWS]
+    squares = 0.0
+    for k in range(n):
+        j, v = row.j[k], row.v[k]
+        m, mu = record[j, SCALE], record[j, CENTRE]
+        row.growth[k] = 1.0
+        row.drift[k] = 0.0
+        target, away = 0.0, abs(v)
+        if record[j, PLACE] > 0.0:
+            target = record[j, MEAN] * (record[j, COUNT] / t)
+            reference = mu if mu != 0.0 else target
+            away = abs(v - reference)
+            away = away if away > ROUNDING * abs(reference) else 0.0
+        if not scale:
+            m = 1.0
+            record[j, SCALE] = m
+        elif away > m and away > TINY:
+            row.growth[k] = m / away
+            m = away
+            record[j, SCALE] = m
+        row.u[k] = (v - target) / m if m > 0.0 else 0.0
+        if target != mu:
+            row.drift[k] = (target - mu) / m if m > 0.0 else 0.0
+            record[j, CENTRE] = target
+        squares += row.u[k] * row.u[k]
+    features.counts[NORM] += (squares - features.counts[NORM]) / t
+
+
+@formula
+def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
+    """Take in row i, and fill in its entries; how many they are."""
+    features.counts[SEEN] = look(features.record, rows, i)
+    features.counts[ROWS] += 1.0
+    n = add_dense(features, row, count_in(features, rows, i, constant, centre, row))
+    rescale(features, row, n, scale)
+    return n
+
+
+@formula
+def scale_rows(features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, out: Any) -> None:
+    """The rows u, into a dense array."""
+    row = entries(longest(rows) + len(features.dense))
+    for i in range(count):
+        for k in range(enter(features, rows, i, constant, centre, scale, row)):
+            out[i, row.j[k]] = row.u[k]
+
+
+class FeatureScaler:
+    """Features centred and scaled as they come, for use alone.
+
+    Args:
+        dimension: the number of features.
+        constant: which feature is the constant 1, and stays as it is; None where there is none.
+        centre: whether dense features are centred.
+        scale: whether features are divided by their largest deviation so far.
+        compiled: False runs the same functions as plain Python.
+
+    >>> FeatureScaler(2, compiled=False).transform([[5.0, 0.0], [7.0, 1.0], [3.0, 0.0], [7.0, 0.0]]).tolist()
+    [[0.0, 0.0], [0.5, 1.0], [-0.6666666666666666, 0.0], [0.5, 0.0]]
+    """
+
+    def __init__(
+        self, dimension: int, constant: int | None = None, *, centre: bool = True, scale: bool = True,
+        compiled: bool = True,
+    ) -> None:  # fmt: skip
+        require(dimension >= 1, "dimension", dimension, "must be at least 1", "give the number of features")
+        self.dimension = dimension
+        self.constant = -1 if constant is None else constant
+        self.centre, self.scale, self.compiled = centre, scale, compiled
+        self.features = no_features(np.zeros((dimension, 5)))
+
+    def transform(self, x: Any) -> NDArray[np.float64]:
+        """The rows, each by what is known with it and before it."""
+        rows, n = as_rows(x, self.dimension)
+        self.features = room_for(self.features, self.dimension, int(longest(rows)))
+        out = np.zeros((n, self.dimension))
+        compiler.ready(scale_rows, (), self.compiled, ROOMS)(
+            self.features, rows, n, self.constant, self.centre, self.scale, out
+        )
+        return out
+
+
+ROOMS = (*compiler.FORMULA_ROOMS, "mixtures")

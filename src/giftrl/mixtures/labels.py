@@ -1,0 +1,135 @@
+"""Labels in their own units: where predictions start, how far they range, how steep and how curved the loss is.
+
+A loss of labels -1 and +1 starts at 0, and its units are 1. For real labels the constant prediction o is the running
+mean label, Y the mean distance from it, and S the mean slope of the loss there; predictions range between the smallest
+and the largest label so far. kappa = S/Y is then the curvature of a parabola that has this slope at this distance.
+
+A loss with kinks has no curvature of its own. Its parabola has the mean slope at the mean residual (mean margin: 1).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.ops.loss import curvature, slope
+from giftrl.ops.registry import formula
+from giftrl.ops.scalar import clamp
+from giftrl.ops.units import kinked, link, offset, reach, spread
+
+__all__ = ["bend", "kappa", "ready", "start_units", "temperature", "unit_slope", "unit_spread", "widen", "witness"]
+
+#: What is kept: the weight and mean of labels, the means of their spread and of slopes at o, the range, o, the first o,
+#: and, of the combined predictions: their weight, and the means of residuals, of slopes and of the products of both.
+WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)
+SIZE = 12
+#: Mean residuals count as at least this part of Y: where they vanish, the parabola would have no end of curvature.
+LEAST_RESIDUAL = 1e-3
+#: Labels, and what is averaged, are clipped here, so that differences and means stay in float64.
+LARGEST = 1e300
+
+
+def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
+    """Before the first label; ``margin`` for labels -1 and +1."""
+    units = np.zeros(SIZE)
+    units[LOW], units[HIGH] = np.inf, -np.inf
+    if margin:
+        units[WEIGHT] = units[SPREAD] = 1.0
+        units[SLOPE] = max(1.0, abs(slope(loss, 0.0, 1.0)))
+        units[LOW], units[HIGH] = -reach(loss), reach(loss)
+    return units
+
+
+@formula
+def ready(units: Any) -> bool:
+    """Whether there is something to learn: until two labels differ there is not, and no unit to measure it in."""
+    return bool(units[SPREAD] > 0.0 and units[SLOPE] > 0.0)
+
+
+@formula
+def unit_spread(units: Any) -> float:
+    """Y."""
+    return units[SPREAD] if units[SPREAD] > 0.0 else 1.0
+
+
+@formula
+def unit_slope(units: Any) -> float:
+    """S."""
+    return units[SLOPE] if units[SLOPE] > 0.0 else 1.0
+
+
+@formula
+def kappa(units: Any) -> float:
+    """S/Y."""
+    return unit_slope(units) / unit_spread(units)
+
+
+@formula
+def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
+    """Let predictions range as far as this label."""
+    if not margin:
+        units[LOW] = min(units[LOW], link(loss, y))
+        units[HIGH] = max(units[HIGH], link(loss, y))
+
+
+@formula
+def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
+    """Take a label into the means, after it was learnt from."""
+    if margin:
+        return
+    first = units[WEIGHT] == 0.0
+    known = ready(units)
+    o = units[OFFSET]
+    units[WEIGHT] += h
+    units[LABEL] += h * (y - units[LABEL]) / units[WEIGHT]
+    if first:
+        if centre:
+            units[OFFSET] = offset(loss, h * y, h)
+            units[ORIGIN] = units[OFFSET]
+            return
+        o = 0.0
+    # What is first seen of the spread stands for all labels before it.
+    part = h / units[WEIGHT] if known else 1.0
+    units[SPREAD] += part * (min(spread(loss, y, o), LARGEST) - units[SPREAD])
+    units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST) - units[SLOPE])
+    if centre:
+        units[OFFSET] = offset(loss, units[LABEL] * units[WEIGHT], units[WEIGHT])
+
+
+@formula
+def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
+    """Take the residual and slope of a combined prediction into the means."""
+    residual, g = min(spread(loss, y, p), LARGEST), min(abs(slope(loss, p, y)), LARGEST)
+    units[JUDGED] += h
+    part = h / units[JUDGED]
+    units[RESIDUAL] += part * (residual - units[RESIDUAL])
+    units[STEEP] += part * (g - units[STEEP])
+    units[PRODUCT] += part * (min(residual * g, LARGEST) - units[PRODUCT])
+
+
+@formula
+def bend(loss: Any, units: Any, p: float, y: float, margin: bool) -> float:
+    """The curvature of the loss at p; for a loss with kinks, that of its parabola."""
+    if not kinked(loss):
+        return curvature(loss, p, y)
+    if units[JUDGED] == 0.0:
+        return 0.0
+    away = 1.0 if margin else max(units[RESIDUAL], LEAST_RESIDUAL * unit_spread(units))
+    return float(units[STEEP] / away)
+
+
+@formula
+def temperature(units: Any, margin: bool) -> float:
+    """The unit of losses: 1 for labels -1 and +1, the mean of residual times slope for real labels."""
+    if margin or units[JUDGED] == 0.0:
+        return 1.0
+    least = LEAST_RESIDUAL * LEAST_RESIDUAL * unit_spread(units) * unit_slope(units)
+    return float(max(units[PRODUCT], least))
+
+
+@formula
+def within(units: Any, p: float) -> float:
+    """p clipped to the range of labels so far; the first prediction is 0."""
+    if not units[LOW] <= units[HIGH]:
+        return 0.0
+    return clamp(p, units[LOW], units[HIGH])

@@ -1,0 +1,282 @@
+"""A linear learner without parameters: many small learners in one pass, combined into one."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giftrl import losses
+from giftrl.certificates import Certificate
+from giftrl.errors import require
+from giftrl.kernels import compiler
+from giftrl.kernels.checks import as_labels, as_weights
+from giftrl.kernels.rows import Rows, as_rows, longest
+from giftrl.mixtures import labels as unit
+from giftrl.mixtures import rounds
+from giftrl.mixtures.experts import grid
+from giftrl.mixtures.features import ROOMS, Features, no_features, room_for
+from giftrl.mixtures.full_matrix import Matrix, no_matrix
+from giftrl.mixtures.layout import THETA, memory
+from giftrl.mixtures.newton_stack import COVARIANCE
+from giftrl.mixtures.presets import preset
+from giftrl.mixtures.rounds import Pieces, State, learn_mixture
+from giftrl.mixtures.weights import Shares, predict_mixture, shares, weigh_all
+from giftrl.ops.loss import accepts
+from giftrl.ops.units import bold
+
+__all__ = ["MixtureLearner"]
+
+Array = NDArray[np.float64]
+
+
+class MixtureLearner:
+    """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
+
+    Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.features` and
+    :mod:`giftrl.mixtures.labels`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
+    features: what was learnt is one weight vector, ``x``.
+
+    Args:
+        dimension: the number of features.
+        loss: a loss of one prediction, its name, or a NamedTuple of your own.
+        constant: which feature is always 1, or None. Without one nothing is centred.
+        preset: ``"default"``, or ``"light"`` for four experts.
+        centre, scale, centre_labels, extend, stack: False switches off the centring of features, their scaling, the
+            centring of labels, the linear extension of the loss beyond the range of labels, the Newton stack.
+        dtype: float32 or float64, how weights are stored.
+        compiled: False runs the same functions as plain Python.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.column_stack([1e6 * rng.normal(size=300), 1e-3 * rng.normal(size=300) + 5.0, np.ones(300)])
+    >>> y = 1e-6 * x[:, 0] - 2e3 * x[:, 1]
+    >>> learner = MixtureLearner(3, "squared", constant=2, compiled=False)
+    >>> p = learner.learn(x, y)
+    >>> bool(np.mean((p - y)[150:] ** 2) < 0.01 * y.var())
+    True
+    """
+
+    def __init__(
+        self,
+        dimension: int,
+        loss: Any = "logistic",
+        *,
+        constant: int | None = None,
+        preset: str = "default",
+        centre: bool = True,
+        scale: bool = True,
+        centre_labels: bool = True,
+        extend: bool = True,
+        stack: bool = True,
+        dtype: Any = "float32",
+        compiled: bool = True,
+    ) -> None:
+        require(
+            isinstance(dimension, (int, np.integer)) and dimension >= 1,
+            "dimension", dimension, "must be a whole number of at least 1", "give the number of features",
+        )  # fmt: skip
+        self.dimension = int(dimension)
+        self.loss = losses.scalar(loss)
+        self.dtype = np.dtype(dtype)
+        known = self.dtype in (np.float32, np.float64)
+        require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+        self.constant = constant
+        self.preset = preset
+        self.compiled = compiled
+        chosen = _preset(preset)
+        margin = not accepts(self.loss, 0.5)
+        factor = bold(self.loss) if margin else 1.0
+        there = constant is not None
+        self.pieces = Pieces(
+            -1 if constant is None else int(constant), margin, factor, centre and there, scale, centre_labels and there,
+            extend, stack,
+        )  # fmt: skip
+        names = [expert.name for expert in chosen.experts]
+        self._names = [*names, *[""] * (rounds.COIN - len(names)), "coin betting", "full matrix"]
+        self._names += [""] * (rounds.EXPERTS - len(self._names))
+        self.grid = grid(chosen.experts)
+        self.features = no_features(memory(self.dimension, self.dtype))
+        self.matrix = no_matrix(chosen.places)
+        self._start(chosen.places > 0)
+
+    def _start(self, full: bool) -> None:
+        present = np.array([name != "" for name in self._names])
+        present[rounds.MATRIX] &= full
+        candidates = np.array(
+            [True, self.pieces.stack, self.pieces.bold > 1.0, self.pieces.stack and self.pieces.bold > 1.0]
+        )
+        self.mixing = State(
+            units=unit.start_units(self.loss, self.pieces.margin),
+            offsets=np.zeros(rounds.EXPERTS),
+            totals=np.where(present, 0.0, math.inf),
+            candidates=np.where(candidates, 0.0, math.inf),
+            stack=present / present.sum(),
+            inverse=COVARIANCE * np.diag(present.astype(np.float64)),
+            sums=np.zeros(6),
+        )
+
+    @property
+    def _view(self) -> NDArray[Any]:
+        return self.features.record.view(self.dtype)
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
+
+        Predictions are those that count: real labels have a range, and no prediction leaves it; with the hinge losses
+        none is beyond -1 and 1.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: the labels.
+            weights: the importance of each example, 1 where left out.
+        """
+        rows, n = as_rows(x, self.dimension)
+        return self.learn_rows(rows, as_labels(self.loss, y, (n,)), as_weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
+        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`."""
+        self.features = room_for(self.features, self.dimension, int(longest(rows)))
+        predictions = np.empty(len(y))
+        compiler.ready(learn_mixture, (self.loss, self.grid), self.compiled, ROOMS)(
+            self.loss, self.grid, self.pieces, self.features, self._view, self.matrix, self.mixing,
+            rows, y, weights, predictions,
+        )  # fmt: skip
+        return predictions
+
+    def grow(self, dimension: int) -> None:
+        """Make room for more features; they have not been seen yet, and nothing else changes."""
+        if dimension > self.dimension:
+            old, self.dimension = self.features.record, dimension
+            record = memory(dimension, self.dtype)
+            record[: len(old)] = old
+            self.features = self.features._replace(record=record)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that :meth:`restore` takes up again, bit by bit."""
+        parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
+        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of a learner with the same parts."""
+        mine = self.state()
+        free = {"features.record": 1, "features.dense": 0, "features.stamps": 0}  # how many dimensions must agree
+        for name, array in mine.items():
+            found = state[name]
+            fits = found.dtype == array.dtype and found.ndim == array.ndim and not bool(np.isnan(found).any())
+            fits = (
+                fits
+                and found.shape[array.ndim - free.get(name, array.ndim) :]
+                == array.shape[array.ndim - free.get(name, array.ndim) :]
+            )
+            require(fits, "state", name, f"must be that of {self!r}", "use the parts that it was made with")
+        record = memory(len(state["features.record"]), self.dtype)
+        record[:] = state["features.record"]
+        self.dimension = len(record)
+        copies = {name: np.array(array) for name, array in state.items()}
+        copies["features.record"] = record
+
+        def part(name: str) -> dict[str, NDArray[Any]]:
+            return {key.removeprefix(f"{name}."): array for key, array in copies.items() if key.startswith(f"{name}.")}
+
+        features = Features(**part("features"))
+        places = int(features.counts[2])
+        sound = 0 <= places <= len(features.dense) == len(features.stamps) and bool(
+            (features.dense < len(record)).all()
+        )
+        sound = sound and -1 <= int(part("matrix")["size"][0]) <= len(self.matrix.x)
+        require(sound, "state", places, "must name features that are there", "use another copy of the state")
+        self.features, self.matrix, self.mixing = features, Matrix(**part("matrix")), State(**part("mixing"))
+
+    def _shares(self) -> Shares:
+        return shares(self.pieces, self.mixing, int(np.isfinite(self.mixing.totals).sum()))
+
+    def _call(self, loop: Any, factors: Array, *more: Any) -> Any:
+        ready = compiler.ready(loop, (self.loss, self.grid), self.compiled, ROOMS)
+        return ready(self.grid, self.features, self._view, self.matrix, self.mixing.units, factors, *more)
+
+    def predict_rows(self, rows: Rows, n: int) -> Array:
+        """<s, x> for each of n rows at O(nonzeros + dense features); no check of the arguments."""
+        found, out = self._shares(), np.empty(n)
+        fixed = 0.0 if self.constant is None else found.constant
+        self._call(predict_mixture, found.factors, fixed, rows, out)
+        return out
+
+    def predict(self, x: Any) -> Array:
+        """<s, x> for each row; :meth:`clip` makes it a prediction that counts."""
+        rows, n = as_rows(x, self.dimension)
+        return self.predict_rows(rows, n)
+
+    def clip(self, p: ArrayLike) -> Array:
+        """Predictions within the range that :meth:`learn` gives."""
+        low, high = self.range
+        return np.clip(np.asarray(p, np.float64), low, high)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Between which numbers predictions stay: the labels seen, or the margins that can pay."""
+        low, high = float(self.mixing.units[unit.LOW]), float(self.mixing.units[unit.HIGH])
+        return (low, high) if low <= high else (-math.inf, math.inf)
+
+    @property
+    def x(self) -> Array:
+        """The weights of the features; that of the constant is the intercept."""
+        found, out = self._shares(), np.empty(self.dimension)
+        centres = self._call(weigh_all, found.factors, out)
+        if self.constant is not None:
+            out[self.constant] += found.constant - centres
+        return out
+
+    @property
+    def theta(self) -> Array:
+        """theta of the certificate: minus the sum of slope times row."""
+        return self.features.record[:, THETA].copy()
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2(theta)."""
+        return float(np.linalg.norm(self.theta))
+
+    @property
+    def rounds(self) -> int:
+        """How many rows were learnt."""
+        return int(self.mixing.sums[rounds.ROUNDS])
+
+    @property
+    def t(self) -> int:
+        """The number of the round that comes next, from 1."""
+        return self.rounds + 1
+
+    @property
+    def loss_sums(self) -> Array:
+        """The progressive loss, as an array of one number."""
+        return self.mixing.sums[[rounds.LOSS]]
+
+    @property
+    def experts(self) -> list[tuple[str, float, float]]:
+        """Name, share of the prediction and progressive loss of each expert in the mixture.
+
+        Shares are factors of a linear combination: they need not sum to 1, and can be negative.
+        """
+        factors = self._shares().factors
+        return [
+            (name, float(share), float(total))
+            for name, share, total in zip(self._names, factors, self.mixing.totals, strict=True)
+            if math.isfinite(total)
+        ]
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the run so far proves about itself, against any linear model of the original features."""
+        sums = self.mixing.sums
+        return Certificate(
+            loss_sum=float(sums[rounds.LOSS]), conjugate_sum=float(sums[rounds.CONJUGATE]), delta_sum=0.0,
+            theta=self.theta,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"MixtureLearner({self.dimension}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"
+
+
+_preset = preset  # the argument of the same name hides it

@@ -1,0 +1,90 @@
+"""The Newton stack: one linear model on top of the experts' predictions, by a full-matrix curvature learner.
+
+f = origin + sum_k v_k z_k with z_k the k-th prediction less the origin. v starts at 1/n and A, the inverse of the
+curvature seen so far, at COVARIANCE I. With c = <z, A z> a round takes the proximal slope a of the loss in units of the
+temperature, v -= a A z, and then A gains the curvature h of the loss: A -= h/(1 + h c) (A z)(A z)'.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giftrl import losses
+from giftrl.errors import require
+from giftrl.ops.loss import curvature, prox
+from giftrl.ops.registry import formula
+
+__all__ = ["COVARIANCE", "NewtonStack", "bend_stack", "move_stack", "spread_stack"]
+
+COVARIANCE = 0.1
+
+
+@formula
+def spread_stack(inverse: Any, z: Any, az: Any) -> float:
+    """A z into ``az``; <z, A z>."""
+    n = len(z)
+    c = 0.0
+    for k in range(n):
+        total = 0.0
+        for l in range(n):  # noqa: E741
+            total += inverse[k, l] * z[l]
+        az[k] = total
+        c += z[k] * total
+    return max(0.0, c)
+
+
+@formula
+def move_stack(v: Any, az: Any, a: float) -> None:
+    """v -= a A z."""
+    for k in range(len(v)):
+        v[k] -= a * az[k]
+
+
+@formula
+def bend_stack(inverse: Any, az: Any, c: float, h: float) -> None:
+    """Add the curvature h z z' to the inverse of A."""
+    n = len(az)
+    part = h / (1.0 + h * c)
+    for k in range(n):
+        row = part * az[k]
+        for l in range(n):  # noqa: E741
+            inverse[k, l] -= row * az[l]
+
+
+class NewtonStack:
+    """A linear model of experts' predictions that learns as they come, for use alone.
+
+    Args:
+        experts: how many.
+        loss: a loss of one prediction, or its name.
+        origin: predictions are combined as differences from this number.
+
+    >>> stack = NewtonStack(2, "squared")
+    >>> for y in [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]:
+    ...     f = stack.observe([2.0 * y, -y], y)
+    >>> round(stack.predict([2.0, -1.0]), 3)
+    0.967
+    """
+
+    def __init__(self, experts: int, loss: Any = "squared", origin: float = 0.0) -> None:
+        require(experts >= 1, "experts", experts, "must be at least 1", "give the number of predictions")
+        self.loss = losses.scalar(loss)
+        self.origin = origin
+        self.v: NDArray[np.float64] = np.full(experts, 1.0 / experts)
+        self.inverse: NDArray[np.float64] = COVARIANCE * np.eye(experts)
+
+    def predict(self, predictions: ArrayLike) -> float:
+        """The combined prediction."""
+        return self.origin + float(self.v @ (np.asarray(predictions, np.float64) - self.origin))
+
+    def observe(self, predictions: ArrayLike, y: float, temperature: float = 1.0) -> float:
+        """The combined prediction, and then learn from the label; losses are divided by the temperature."""
+        f = self.predict(predictions)
+        z = np.asarray(predictions, np.float64) - self.origin
+        az = np.empty(len(z))
+        c = spread_stack(self.inverse, z, az)
+        a = prox(self.loss, f, y, c / temperature) / temperature
+        move_stack(self.v, az, a)
+        bend_stack(self.inverse, az, c, curvature(self.loss, f - a * c, y) / temperature)
+        return f
