@@ -43,6 +43,7 @@ def ready(
     members: tuple[Any, ...] = (),
     compiled: bool = True,
     rooms: tuple[str, ...] = FORMULA_ROOMS,
+    counted: bool = True,
 ) -> Callable[..., Any]:
     """A loop, compiled or as it is.
 
@@ -51,12 +52,14 @@ def ready(
         members: the objects whose classes it will run methods of.
         compiled: False for the loop as plain Python.
         rooms: the parts of the package whose sources it is made of.
+        counted: False for a loop that makes no arrays. Numba then does not count who uses which array; in a loop that
+            takes many views, counting them can be half of the work.
     """
     if not compiled:
         return _plain(loop)
     with _lock:
         _install()
-        return _kernel(loop, *digest(members, rooms))
+        return _kernel(loop, *digest(members, rooms), counted)
 
 
 def _plain(loop: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +107,7 @@ def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def _kernel(loop: Callable[..., Any], fingerprint: str, cacheable: bool) -> Callable[..., Any]:
+def _kernel(loop: Callable[..., Any], fingerprint: str, cacheable: bool, counted: bool) -> Callable[..., Any]:
     import numba
 
     def kernel(args):  # type: ignore[no-untyped-def]
@@ -116,6 +119,8 @@ def _kernel(loop: Callable[..., Any], fingerprint: str, cacheable: bool) -> Call
     # loops over losses of different users, or of different versions of the package, have different names.
     kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if not counted:
+        options["_nrt"] = False
     uncached = numba.njit(**options)(kernel)
     if not cacheable:
         return lambda *args: uncached(args)

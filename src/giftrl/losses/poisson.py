@@ -37,8 +37,11 @@ class Poisson(NamedTuple):
     def kinked(self) -> bool:
         return False
 
-    def link(self, y: float) -> float:
-        return math.log(y) if y > 0.0 else -math.inf
+    def lowest(self, y: float) -> float:
+        return math.log(y) if y >= 1.0 else -30.0  # no event is no proof that there are none
+
+    def highest(self, y: float) -> float:
+        return math.log(max(y, 1.0))
 
     def offset(self, total: float, weight: float) -> float:
         # Half an event more, so that it is finite before the first one.

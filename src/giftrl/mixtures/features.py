@@ -43,7 +43,7 @@ class Features(NamedTuple):
     record: NDArray[np.float64]
     dense: NDArray[np.uint64]
     stamps: NDArray[np.float64]
-    counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense
+    counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
 
 
 class Entries(NamedTuple):
@@ -57,12 +57,12 @@ class Entries(NamedTuple):
 
 
 #: The entries of ``Features.counts``; the last is a sum that no one needs, kept so that it is computed.
-ROWS, NORM, DENSE, SEEN = range(4)
+ROWS, NORM, DENSE, WIDEST, SEEN = range(5)
 
 
 def no_features(record: NDArray[np.float64]) -> Features:
     """Nothing known yet; ``record`` is zeros, a row for each feature, and may have further columns for others."""
-    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
+    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(5))
 
 
 def room_for(features: Features, dimension: int, width: int) -> Features:
@@ -70,7 +70,7 @@ def room_for(features: Features, dimension: int, width: int) -> Features:
 
     At most 1/0.4 times the mean number of entries can be dense; one row more can make all of its own so.
     """
-    places = min(dimension, 4 * width + 8)
+    places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
     if len(features.dense) >= places:
         return features
     dense, stamps = np.zeros(places, np.uint64), np.zeros(places)
@@ -123,6 +123,7 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, row:
         row.v[n] = v
         n += one
     features.counts[DENSE] = np.float64(total)
+    features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
     return n
 
 

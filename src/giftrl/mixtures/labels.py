@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from giftrl.ops.loss import curvature, slope
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
-from giftrl.ops.units import kinked, link, offset, reach, spread
+from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 
 __all__ = ["bend", "kappa", "ready", "start_units", "temperature", "unit_slope", "unit_spread", "widen", "witness"]
 
@@ -68,8 +68,8 @@ def kappa(units: Any) -> float:
 def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
     """Let predictions range as far as this label."""
     if not margin:
-        units[LOW] = min(units[LOW], link(loss, y))
-        units[HIGH] = max(units[HIGH], link(loss, y))
+        units[LOW] = min(units[LOW], lowest(loss, y))
+        units[HIGH] = max(units[HIGH], highest(loss, y))
 
 
 @formula

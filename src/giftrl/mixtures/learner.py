@@ -21,7 +21,8 @@ from giftrl.mixtures.full_matrix import Matrix, no_matrix
 from giftrl.mixtures.layout import THETA, memory
 from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
-from giftrl.mixtures.rounds import Pieces, State, learn_mixture
+from giftrl.mixtures.restoring import check_state
+from giftrl.mixtures.rounds import Pieces, State, learn_mixture, make_room
 from giftrl.mixtures.weights import Shares, predict_mixture, shares, weigh_all
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
@@ -114,7 +115,7 @@ class MixtureLearner:
             candidates=np.where(candidates, 0.0, math.inf),
             stack=present / present.sum(),
             inverse=COVARIANCE * np.diag(present.astype(np.float64)),
-            sums=np.zeros(6),
+            sums=np.zeros(7),
         )
 
     @property
@@ -139,9 +140,11 @@ class MixtureLearner:
         """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`."""
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         predictions = np.empty(len(y))
-        compiler.ready(learn_mixture, (self.loss, self.grid), self.compiled, ROOMS)(
+        width = int(longest(rows)) + len(self.features.dense)
+        room = make_room(width, len(self.grid.prior), len(self.matrix.x), self.dtype)
+        compiler.ready(learn_mixture, (self.loss, self.grid), self.compiled, ROOMS, counted=False)(
             self.loss, self.grid, self.pieces, self.features, self._view, self.matrix, self.mixing,
-            rows, y, weights, predictions,
+            rows, y, weights, predictions, room,
         )  # fmt: skip
         return predictions
 
@@ -160,34 +163,17 @@ class MixtureLearner:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
-        mine = self.state()
-        free = {"features.record": 1, "features.dense": 0, "features.stamps": 0}  # how many dimensions must agree
-        for name, array in mine.items():
-            found = state[name]
-            fits = found.dtype == array.dtype and found.ndim == array.ndim and not bool(np.isnan(found).any())
-            fits = (
-                fits
-                and found.shape[array.ndim - free.get(name, array.ndim) :]
-                == array.shape[array.ndim - free.get(name, array.ndim) :]
-            )
-            require(fits, "state", name, f"must be that of {self!r}", "use the parts that it was made with")
+        check_state(self, state)
         record = memory(len(state["features.record"]), self.dtype)
         record[:] = state["features.record"]
-        self.dimension = len(record)
-        copies = {name: np.array(array) for name, array in state.items()}
-        copies["features.record"] = record
+        copies = {name: record if name == "features.record" else np.array(state[name]) for name in self.state()}
 
-        def part(name: str) -> dict[str, NDArray[Any]]:
+        def part(name: str) -> dict[str, Any]:
             return {key.removeprefix(f"{name}."): array for key, array in copies.items() if key.startswith(f"{name}.")}
 
-        features = Features(**part("features"))
-        places = int(features.counts[2])
-        sound = 0 <= places <= len(features.dense) == len(features.stamps) and bool(
-            (features.dense < len(record)).all()
-        )
-        sound = sound and -1 <= int(part("matrix")["size"][0]) <= len(self.matrix.x)
-        require(sound, "state", places, "must name features that are there", "use another copy of the state")
-        self.features, self.matrix, self.mixing = features, Matrix(**part("matrix")), State(**part("mixing"))
+        self.dimension = len(record)
+        self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
+        self.mixing = State(**part("mixing"))
 
     def _shares(self) -> Shares:
         return shares(self.pieces, self.mixing, int(np.isfinite(self.mixing.totals).sum()))
@@ -257,11 +243,12 @@ class MixtureLearner:
     def experts(self) -> list[tuple[str, float, float]]:
         """Name, share of the prediction and progressive loss of each expert in the mixture.
 
+        Rows before the first label of a real-valued loss count alike for all.
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
         factors = self._shares().factors
         return [
-            (name, float(share), float(total))
+            (name, float(share), float(total + self.mixing.sums[rounds.ALIKE]))
             for name, share, total in zip(self._names, factors, self.mixing.totals, strict=True)
             if math.isfinite(total)
         ]

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.rows import longest
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
@@ -47,8 +46,9 @@ P, C, MOVED, Y, STEP, A, LANDED, ROOM, GRID_ROWS = 0, 1, 2, 3, 4, 5, 6, 9, 13
 # Of the room of candidates: predictions, weights, losses.
 ALL, Z, AZ, LOSSES, WEIGHTS, ALL_ROWS = 0, 1, 2, 3, 4, 5
 
-#: The entries of ``State.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight.
-LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT = range(6)
+#: The entries of ``State.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight, and the loss of rows at
+#: which experts were not compared, since nothing was known of labels.
+LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, ALIKE = range(7)
 
 
 class Pieces(NamedTuple):
@@ -89,12 +89,11 @@ class Room(NamedTuple):
     au: NDArray[np.float64]
 
 
-@formula
-def make_room(width: int, lanes: int, places: int, x: Any) -> Any:
-    """Room for rows of this many entries. Shapes that are constants let a compiler see what does not overlap."""
+def make_room(width: int, lanes: int, places: int, dtype: Any) -> Room:
+    """Room for rows of this many entries."""
     return Room(
         entries(width), np.zeros((GRID_ROWS, 8)), np.zeros((ALL_ROWS, EXPERTS)), np.zeros((3, CANDIDATES)),
-        np.empty((width, lanes), x.dtype), np.zeros((4, 8), x.dtype), np.empty(width), np.empty(places),
+        np.empty((width, lanes), dtype), np.zeros((4, 8), dtype), np.empty(width), np.empty(places),
     )  # fmt: skip
 
 
@@ -247,11 +246,10 @@ def lower(theta: float, z: float) -> float:
 @formula
 def learn_mixture(
     loss: Any, grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, state: Any,
-    rows: Any, labels: Any, weights: Any, predictions: Any,
+    rows: Any, labels: Any, weights: Any, predictions: Any, room: Any,
 ) -> int:  # fmt: skip
     """One pass over a batch; x is another view of ``features.record``."""
     units, record = state.units, features.record
-    room = make_room(longest(rows) + len(features.dense), lanes(grid), len(matrix.x), x)
     choices = (2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1)
     for i in range(len(labels)):
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
@@ -273,6 +271,8 @@ def learn_mixture(
         if begun:
             compare(loss, state, experts, choices, y, h, room)
             unit.judge(loss, units, p, y, h)
+        else:
+            state.sums[ALIKE] += h * value(loss, p, y)
         unit.widen(loss, units, y, pieces.margin)
         extended = Extended(loss, -math.inf, math.inf)
         if pieces.extend:

@@ -10,7 +10,7 @@ from typing import Any
 from giftrl.ops.loss import smoothness
 from giftrl.ops.registry import operation
 
-__all__ = ["bold", "kinked", "link", "offset", "reach", "spread"]
+__all__ = ["bold", "highest", "kinked", "lowest", "offset", "reach", "spread"]
 
 
 @operation
@@ -36,8 +36,14 @@ def bold(loss: Any) -> float:
 
 
 @operation
-def link(loss: Any, y: float) -> float:
-    """The prediction that fits the label y best."""
+def lowest(loss: Any, y: float) -> float:
+    """The least prediction that is worth making after the label y."""
+    return y
+
+
+@operation
+def highest(loss: Any, y: float) -> float:
+    """The largest."""
     return y
 
 
