@@ -36,9 +36,10 @@ def check_state(learner: Any, state: Mapping[str, NDArray[Any]]) -> None:
     _require(learner, _sound_record(learner, state), "features.record")
     totals, candidates, sums = (state[f"mixing.{name}"] for name in ("totals", "candidates", "sums"))
     counted = bool(np.isfinite(sums[[rounds.GAP, rounds.LAST_GAP, rounds.ROUNDS, rounds.WEIGHT]]).all())
-    _require(
-        learner, counted and bool(np.isfinite(totals).any() and np.isfinite(candidates[:1]).all()), "mixing.totals"
-    )
+    there = bool(np.isfinite(totals).any() and np.isfinite(candidates[:1]).all())
+    _require(learner, counted and there, "mixing.totals")
+    known = np.delete(state["mixing.units"], [unit.LOW, unit.HIGH])
+    _require(learner, bool(np.isfinite(known).all()), "mixing.units")
 
 
 def _require(learner: Any, good: bool, name: str) -> None:
