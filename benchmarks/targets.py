@@ -67,6 +67,9 @@ def checks(results: list[Result]) -> list[Check]:
         for update in ("truncated", "proximal"):
             for models, target in ((8, 3.0), (16, 5.0)):
                 cost(f"{regularizer}-{update}-{models}", f"{regularizer}-{update}", target)
+    cost("auto-default", "curvature-proximal", 4.0)
+    cost("auto-light", "curvature-proximal", 2.5)
+    rival(["vw"], "auto-default", 1.0)
     for key in ("vw", "vw-sgd"):
         rival([key], "squared_norm-proximal", 5.0)
         rival([key], "curvature-proximal", 4.0)

@@ -2,7 +2,7 @@
 
 from benchmarks.solvers.contract import Solver, Timing
 from benchmarks.solvers.floors import Floor
-from benchmarks.solvers.ours import Many, One
+from benchmarks.solvers.ours import Many, Mixed, One
 from benchmarks.solvers.river_models import RiverMany, RiverOne
 from benchmarks.solvers.scikit_learn import ScikitLearn
 from benchmarks.solvers.vowpal_wabbit import VowpalWabbit
@@ -13,6 +13,7 @@ _all: tuple[Solver, ...] = (
     *(Floor(kind) for kind in ("", "unsigned", "single")),
     *(One("squared_norm", update) for update in ("linear", "truncated", "proximal")),
     *(One("curvature", update) for update in ("truncated", "proximal")),
+    *(Mixed(preset) for preset in ("default", "light")),
     *(
         Many(regularizer, update, models)
         for regularizer in ("squared_norm", "curvature")

@@ -13,8 +13,9 @@ from benchmarks.datasets import Data
 from benchmarks.solvers.contract import Timing
 from giftrl import schedules
 from giftrl.kernels import LinearLearner, LinearLearners, compiler
+from giftrl.mixtures import MixtureLearner
 
-__all__ = ["Many", "One", "loop_clock"]
+__all__ = ["Many", "Mixed", "One", "loop_clock"]
 
 #: regularizer: its schedule, as a function of beta
 SCHEDULES: dict[str, Callable[[float], Any]] = {
@@ -103,6 +104,27 @@ class One(_Ours):
     def learner(self) -> LinearLearner:
         schedule = SCHEDULES[self.regularizer](1.0)
         return LinearLearner(self.data.dimension, "logistic", self.regularizer, self.update, schedule, dtype="float32")
+
+
+class Mixed(_Ours):
+    """The learner without parameters.
+
+    Args:
+        preset: "default" or "light".
+
+    >>> solver = Mixed("light")
+    >>> solver.prepare(Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)))
+    >>> solver.once().seconds > 0.0, solver.predictions().shape
+    (True, (3,))
+    """
+
+    def __init__(self, preset: str) -> None:
+        self.preset = preset
+        self.key = f"auto-{preset}"
+        self.name = f"giftrl without parameters, {preset}"
+
+    def learner(self) -> MixtureLearner:
+        return MixtureLearner(self.data.dimension, "logistic", preset=self.preset, dtype="float32")
 
 
 class Many(_Ours):

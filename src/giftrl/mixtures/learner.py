@@ -95,15 +95,15 @@ class MixtureLearner:
             extend, stack,
         )  # fmt: skip
         names = [expert.name for expert in chosen.experts]
-        self._names = [*names, *[""] * (rounds.COIN - len(names)), "coin betting", "full matrix"]
-        self._names += [""] * (rounds.EXPERTS - len(self._names))
+        self.expert_names = [*names, *[""] * (rounds.COIN - len(names)), "coin betting", "full matrix"]
+        self.expert_names += [""] * (rounds.EXPERTS - len(self.expert_names))
         self.grid = grid(chosen.experts)
         self.features = no_features(memory(self.dimension, self.dtype))
         self.matrix = no_matrix(chosen.places)
         self._start(chosen.places > 0)
 
     def _start(self, full: bool) -> None:
-        present = np.array([name != "" for name in self._names])
+        present = np.array([name != "" for name in self.expert_names])
         present[rounds.MATRIX] &= full
         candidates = np.array(
             [True, self.pieces.stack, self.pieces.bold > 1.0, self.pieces.stack and self.pieces.bold > 1.0]
@@ -249,7 +249,7 @@ class MixtureLearner:
         factors = self._shares().factors
         return [
             (name, float(share), float(total + self.mixing.sums[rounds.ALIKE]))
-            for name, share, total in zip(self._names, factors, self.mixing.totals, strict=True)
+            for name, share, total in zip(self.expert_names, factors, self.mixing.totals, strict=True)
             if math.isfinite(total)
         ]
 
