@@ -54,15 +54,16 @@ class Entries(NamedTuple):
     u: NDArray[np.float64]
     growth: NDArray[np.float64]
     drift: NDArray[np.float64]
+    seen: NDArray[np.float64]  # one number that no one needs: a sum is computed only if it goes somewhere
 
 
-#: The entries of ``Features.counts``; the last is a sum that no one needs, kept so that it is computed.
-ROWS, NORM, DENSE, WIDEST, SEEN = range(5)
+#: The entries of ``Features.counts``.
+ROWS, NORM, DENSE, WIDEST = range(4)
 
 
 def no_features(record: NDArray[np.float64]) -> Features:
     """Nothing known yet; ``record`` is zeros, a row for each feature, and may have further columns for others."""
-    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(5))
+    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
 
 
 def room_for(features: Features, dimension: int, width: int) -> Features:
@@ -82,7 +83,7 @@ def room_for(features: Features, dimension: int, width: int) -> Features:
 def entries(width: int) -> Any:
     """Room for the longest row."""
     return Entries(
-        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(1)
     )  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
 @formula
 def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
     """Take in row i, and fill in its entries; how many they are."""
-    features.counts[SEEN] = look(features.record, rows, i)
+    row.seen[0] = look(features.record, rows, i)
     features.counts[ROWS] += 1.0
     n = add_dense(features, row, count_in(features, rows, i, constant, centre, row))
     rescale(features, row, n, scale)
