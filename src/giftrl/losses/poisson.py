@@ -43,9 +43,9 @@ class Poisson(NamedTuple):
     def highest(self, y: float) -> float:
         return math.log(max(y, 1.0))
 
-    def offset(self, total: float, weight: float) -> float:
-        # Half an event more, so that it is finite before the first one.
-        return math.log((total + 0.5) / (weight + 0.5))
+    def offset(self, mean: float, weight: float) -> float:
+        # Half an event more in half a row more, so that it is finite before the first one.
+        return math.log((mean * weight + 0.5) / (weight + 0.5))
 
     def spread(self, y: float, o: float) -> float:
         return 1.0  # predictions are logarithms: their unit is that of a relative change

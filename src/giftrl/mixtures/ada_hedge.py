@@ -12,6 +12,9 @@ from giftrl.ops.scalar import exp_minus
 
 __all__ = ["AdaHedge", "hedge", "observe"]
 
+#: A gap below this is 0: its inverse would leave float64.
+SMALLEST = 1e-290
+
 
 @formula
 def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
@@ -22,7 +25,7 @@ def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
     lowest = math.inf
     for k in range(len(total)):
         lowest = min(lowest, total[k])
-    if gap > 0.0:
+    if gap > SMALLEST:
         eta = math.log(experts) / gap
         for k in range(len(total)):
             weights[k] = exp_minus(eta * (total[k] - lowest))
@@ -47,20 +50,20 @@ def observe(total: Any, experts: int, gap: float, weights: Any, losses: Any) -> 
     for k in range(len(total)):
         lowest = min(lowest, losses[k] if weights[k] > 0.0 else math.inf)
     mean, mass = 0.0, 0.0
-    eta = math.log(experts) / gap if gap > 0.0 else 0.0
+    eta = math.log(experts) / gap if gap > SMALLEST else 0.0
     for k in range(len(total)):
         above = max(0.0, losses[k] - lowest)  # negative only where there is no weight
         mean += weights[k] * above
         mass += weights[k] * exp_minus(eta * above)
         total[k] += losses[k]
-    mix = -math.log(mass) / eta if gap > 0.0 else 0.0
+    mix = -math.log(mass) / eta if gap > SMALLEST else 0.0
     return gap + max(0.0, mean - mix)
 
 
 class AdaHedge:
     """Weights for experts from their losses so far (de Rooij, van Erven, Grünwald and Koolen, 2014), for use alone.
 
-    The regret against the best of n experts is at most 2 sqrt(V ln n) + (16/3 ln n + 2) S with S the
+    The regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S with S the
     largest range of losses in a round and V the sum over rounds of the variance of the losses under the weights; it is
     at most twice the computed ``gap`` whatever the losses. Nothing is assumed of their range.
 

@@ -114,7 +114,7 @@ def grow(grid: Any, x: Any, j: int, factor: float, norm: float) -> None:
     for r in range(lanes(grid)):
         old = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * q) + grid.root[r] * root
         new = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * new_q) + grid.root[r] * new_root
-        x[j, LANES + r] = np.float64(x[j, LANES + r]) * (factor * (old / new))
+        x[j, LANES + r] = clamp(np.float64(x[j, LANES + r]) * (factor * (old / new)), -LARGEST, LARGEST)
     x[j, CURVE], x[j, ROOT] = new_q, new_z2
 
 
@@ -163,10 +163,11 @@ def step(grid: Any, x: Any, row: Any, count: int, a: Any, steps: Any, h: float, 
     n = lanes(grid)
     for r in range(n):
         factors[3, r] = clamp(a[r], -LARGEST, LARGEST)
+    most = x.dtype.type(LARGEST)
     for k in range(count):
         j = row.j[k]
         for r in range(n):
-            x[j, LANES + r] -= factors[3, r] * steps[k, r]
+            x[j, LANES + r] = max(-most, min(most, x[j, LANES + r] - factors[3, r] * steps[k, r]))
     for k in range(count):
         j, u = row.j[k], row.u[k]
         x[j, CURVE] = min(accumulate(CURVATURE, np.float64(x[j, CURVE]), 0.0, h * u * u), LARGEST)

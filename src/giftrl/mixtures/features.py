@@ -33,6 +33,8 @@ SCALE, CENTRE, MEAN, COUNT, PLACE = range(5)
 TINY = 1e-301
 #: Values are clipped here, so that the difference of two is in float64.
 HUGE = 8e307
+#: Where features are not scaled they are clipped here, so that their squares are in float64.
+FARTHEST = 1e15
 #: A deviation below this part of the mean is rounding.
 ROUNDING = 1e-12
 
@@ -177,9 +179,9 @@ def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
             row.growth[k] = m / away
             m = away
             record[j, SCALE] = m
-        row.u[k] = (v - target) / m if m > 0.0 else 0.0
+        row.u[k] = clamp((v - target) / m, -FARTHEST, FARTHEST) if m > 0.0 else 0.0
         if target != mu:
-            row.drift[k] = (target - mu) / m if m > 0.0 else 0.0
+            row.drift[k] = clamp((target - mu) / m, -FARTHEST, FARTHEST) if m > 0.0 else 0.0
             record[j, CENTRE] = target
         squares += row.u[k] * row.u[k]
     features.counts[NORM] += (squares - features.counts[NORM]) / t

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from giftrl.mixtures.layout import PLACE
 from giftrl.ops.registry import formula
+from giftrl.ops.scalar import clamp
 
 __all__ = [
     "Matrix",
@@ -33,6 +34,10 @@ __all__ = [
 BETA = 100.0
 #: Multiplications: 2,000 rounds of 128 features, and about what the other experts do with an entry.
 CREDIT, EARNED = 3.2e7, 64.0
+#: Weights are clipped here.
+LARGEST = 1e100
+#: A row does not teach a direction more than this many times what is known of it: rounding would undo the rest.
+SUREST, TINY = 1e8, 1e-300
 
 
 class Matrix(NamedTuple):
@@ -98,12 +103,18 @@ def grow_matrix(matrix: Any, x: Any, j: int, factor: float) -> None:
     s = np.int64(x[j, PLACE]) - 1
     if s >= 0:
         a = matrix.inverse
-        most = np.sqrt(matrix.prior[s] / a[s, s])
+        most = np.sqrt(matrix.prior[s] / a[s, s]) if a[s, s] > 0.0 else np.inf
         g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
-        for k in range(matrix.size[0]):
-            a[s, k] *= g
-            a[k, s] *= g
-        matrix.x[s] *= factor * g * g
+        if g > SUREST:  # what is left of it is rounding: as a new feature
+            for k in range(matrix.size[0]):
+                a[s, k], a[k, s] = 0.0, 0.0
+            a[s, s] = matrix.prior[s]
+            matrix.x[s] = 0.0
+        else:
+            for k in range(matrix.size[0]):
+                a[s, k] *= g
+                a[k, s] *= g
+            matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST, LARGEST)
 
 
 @formula
@@ -119,15 +130,17 @@ def measure_matrix(matrix: Any, x: Any, row: Any, count: int) -> tuple[float, fl
 
 
 @formula
-def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
-    """A u into ``au``; <u, A u>."""
+def multiply(matrix: Any, x: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
+    """A u into ``au``; <u, A u>, and the most that it can be, since A is not above its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
+    most = 0.0
     for k in range(count):
         s = np.int64(x[row.j[k], PLACE]) - 1
         if s >= 0:
             u = row.u[k]
+            most += matrix.prior[s] * u * u
             for i in range(n):
                 au[i] += u * matrix.inverse[s, i]
     c = 0.0
@@ -135,6 +148,20 @@ def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
         s = np.int64(x[row.j[k], PLACE]) - 1
         if s >= 0:
             c += row.u[k] * au[s]
+    return c, most
+
+
+@formula
+def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
+    """A u into ``au``; <u, A u>. A matrix that rounding has spoilt begins anew."""
+    c, most = multiply(matrix, x, row, count, au)
+    if not -1e-6 * most <= c <= 1e3 * most:
+        n = matrix.size[0]
+        for s in range(n):
+            for i in range(n):
+                matrix.inverse[s, i] = 0.0
+            matrix.inverse[s, s] = matrix.prior[s]
+        c, most = multiply(matrix, x, row, count, au)
     return max(0.0, c)
 
 
@@ -142,9 +169,9 @@ def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
 def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and the curvature h into A."""
     n = matrix.size[0]
-    part = h / (1.0 + h * c)
+    part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
     for k in range(n):
-        matrix.x[k] -= a * au[k]
+        matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST, LARGEST)
         lost = part * au[k]
         for i in range(n):
             matrix.inverse[k, i] -= lost * au[i]

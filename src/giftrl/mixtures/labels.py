@@ -25,8 +25,8 @@ WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP
 SIZE = 12
 #: Mean residuals count as at least this part of Y: where they vanish, the parabola would have no end of curvature.
 LEAST_RESIDUAL = 1e-3
-#: Labels, and what is averaged, are clipped here, so that differences and means stay in float64.
-LARGEST = 1e300
+#: Learners see labels clipped here, so that squares stay in float64; a spread below SMALLEST is none.
+LARGEST, SMALLEST = 1e100, 1e-100
 
 
 def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
@@ -43,19 +43,19 @@ def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
 @formula
 def ready(units: Any) -> bool:
     """Whether there is something to learn: until two labels differ there is not, and no unit to measure it in."""
-    return bool(units[SPREAD] > 0.0 and units[SLOPE] > 0.0)
+    return bool(units[SPREAD] > SMALLEST and units[SLOPE] > SMALLEST)
 
 
 @formula
 def unit_spread(units: Any) -> float:
     """Y."""
-    return units[SPREAD] if units[SPREAD] > 0.0 else 1.0
+    return float(units[SPREAD]) if ready(units) else 1.0
 
 
 @formula
 def unit_slope(units: Any) -> float:
     """S."""
-    return units[SLOPE] if units[SLOPE] > 0.0 else 1.0
+    return float(units[SLOPE]) if ready(units) else 1.0
 
 
 @formula
@@ -84,7 +84,7 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
     units[LABEL] += h * (y - units[LABEL]) / units[WEIGHT]
     if first:
         if centre:
-            units[OFFSET] = offset(loss, h * y, h)
+            units[OFFSET] = offset(loss, y, h)
             units[ORIGIN] = units[OFFSET]
             return
         o = 0.0
@@ -93,7 +93,7 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
     units[SPREAD] += part * (min(spread(loss, y, o), LARGEST) - units[SPREAD])
     units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST) - units[SLOPE])
     if centre:
-        units[OFFSET] = offset(loss, units[LABEL] * units[WEIGHT], units[WEIGHT])
+        units[OFFSET] = offset(loss, units[LABEL], units[WEIGHT])
 
 
 @formula

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from giftrl.certificates import Certificate
 from giftrl.errors import require
 from giftrl.kernels import compiler
 from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.rows import Rows, as_rows, longest
+from giftrl.kernels.rows import Rows, as_rows, between, longest
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
 from giftrl.mixtures.experts import grid
@@ -23,7 +24,7 @@ from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
 from giftrl.mixtures.restoring import check_state
 from giftrl.mixtures.rounds import Pieces, State, learn_mixture, make_room
-from giftrl.mixtures.weights import Shares, predict_mixture, shares, weigh_all
+from giftrl.mixtures.weights import LARGEST, Shares, predict_mixture, shares, weigh_all
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -83,6 +84,11 @@ class MixtureLearner:
         self.dtype = np.dtype(dtype)
         known = self.dtype in (np.float32, np.float64)
         require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+        require(
+            constant is None or (isinstance(constant, (int, np.integer)) and 0 <= constant < self.dimension),
+            "constant", constant, f"must be a feature, a whole number from 0 to {self.dimension - 1}, or None",
+            "give the place of the feature that is always 1",
+        )  # fmt: skip
         self.constant = constant
         self.preset = preset
         self.compiled = compiled
@@ -137,7 +143,23 @@ class MixtureLearner:
         return self.learn_rows(rows, as_labels(self.loss, y, (n,)), as_weights(weights, n))
 
     def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
-        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`."""
+        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
+
+        Rows of weight 0 are predicted, and leave everything as it is.
+        """
+        predictions = np.empty(len(y))
+        bounds = [0, len(y)]
+        if len(weights) > 0 and not weights.all():
+            bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
+        for first, last in pairwise(bounds):
+            part = between(rows, first, last)
+            if len(weights) > 0 and last > first and weights[first] == 0.0:
+                predictions[first:last] = self.clip(self.predict_rows(part, last - first))
+            else:
+                predictions[first:last] = self._learn(part, y[first:last], weights[first:last])
+        return predictions
+
+    def _learn(self, rows: Rows, y: Array, weights: Array) -> Array:
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         predictions = np.empty(len(y))
         width = int(longest(rows)) + len(self.features.dense)
@@ -179,7 +201,7 @@ class MixtureLearner:
         return shares(self.pieces, self.mixing, int(np.isfinite(self.mixing.totals).sum()))
 
     def _call(self, loop: Any, factors: Array, *more: Any) -> Any:
-        ready = compiler.ready(loop, (self.loss, self.grid), self.compiled, ROOMS)
+        ready = compiler.ready(loop, (self.grid,), self.compiled, ROOMS)
         return ready(self.grid, self.features, self._view, self.matrix, self.mixing.units, factors, *more)
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
@@ -211,7 +233,7 @@ class MixtureLearner:
         found, out = self._shares(), np.empty(self.dimension)
         centres = self._call(weigh_all, found.factors, out)
         if self.constant is not None:
-            out[self.constant] += found.constant - centres
+            out[self.constant] = np.clip(out[self.constant] + found.constant - centres, -LARGEST, LARGEST)
         return out
 
     @property

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from giftrl.errors import require
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
-from giftrl.mixtures.features import COUNT, DENSE
+from giftrl.mixtures.features import COUNT, DENSE, SCALE
 from giftrl.mixtures.features import PLACE as DENSE_PLACE
 from giftrl.mixtures.layout import COIN, PLACE, THETA
 
@@ -51,7 +51,7 @@ def _sound_record(learner: Any, state: Mapping[str, NDArray[Any]]) -> bool:
     total = float(state["features.counts"][DENSE])
     if len(record) <= (learner.constant or 0) or not np.isfinite(record[:, :THETA]).all():
         return False
-    if np.isnan(record[:, THETA]).any() or (record[:, COUNT] < 0.0).any():
+    if np.isnan(record[:, THETA]).any() or (record[:, [SCALE, COUNT]] < 0.0).any():
         return False
     if total != int(total) or not 0 <= total <= len(dense) or len(dense) != len(stamps):
         return False

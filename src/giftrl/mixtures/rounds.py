@@ -33,6 +33,12 @@ __all__ = ["CANDIDATES", "EXPERTS", "Pieces", "State", "learn_mixture"]
 MOST = 1e290
 #: How far a prediction without a range counts there: exp(-30) is as good as 0.
 FAR = 30.0
+#: Predictions beyond this are not made.
+HOPELESS = 1e120
+#: Weights of rows are clipped here for learning; the loss counts them as they are.
+LIGHTEST, HEAVIEST = 1e-30, 1e15
+#: theta is clipped here, and nothing is certified from then on.
+CERTIFIABLE = 1e150
 #: The stack does not learn from predictions that are, squared, this many times beyond the spread of labels.
 FARTHEST = 1e12
 
@@ -119,7 +125,7 @@ def predict_row(
     row, w, p = room.row, room.grid, room.every[ALL]
     measure(grid, x, row, count, norm, w[P], w[C], w[MOVED], room.steps, room.factors)
     for r in range(lanes(grid)):
-        offsets[r] += w[MOVED, r]
+        offsets[r] = clamp(offsets[r] + w[MOVED, r], -HOPELESS, HOPELESS)
         w[P, r] += offsets[r] + o
         p[r] = w[P, r]
     total, moved = 0.0, 0.0
@@ -128,12 +134,14 @@ def predict_row(
         room.bets[k] = b
         total += row.u[k] * b
         moved += row.drift[k] * b
-    offsets[COIN] += moved
+    offsets[COIN] = clamp(offsets[COIN] + moved, -HOPELESS, HOPELESS)
     p[COIN] = total + offsets[COIN] + o
     if is_in(matrix):
         total, moved = measure_matrix(matrix, x, row, count)
-        offsets[MATRIX] += moved
+        offsets[MATRIX] = clamp(offsets[MATRIX] + moved, -HOPELESS, HOPELESS)
         p[MATRIX] = total + offsets[MATRIX] + o
+    for r in range(EXPERTS):  # a prediction out of all bounds is as good as none, and must not spoil the sums
+        p[r] = p[r] if abs(p[r]) < HOPELESS else o
 
 
 @formula
@@ -157,15 +165,27 @@ def combine(pieces: Any, state: Any, experts: int, choices: int, room: Any) -> t
 
 
 @formula
-def account(loss: Any, sums: Any, p: float, y: float, h: float) -> float:
-    """Add a round to the sums of the certificate; the slope that it is made with, times the weight."""
+def account(loss: Any, sums: Any, record: Any, row: Any, count: int, p: float, y: float, h: float) -> None:
+    """Add a round to the certificate: its loss, phi* at the slope g there, and theta -= h g s in the original features.
+
+    Where one of them is beyond float64 nothing is certified, which an infinite phi* says.
+    """
     phi, g = value(loss, p, y), slope(loss, p, y)
-    sums[LOSS] += h * phi
-    # Where the loss is beyond float64 so is its conjugate: nothing is certified then.
-    sums[CONJUGATE] += h * (g * p - phi) if phi < math.inf else math.inf
+    paid = sums[LOSS] + h * phi
+    sums[LOSS] = paid if abs(paid) < math.inf else math.inf
+    conjugate = h * (g * p - phi)
+    promised = sums[CONJUGATE] + conjugate
+    sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
     sums[ROUNDS] += 1.0
     sums[WEIGHT] += h
-    return h * g
+    for k in range(count):
+        if row.v[k] != 0.0:
+            j = row.j[k]
+            theta = record[j, THETA] - h * g * row.v[k]
+            if abs(theta) <= CERTIFIABLE:
+                record[j, THETA] = theta
+            else:
+                sums[CONJUGATE] = math.inf
 
 
 @formula
@@ -238,18 +258,12 @@ def leave(state: Any) -> None:
 
 
 @formula
-def lower(theta: float, z: float) -> float:
-    """theta - z; infinite for ever once it has left float64."""
-    return theta - z if abs(theta) < math.inf else math.inf
-
-
-@formula
 def learn_mixture(
     loss: Any, grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, state: Any,
     rows: Any, labels: Any, weights: Any, predictions: Any, room: Any,
 ) -> int:  # fmt: skip
-    """One pass over a batch; x is another view of ``features.record``."""
-    units, record = state.units, features.record
+    """One pass over a batch of rows with weight; x is another view of ``features.record``."""
+    units = state.units
     choices = (2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1)
     for i in range(len(labels)):
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
@@ -262,11 +276,8 @@ def learn_mixture(
         p, f = combine(pieces, state, experts, choices, room)
         p = unit.within(units, p)
         predictions[i] = p
-        if h == 0.0:
-            continue
-        z = account(loss, state.sums, p, y, h)
-        for k in range(count):
-            record[room.row.j[k], THETA] = lower(record[room.row.j[k], THETA], z * room.row.v[k])
+        account(loss, state.sums, features.record, room.row, count, p, labels[i], h)
+        h = clamp(h, LIGHTEST, HEAVIEST)
         begun = units[unit.LOW] <= units[unit.HIGH]
         if begun:
             compare(loss, state, experts, choices, y, h, room)

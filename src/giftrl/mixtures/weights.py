@@ -19,7 +19,7 @@ from giftrl.ops.registry import formula
 __all__ = ["Shares", "predict_mixture", "shares", "weigh"]
 
 #: A weight is divided by the scale of its feature, and clipped here.
-LARGEST = 1e308
+LARGEST = 1e307
 
 
 class Shares(NamedTuple):
@@ -59,8 +59,7 @@ def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: An
     s = np.int64(x[j, PLACE]) - 1
     if s >= 0:
         total += factors[rounds.MATRIX] * matrix.x[s]
-    weight = total / m
-    return max(-LARGEST, min(LARGEST, weight)) if math.isfinite(total) else 0.0
+    return max(-LARGEST, min(LARGEST, total / m)) if math.isfinite(total) else 0.0
 
 
 @formula
@@ -70,7 +69,7 @@ def centred_part(grid: Any, features: Any, x: Any, matrix: Any, units: Any, fact
     for k in range(np.uint64(features.counts[DENSE])):
         j = features.dense[k]
         total += weigh(grid, features, x, matrix, units, factors, j) * features.record[j, CENTRE]
-    return total
+    return max(-LARGEST, min(LARGEST, total))
 
 
 @formula
@@ -91,4 +90,4 @@ def predict_mixture(
         total = fixed
         for k in range(begin(rows, i), end(rows, i)):
             total += np.float64(rows.data[k]) * weigh(grid, features, x, matrix, units, factors, column(rows, i, k))
-        out[i] = total
+        out[i] = max(-LARGEST, min(LARGEST, total)) if total == total else 0.0

@@ -48,9 +48,9 @@ def highest(loss: Any, y: float) -> float:
 
 
 @operation
-def offset(loss: Any, total: float, weight: float) -> float:
-    """The constant prediction for labels of this weighted sum and weight."""
-    return total / weight
+def offset(loss: Any, mean: float, weight: float) -> float:
+    """The constant prediction for labels of this mean and total weight."""
+    return mean
 
 
 @operation
