@@ -9,11 +9,11 @@ GIFTRL = str(Path(sys.executable).parent / "giftrl")
 WIDE = {**os.environ, "COLUMNS": "160", "TERM": "dumb"}
 
 
-def giftrl(*arguments, stdin=None, check=True, timeout=300, **options):
-    """What ``giftrl`` prints and its exit status."""
+def giftrl(*arguments, stdin=None, redirect=None, check=True, timeout=300, **options):
+    """What ``giftrl`` prints and its exit status; ``stdin`` is what it reads, or ``redirect`` a file that it reads."""
     done = subprocess.run(
         [GIFTRL, *map(str, arguments)],
-        input=stdin,
+        **({"input": stdin} if redirect is None else {"stdin": redirect}),
         capture_output=True,
         timeout=timeout,
         env=WIDE,

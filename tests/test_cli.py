@@ -20,7 +20,7 @@ def rows(tmp_path):
 def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
     model, summary = tmp_path / "m.giftrl", tmp_path / "s.json"
     shown = giftrl(
-        "train", rows, "--model", model, "--summary", summary, "--radius", 1, "--radius", 2.5
+        "train", rows, "--beta", 1, "--model", model, "--summary", summary, "--radius", 1, "--radius", 2.5
     ).stderr.decode()
     found = json.loads(summary.read_text())
     x, y = load_svmlight_file(str(rows))
@@ -42,7 +42,9 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
         bounds = found["certificate"]["radius"][f"{radius:g}"]
         assert bounds["regret_bound"] == pytest.approx(certificate.regret_bound_ball(radius), rel=1e-3)
         assert bounds["best_loss_lower_bound"] == pytest.approx(certificate.best_loss_lower_bound(radius), rel=1e-3)
-    assert found["settings"]["loss"] == "logistic" and found["settings"]["beta"] == 1.0
+    settings = found["settings"]
+    assert (settings["loss"], settings["beta"], settings["update"]) == ("logistic", 1.0, "proximal")
+    assert "experts" not in found and "preset" not in settings
     lines = shown.splitlines()
     assert lines[0].split() == [
         "examples",
@@ -62,7 +64,7 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
 
 def test_predictions_are_those_of_the_weights(rows, tmp_path):
     model, out = tmp_path / "m.giftrl", tmp_path / "p.txt"
-    giftrl("train", rows, "--model", model, "--quiet", "--regularizer", "curvature")
+    giftrl("train", rows, "--model", model, "--quiet", "--beta", 1, "--regularizer", "curvature")
     giftrl("predict", model, rows, "-o", out)
     plain = np.loadtxt(out)
     proba = np.array(giftrl("predict", model, rows, "--proba").stdout.split(), dtype=float)
@@ -138,6 +140,8 @@ def test_parameters_go_to_their_member(rows):
         "--no-lookahead",
         "--schedule",
         "sqrt",
+        "--beta",
+        "2",
     ]
     found = json.loads(giftrl("train", rows, *settings, "--json").stdout)["settings"]
     assert found["parameters"] == {"tau": 0.9} and found["lookahead"] is False
@@ -148,12 +152,18 @@ def test_parameters_go_to_their_member(rows):
     [
         (["trian"], ["No such command 'trian'", "Did you mean 'train'?"]),
         (["train", "ROWS", "--loss", "logistics"], ["did you mean 'logistic'?", "hinge"]),
-        (["train", "ROWS", "--update", "proximale"], ["did you mean 'proximal'?"]),
+        (["train", "ROWS", "--beta", "1", "--update", "proximale"], ["did you mean 'proximal'?"]),
+        (["train", "ROWS", "--beta", "automatic"], ["'automatic' is neither a number nor auto"]),
         (["train", "ROWS", "--set", "tua=0.9", "--loss", "quantile"], ["tua", "did you mean 'tau'?"]),
-        (["train", "ROWS", "--beta", "-1"], ["beta=-1.0", "must be positive"]),
+        (["train", "ROWS", "--beta", "-1"], ["beta=-1.0", "must be positive and finite, or 'auto'"]),
         (["train", "ROWS", "--los", "hinge"], ["No such option", "--loss"]),
         (["train", "no-such-file.svm"], ["no-such-file.svm"]),
-        (["train", "ROWS", "--lookahead", "--schedule", "adagrad_norm"], ["lookahead=True", "not known in time"]),
+        (["train", "ROWS", "--beta", "1", "--lookahead", "--schedule", "adagrad_norm"],
+         ["lookahead=True", "not known in time"]),
+        (["train", "ROWS", "--model", "ROWS"], ["model=", "must not be a file that is read: it would be lost"]),
+        (["train", "ROWS", "--summary", "ROWS"], ["summary=", "must not be a file that is read"]),
+        (["train", "ROWS", "--on-error", "skip", "--rejects", "ROWS"], ["rejects=", "must not be a file that is read"]),
+        (["convert", "ROWS", "ROWS"], ["output=", "must not be a file that is read"]),
         (["train", "ROWS", "--resume"], ["is needed for checkpoints"]),
         (["train", "ROWS", "--model", "no/such/folder/m.giftrl"], ["the folder does not exist"]),
         (["predict", "ROWS", "ROWS"], ["rows.svm"]),
@@ -161,7 +171,9 @@ def test_parameters_go_to_their_member(rows):
     ],
 )  # fmt: skip
 def test_errors_say_what_and_what_instead(rows, arguments, words):
+    before = rows.read_bytes()
     done = giftrl(*[rows if each == "ROWS" else each for each in arguments], check=False)
+    assert rows.read_bytes() == before
     assert done.returncode in (1, 2)
     shown = done.stderr.decode()
     assert "Traceback" not in shown
@@ -193,6 +205,18 @@ def test_after_a_warm_up_nothing_is_compiled(rows, tmp_path):
     assert b"hinge, squared_norm, libsvm" in warm.stdout and b"ready in" in warm.stdout
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
     assert before
-    command = [GIFTRL, "train", rows, "--quiet", *arguments, "--update", "truncated", "--schedule", "sqrt"]
+    command = [
+        GIFTRL,
+        "train",
+        rows,
+        "--quiet",
+        "--beta",
+        "1",
+        *arguments,
+        "--update",
+        "truncated",
+        "--schedule",
+        "sqrt",
+    ]
     subprocess.run(command, env=environment, check=True, timeout=300)
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from giftrl.errors import GiftrlError
 from giftrl.models import ModelFileError, load, save
+from giftrl.training import LinearModel, Settings
 from tests.fixtures.models.make import V1
 from tests.model_files import arrays_strategy, deep, entry, same, sealed, values, written
 
@@ -283,6 +284,93 @@ def test_things_that_are_no_files(tmp_path):
         with pytest.raises(ModelFileError, match=says):
             load(path)
     assert len(list(Path("/dev/fd").iterdir())) == handles
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    """A file of a model without parameters: what is in it, and a folder to write another to."""
+    folder = tmp_path_factory.mktemp("mixture")
+    model = LinearModel(Settings(loss="squared", bits=4))
+    model.learner.compiled = False
+    model.features.slots(["a", "b", "c"])
+    rng = np.random.default_rng(0)
+    rows = np.zeros((20, 17))
+    rows[:, [0, 3, 7, 16]] = rng.normal(size=(20, 4))
+    model.learner.learn(rows, rng.normal(size=20))
+    model.save(folder / "whole.giftrl")
+    return folder, *load(folder / "whole.giftrl")
+
+
+def put(name, at, value):
+    def change(arrays):
+        arrays[name] = arrays[name].copy()
+        arrays[name][at] = value
+
+    return change
+
+
+def replace(name, make):
+    def change(arrays):
+        arrays[name] = make(arrays[name])
+
+    return change
+
+
+SEEN, RECORD = "learner.features.seen", "learner.features.record"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(SEEN, 3, 17),
+        put(SEEN, 0, -1),
+        put(SEEN, 1, 0),
+        put(SEEN, 1, 7),
+        replace(SEEN, lambda a: a[::-1].copy()),
+        replace(SEEN, lambda a: a.astype(np.float64)),
+        replace(SEEN, lambda a: a[:2]),
+        replace(SEEN, lambda a: a.reshape(2, 2)),
+        replace(RECORD, lambda a: a[:2]),
+        replace(RECORD, lambda a: a[:, :15].copy()),
+        replace(RECORD, lambda a: a.view(np.float32)),
+        replace(RECORD, lambda a: a.ravel()),
+        put(RECORD, (0, 4), 1e9),
+        put(RECORD, (0, 0), np.nan),
+        put(RECORD, (0, 7), np.nan),
+        replace("learner.features.dense", lambda a: a[:1]),
+        put("learner.features.dense", 0, 12),
+        put("learner.features.counts", 2, 1e6),
+        put("learner.mixing.totals", 0, np.nan),
+        put("learner.matrix.size", 0, 1000),
+        lambda arrays: arrays.pop(SEEN),
+        lambda arrays: arrays.pop("learner.mixing.units"),
+    ],
+)
+def test_a_mixture_that_was_tampered_with_is_not_a_sound_model(mixture, change):
+    folder, arrays, header = mixture
+    arrays = dict(arrays)
+    change(arrays)
+    save(folder / "hostile.giftrl", arrays, header)
+    with pytest.raises(ModelFileError, match="is not a sound model"):
+        LinearModel.load(folder / "hostile.giftrl")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("beta", "Auto"), ("beta", None), ("beta", []), ("beta", 1.0), ("preset", "lite"), ("preset", {}),
+        ("update", "linear"), ("update", {}), ("loss", "softmax"), ("loss", []), ("dtype", "float64"),
+        ("preset", "light"), ("parameters", {"l1": 1.0}), ("bits", 3), ("more", 1),
+    ],
+)  # fmt: skip
+def test_settings_of_another_model_are_refused(mixture, name, value):
+    folder, arrays, header = mixture
+    header = {**header, "settings": {**header["settings"], name: value}}
+    if name == "bits":
+        header["features"] = {**header["features"], "bits": value}
+    save(folder / "hostile.giftrl", arrays, header)
+    with pytest.raises(ModelFileError, match="is not a sound model"):
+        LinearModel.load(folder / "hostile.giftrl")
 
 
 def test_loading_runs_nothing_and_imports_no_pickle():

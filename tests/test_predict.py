@@ -1,13 +1,14 @@
 """``giftrl predict``: where its predictions go."""
 
 import importlib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from giftrl.errors import InvalidInput
 from giftrl.training import LinearModel, Settings
-from tests.commands import write_rows
+from tests.commands import giftrl, write_rows
 
 command = importlib.import_module("giftrl.cli.predict").command
 
@@ -24,6 +25,31 @@ def test_an_output_that_cannot_be_written_is_named(arguments, tmp_path):
     assert isinstance(ran.exception, InvalidInput)
     assert (ran.exception.argument, ran.exception.value) == ("output", output)
     assert "cannot be written (No such file or directory)" in str(ran.exception)
+
+
+@pytest.mark.parametrize("option", ["--output", "--rejects"])
+@pytest.mark.parametrize("how", ["its name", "a link", "in a folder", "standard input", "the model"])
+def test_a_file_that_is_read_is_not_written_to(arguments, tmp_path, option, how):
+    model, rows = map(Path, arguments)
+    before = model.read_bytes(), rows.read_bytes()
+    written, data = rows, rows
+    if how == "a link":
+        written = tmp_path / "link"
+        written.symlink_to(rows)
+    elif how == "in a folder":
+        (tmp_path / "folder").mkdir()
+        data = (tmp_path / "folder").resolve()
+        written = rows.rename(data / "rows.svm")
+    elif how == "the model":
+        written = model
+    elif how == "standard input":
+        data = "-"
+    with written.open("rb") as file:
+        done = giftrl("predict", model, data, "--on-error", "skip", option, written, redirect=file, check=False)
+    shown = done.stderr.decode()
+    assert done.returncode == 1 and f"{option[2:]}='{written}': must not be a file that is read" in shown
+    kept = (data / "rows.svm") if how == "in a folder" else rows
+    assert (model.read_bytes(), kept.read_bytes()) == before
 
 
 def test_a_model_that_has_learnt_nothing_predicts_0_for_every_row(arguments, tmp_path):

@@ -37,7 +37,7 @@ def shown(watched, total=400):
     """What is on the screen at the end: for each piece, the seconds before it, the examples and bytes after it."""
     screen, clock = io.StringIO(), Clock()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80, soft_wrap=True)
-    with Progression(console, False, clock) as progression:
+    with Progression(console, False, clock=clock) as progression:
         for seconds, examples, consumed in watched:
             clock.now += seconds
             model, reader = SimpleNamespace(examples=examples), SimpleNamespace(progress=Progress(consumed, total))

@@ -30,7 +30,14 @@ def command(rows, model, extra):
 
 
 @pytest.mark.parametrize(
-    ("extra", "kills"), [(["--regularizer", "curvature"], 20), (["--dictionary"], 6)], ids=["curvature", "dictionary"]
+    ("extra", "kills"),
+    [
+        (["--beta", "1", "--regularizer", "curvature"], 10),
+        (["--beta", "1", "--dictionary"], 4),
+        ([], 6),
+        (["--dictionary", "--preset", "light"], 4),
+    ],
+    ids=["curvature", "dictionary", "auto", "auto, dictionary"],
 )
 def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, kills):
     whole, broken = tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
@@ -72,7 +79,7 @@ def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
     trainer.run()
     done = giftrl("train", rows, "--model", model, "--resume", "--beta", 2, check=False)
     assert done.returncode == 1
-    assert "beta=2.0, not 1.0" in done.stderr.decode()
+    assert "beta=2.0, not 'auto'" in done.stderr.decode()
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):

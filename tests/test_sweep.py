@@ -227,6 +227,20 @@ def test_the_command_leaves_numbers_figures_and_a_page(tmp_path):
     assert "2 of 3 repetitions were read from an earlier run" in again.output
 
 
+def test_the_command_reads_tables_and_believes_the_format_that_it_is_told(tmp_path):
+    x, y = examples()
+    header = ",".join(["label", *(f"x{j}" for j in range(x.shape[1]))])
+    lines = [",".join(map(str, [label, *row])) for row, label in zip(x.tolist(), y.tolist(), strict=True)]
+    data = tmp_path / "few"
+    data.write_text("\n".join([header, *lines]) + "\n")
+    arguments = [str(data), "--loss", "hinge", "--betas", "1", "--repetitions", "1", "--out", str(tmp_path / "out")]
+    for more in ([], ["--format", "csv"]):
+        ran = CliRunner().invoke(command, [*arguments, *more], catch_exceptions=False)
+        assert ran.exit_code == 0 and f"few: {len(y)} rows, {x.shape[1] + 1} features" in ran.output
+    ran = CliRunner().invoke(command, [*arguments, "--format", "libsvm"])
+    assert isinstance(ran.exception, InvalidInput) and "few:1:1: " in str(ran.exception)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

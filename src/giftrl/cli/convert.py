@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import columns_of, input_options, pairs
+from giftrl.cli.options import columns_of, feature_options, input_options, require_apart
 
 __all__ = ["command"]
 
@@ -13,18 +13,7 @@ __all__ = ["command"]
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output", type=click.Path(dir_okay=False))
-@click.option(
-    "--bits", type=click.IntRange(1, 30), default=18, show_default=True, help="2^BITS coordinates for hashed names."
-)
-@click.option("--dictionary", is_flag=True, help="An exact, growing dictionary of names in place of hashing.")
-@click.option(
-    "-q",
-    "--interactions",
-    multiple=True,
-    callback=pairs,
-    metavar="PAIR",
-    help="Add products of two namespaces or columns: ua, or user:ad; may be repeated.",
-)
+@feature_options
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @input_options
@@ -51,6 +40,7 @@ def command(
     features = Dictionary() if dictionary else Hashing(bits)
     products = Interactions(interactions) if interactions else None
     columns = columns_of(options)
+    require_apart(data, output=output, rejects=options["rejects"])
     reader = Reader(
         data, features, format=options["format_"], columns=columns, interactions=products, constant=False,
         on_error=options["on_error"], rejects=options["rejects"],

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from giftrl.cli.options import radius_option
+
 __all__ = ["command"]
 
 
@@ -13,25 +15,22 @@ __all__ = ["command"]
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
 )
-@click.option(
-    "--radius",
-    "radii",
-    type=click.FloatRange(min=0.0),
-    multiple=True,
-    help="Certify against all models of this norm or less; may be repeated. Default: the norm of the model.",
-)
+@radius_option
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the weights: a .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as_json: bool) -> None:
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
+
+    A model that was trained with --beta auto has a table of experts: the factor of each in the prediction (factors can
+    be negative, and need not sum to 1), and the average loss that each has alone.
 
     \b
     Examples:
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
     """
-    from giftrl.cli.train import summary_of
     from giftrl.training import LinearModel
+    from giftrl.training.summary import summary_of
 
     found, _ = LinearModel.load(model)
     found.features.freeze()
@@ -73,16 +72,21 @@ def _name(model: Any, slot: int) -> str:
 
 def _say(path: str, summary: dict[str, Any], weight: float) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
+    from giftrl.cli.progress import decimals
+
     console = Console(highlight=False)
-    settings = Table("setting", "value", title=path, title_justify="left")
+    settings = Table("setting", "value", title=escape(path), title_justify="left")
     for name, value in summary["settings"].items():
         if value not in (None, {}, []):
-            settings.add_row(name, str(value))
+            settings.add_row(name, escape(str(value)))
     console.print(settings)
     facts = Table("what", "value", title="the run", title_justify="left")
     for name in ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm"):
+        if name not in summary:
+            continue
         value = summary[name]
         facts.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
     for name, value in summary["norms"].items():
@@ -90,23 +94,34 @@ def _say(path: str, summary: dict[str, Any], weight: float) -> None:
     if summary["collisions"]["collided"]:
         facts.add_row("names that share a coordinate", f"{summary['collisions']['collided']:,}")
     console.print(facts)
+    if "experts" in summary:
+        experts = Table("expert", "share", "", "average loss alone", title="experts", title_justify="left")
+        most = max(abs(each["share"]) for each in summary["experts"])
+        for each in summary["experts"]:
+            experts.add_row(
+                each["name"], f"{each['share']:.3f}", _bar(each["share"], most, 16), f"{each['average_loss']:.6g}"
+            )
+        console.print(experts)
     proofs = Table(
         "norm of u", "average loss", "certified: no u below", "certified gap", title="certificate", title_justify="left"
     )
     for radius, bounds in summary["certificate"]["radius"].items():
         proofs.add_row(
-            radius, f"{summary['average_loss']:.6f}", f"{bounds['best_loss_lower_bound'] / max(weight, 1e-300):.6f}",
-            f"{bounds['regret_bound'] / max(weight, 1e-300):.6f}",
+            radius, decimals(summary["average_loss"]), decimals(bounds["best_loss_lower_bound"] / max(weight, 1e-300)),
+            decimals(bounds["regret_bound"] / max(weight, 1e-300)),
         )  # fmt: skip
     console.print(proofs)
     largest = Table("feature", "weight", "", title="largest weights", title_justify="left")
     scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
     for each in summary["weights"]:
-        bar = "█" * max(1, round(24 * abs(each["weight"]) / scale))
-        largest.add_row(
-            each["feature"], f"{each['weight']:.6g}", f"[red]{bar}" if each["weight"] < 0 else f"[green]{bar}"
-        )
+        largest.add_row(escape(each["feature"]), f"{each['weight']:.6g}", _bar(each["weight"], scale, 24))
     console.print(largest)
+
+
+def _bar(value: float, largest: float, blocks: int) -> str:
+    """A bar of up to so many blocks, red for negative numbers."""
+    size = max(1, round(blocks * abs(value) / largest)) if value else 0
+    return f"[{'red' if value < 0 else 'green'}]{'█' * size}"
 
 
 def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:

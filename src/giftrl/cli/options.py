@@ -1,18 +1,33 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["columns_of", "input_options", "numbers", "pairs"]
+__all__ = [
+    "columns_of",
+    "feature_options",
+    "format_option",
+    "input_options",
+    "numbers",
+    "pairs",
+    "radius_option",
+    "require_apart",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
 
+format_option = click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="The format of DATA; found if not given."
+)
+
 _OPTIONS = [
-    click.option("--format", "format_", type=click.Choice(FORMATS), help="The format of DATA; found if not given."),
+    format_option,
     click.option("--label", help="Tables: the label column, by name or number (label, target, y, class, or the last)."),
     click.option("--weight", help="Tables: the column with the weights of rows."),
     click.option("--ignore", multiple=True, help="Tables: a column to leave out; may be repeated."),
@@ -28,6 +43,38 @@ def input_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def feature_options(function: F) -> F:
+    """How names of features become coordinates."""
+    for option in reversed(_FEATURES):
+        function = option(function)
+    return function
+
+
+def require_apart(sources: Sequence[str], **written: str | None) -> None:
+    """Raise, before anything is opened for writing, where a file is written to that is also read.
+
+    Args:
+        sources: what is read.
+        written: what is written, by argument; None for nothing.
+    """
+    from giftrl.errors import InvalidInput
+    from giftrl.streams.sources import find_sources
+
+    files = {name: Path(path) for name, path in written.items() if path is not None and Path(path).is_file()}
+    if not files:
+        return
+    for source in find_sources(sources):
+        try:
+            # The descriptor of standard input is 0: it may be a file, too.
+            read = os.fstat(0) if source.path is None else source.path.stat()
+        except OSError:
+            continue  # who reads it says what is wrong with it
+        for name, path in files.items():
+            if os.path.samestat(read, path.stat()):
+                rule = "must not be a file that is read: it would be lost"
+                raise InvalidInput(name, str(path), rule, "give another file")
 
 
 def _reference(text: str) -> str | int:
@@ -67,3 +114,17 @@ def numbers(context: click.Context, parameter: click.Parameter, value: str | Non
     except ValueError:
         raise click.BadParameter(f"{value!r} is not two numbers; write --labels 0,1") from None
     return first, second
+
+
+_FEATURES = [
+    click.option("--bits", type=click.IntRange(1, 30), default=18, show_default=True,
+                 help="2^BITS coordinates for hashed names."),
+    click.option("--dictionary", is_flag=True, help="An exact, growing dictionary of names in place of hashing."),
+    click.option("-q", "--interactions", multiple=True, callback=pairs, metavar="PAIR",
+                 help="Add products of two namespaces or columns: ua, or user:ad; may be repeated."),
+]  # fmt: skip
+
+radius_option = click.option(
+    "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True,
+    help="Certify against all models of this norm or less; may be repeated. Default: the norm of the model.",
+)  # fmt: skip

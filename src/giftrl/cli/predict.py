@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from giftrl.cli.options import columns_of, input_options
+from giftrl.cli.options import columns_of, input_options, require_apart
 
 __all__ = ["command"]
 
@@ -23,6 +23,10 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     A line is the prediction, and the row's tag if it has one. With --on-error skip a row that cannot be used has the
     line nan, so that lines and rows stay in step.
 
+    A prediction is <s, x>: for the logistic and hinge losses positive for the label +1, for the Poisson loss the
+    logarithm of the count. A model that was trained with --beta auto on real labels predicts nothing beyond the lowest
+    and the highest label (Poisson: beyond their logarithms) that it has seen.
+
     \b
     Examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
@@ -33,6 +37,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     from giftrl.training import LinearModel
 
     found, _ = LinearModel.load(model)
+    require_apart([model, *data], output=output, rejects=options["rejects"])
     if proba and found.settings.loss != "logistic":
         raise Incompatible(f"--proba needs the logistic loss, and {model} was trained with {found.settings.loss}")
     found.features.freeze()

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 __all__ = ["Progression"]
 
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
+LAMBDA = HEADS.index("lambda")
 ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # where the columns end: a terminal has 80
 
 
@@ -36,17 +37,48 @@ def decimals(number: float) -> str:
     return f"{number:.6f}" if abs(number) < 10.0 else f"{number:.6g}"
 
 
+def narrow(number: float) -> str:
+    """The same in 8 characters, but for a sign.
+
+    >>> narrow(0.25), narrow(1234.5678), narrow(12345678.9), narrow(-3.14e11)
+    ('0.250000', '1234.57', '12345679', '-3.14e+11')
+    """
+    return decimals(number) if abs(number) < 1e6 else f"{number:.0f}" if abs(number) < 1e8 else f"{number:.2e}"
+
+
+def leader(experts: Iterable[tuple[str, float, float]]) -> str:
+    """The expert with the largest share, by a short name: c10/4 is curvature 10, rate 4.
+
+    >>> leader([("curvature 10, rate 4", 0.2, 1.0), ("adagrad 0.3", -0.5, 2.0), ("coin betting", 0.1, 3.0)])
+    'ada0.3'
+    """
+    name, _, _ = max(experts, key=lambda each: abs(each[1]))
+    for long, short in (("curvature ", "c"), (", rate ", "/"), ("adagrad ", "ada"), (" betting", ""), ("full ", "")):
+        name = name.replace(long, short)
+    return name
+
+
 class Progression:
-    """The table of progressive loss, as Vowpal Wabbit's users know it, with lambda and the certified gap.
+    """The table of progressive loss, as Vowpal Wabbit's users know it, with the certified gap.
 
     *since last* is the mean loss since the line above, *average* that since the beginning; label, prediction and
     nonzeros are those of the last example. *certified gap* bounds, with proof, how much better on average any linear
-    model could have done whose norm is at most that of the present one.
+    model could have done whose norm is at most that of the present one. A learner without parameters shows, in place
+    of lambda, which of its *experts* has the largest share of the prediction.
+
+    Args:
+        console: where to.
+        quiet: shows nothing.
+        mixed: whether the learner is a mixture of experts.
+        clock: for tests.
     """
 
-    def __init__(self, console: Console, quiet: bool, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, console: Console, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._console = console
         self._quiet = quiet
+        self._mixed = mixed
         self._clock = clock
         self._loss = 0.0
         self._weight = 0.0
@@ -61,7 +93,9 @@ class Progression:
 
     def __enter__(self) -> "Progression":
         if not self._quiet:
-            self._console.print(in_columns(HEADS))
+            heads = list(HEADS)
+            heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
+            self._console.print(in_columns(heads))
         self._bar.start()
         return self
 
@@ -98,9 +132,10 @@ class Progression:
         self._loss, self._weight = loss, weight
         radius = float(np.linalg.norm(model.learner.x))
         gap = certificate.regret_bound_ball(radius) / weight if weight > 0.0 else 0.0
+        state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
         cells = (
-            f"{model.examples:,}", decimals(since), decimals(model.average_loss), f"{batch.labels[row]:g}",
-            f"{prediction:.4f}", f"{batch.indptr[row + 1] - batch.indptr[row]}", f"{model.learner.lam:.4g}",
-            decimals(gap),
+            f"{model.examples:,}", narrow(since), narrow(model.average_loss), f"{batch.labels[row]:.7g}",
+            f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction),
+            f"{batch.indptr[row + 1] - batch.indptr[row]}", state, narrow(gap),
         )  # fmt: skip
         self._console.print(in_columns(cells))

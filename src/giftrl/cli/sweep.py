@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from giftrl.cli.options import format_option
+
 __all__ = ["command"]
 
 
@@ -27,6 +29,7 @@ __all__ = ["command"]
     help="What is done to the features: standard is what the paper's figures need; auto takes it where the data is "
     "not sparse, and unit elsewhere.",
 )  # fmt: skip
+@format_option
 @click.option("--positive", type=float, default=None, help="The label that counts as +1; all others as -1.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
@@ -37,14 +40,14 @@ __all__ = ["command"]
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the page and nothing else.")
 def command(
     data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
-    repetitions: int, seed: int, prepare: str, positive: float | None, axis: str, workers: int | None, out: Path,
-    quiet: bool,
+    repetitions: int, seed: int, prepare: str, format_: str | None, positive: float | None, axis: str,
+    workers: int | None, out: Path, quiet: bool,
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.
 
-    DATA is LIBSVM text, which may be compressed. Leaves sweep.csv, sweep.svg, sweep.png and sweep.html in the output
-    folder. Finished orders are kept there: a sweep that was interrupted, or asked for more repetitions, goes on where
-    it stopped.
+    DATA is a file in any format that train reads, plain or compressed. Leaves sweep.csv, sweep.svg, sweep.png and
+    sweep.html in the output folder. Finished orders are kept there: a sweep that was interrupted, or asked for more
+    repetitions, goes on where it stopped.
 
     \b
     Examples:
@@ -63,7 +66,7 @@ def command(
     rule = schedules.BY_NAME.make(schedule, **parameters)
     curves = parse_updates(updates, rule, regularizers.BY_NAME.make(regularizer))
     grid = Grid(loss, curves, parse_betas(betas))
-    examples = load(data, loss, prepare, positive)
+    examples = load(data, loss, prepare, positive, format=format_)
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
     read = 0

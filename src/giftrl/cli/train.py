@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import columns_of, input_options, numbers, pairs
+from giftrl.cli.options import columns_of, feature_options, input_options, numbers, radius_option, require_apart
 
-__all__ = ["command", "summary_of"]
+__all__ = ["command"]
 
 
 def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -25,16 +25,33 @@ def _parameters(context: click.Context, parameter: click.Parameter, values: tupl
     return found
 
 
+def _beta(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
+    if value == "auto":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor auto; write --beta 1.0 or --beta auto") from None
+
+
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option("--loss", default="logistic", show_default=True, help="logistic, hinge, squared, absolute, quantile, ...")
-@click.option("--update", default="proximal", show_default=True, help="linear, proximal, twostep, truncated, iwa.")
-@click.option("--lookahead/--no-lookahead", default=None, help="H or H'; chosen if not given.")
 @click.option(
-    "--regularizer", default="squared_norm", show_default=True, help="squared_norm, adagrad, elastic_net, curvature."
+    "--beta",
+    default="auto",
+    show_default=True,
+    callback=_beta,
+    metavar="NUMBER|auto",
+    help="auto mixes many learners and needs no choice; a number is the scale of the schedule of one.",
 )
-@click.option("--schedule", default="temporal", show_default=True, help="constant, sqrt, adagrad_norm, temporal.")
-@click.option("--beta", type=float, default=1.0, show_default=True, help="The scale of the schedule.")
+@click.option("--preset", default="default", show_default=True, help="What auto mixes: default, or light (quicker).")
+@click.option("--update", help="With a number for beta: linear, proximal (the default), twostep, truncated, iwa.")
+@click.option("--lookahead/--no-lookahead", default=None, help="With a number for beta: H or H'; chosen if not given.")
+@click.option(
+    "--regularizer", help="With a number for beta: squared_norm (the default), adagrad, elastic_net, curvature."
+)
+@click.option("--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, temporal (the default).")
 @click.option(
     "--set",
     "parameters",
@@ -47,18 +64,7 @@ def _parameters(context: click.Context, parameter: click.Parameter, values: tupl
     "--labels", callback=numbers, metavar="A,B", help="Which labels in DATA stand for -1 and +1, such as 0,1."
 )
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go over DATA.")
-@click.option(
-    "--bits", type=click.IntRange(1, 30), default=18, show_default=True, help="2^BITS coordinates for hashed names."
-)
-@click.option("--dictionary", is_flag=True, help="An exact, growing dictionary of names in place of hashing.")
-@click.option(
-    "-q",
-    "--interactions",
-    multiple=True,
-    callback=pairs,
-    metavar="PAIR",
-    help="Add products of two namespaces or columns: ua, or user:ad; may be repeated.",
-)
+@feature_options
 @click.option(
     "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="Rows to norm 1."
 )
@@ -66,13 +72,7 @@ def _parameters(context: click.Context, parameter: click.Parameter, values: tupl
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model there.")
 @click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a summary there, as JSON.")
-@click.option(
-    "--radius",
-    "radii",
-    type=click.FloatRange(min=0.0),
-    multiple=True,
-    help="Certify against all models of this norm or less; may be repeated. Default: the norm of the model.",
-)
+@radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
 )
@@ -89,10 +89,14 @@ def command(
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
 
+    There is nothing to tune: features and labels may be on any scale, and the learner finds its own rates. A number for
+    --beta trains one learner of the paper, with the parts that you name.
+
     \b
     Examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
-      giftrl train houses.csv --label price --loss squared --regularizer curvature
+      giftrl train houses.csv --label price --loss squared --model houses.giftrl
+      giftrl train clicks.svm.gz --beta 1 --update proximal --regularizer curvature
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
@@ -101,6 +105,7 @@ def command(
     from giftrl.cli.progress import Progression
     from giftrl.errors import require
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+    from giftrl.training.summary import summary_of
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are kept beside it", "add --model FILE")
@@ -123,6 +128,7 @@ def command(
     )  # fmt: skip
     if model_path is not None:
         _require_writable(Path(model_path))
+    require_apart(data, model=model_path, summary=summary_path, rejects=reading["rejects"])
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
     if resume and not quiet:
@@ -132,7 +138,8 @@ def command(
         )
     elif resume:
         trainer.resume()
-    with Progression(console, quiet) as progression:
+    before = trainer.model.examples
+    with Progression(console, quiet, settings.auto) as progression:
         model = trainer.run(progression.watch)
     if model_path is not None:
         model.save(model_path)
@@ -147,7 +154,7 @@ def command(
     if as_json:
         click.echo(text)
     elif not quiet:
-        _say(console, summary, model, model_path)
+        _say(console, summary, model, before, model_path)
 
 
 def _require_writable(path: Path) -> None:
@@ -158,51 +165,26 @@ def _require_writable(path: Path) -> None:
         raise ModelFileError(path, "cannot be written: the folder does not exist", "make the folder, or give another")
 
 
-def summary_of(model: Any, radii: tuple[float, ...]) -> dict[str, Any]:
-    """What a run has come to."""
-    import numpy as np
+def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
+    """What a run has come to; ``before`` are the examples that it went on from."""
+    from giftrl.cli.progress import decimals
 
-    certificate = model.certificate
-    bounds = {
-        f"{radius:g}": {
-            "regret_bound": certificate.regret_bound_ball(radius),
-            "best_loss_lower_bound": certificate.best_loss_lower_bound(radius),
-        }
-        for radius in radii or (float(np.linalg.norm(model.learner.x)),)
-    }
-    return {
-        "examples": model.examples,
-        # A converted file does not say which names were on a coordinate: count those that were learnt from.
-        "features": model.features.report().used or int(np.count_nonzero(model.learner.theta)),
-        "nonzeros": model.nonzeros,
-        "average_loss": model.average_loss,
-        "rejected": model.rejected,
-        "lambda": model.learner.lam,
-        "theta_norm": model.learner.theta_norm,
-        "certificate": {
-            "bound_sum": certificate.bound_sum,
-            "delta_sum": certificate.delta_sum,
-            "radius": bounds,
-        },
-        "settings": model.settings.state(),
-    }
-
-
-def _say(console: Any, summary: dict[str, Any], model: Any, path: str | None) -> None:
-    seconds = summary["seconds_total"]
+    seconds, learnt = summary["seconds_total"], summary["examples"] - before
     console.print()
     console.print(
-        f"{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros in "
-        f"{seconds:.1f} s ({summary['examples'] / max(seconds, 1e-9):,.0f} examples a second, start-up included)"
+        f"{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros"
+    )
+    console.print(
+        f"{learnt:,} examples in {seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
     )
     if summary["rejected"]:
         console.print(f"{summary['rejected']:,} rows could not be used and were skipped")
-    console.print(f"average loss {summary['average_loss']:.6f}")
+    console.print(f"average loss {decimals(summary['average_loss'])}")
     weight = max(model.weight, 1e-300)
     for radius, bounds in summary["certificate"]["radius"].items():
         console.print(
             f"certified: no linear model of norm {float(radius):g} or less has an average loss below "
-            f"{bounds['best_loss_lower_bound'] / weight:.6f} on this data"
+            f"{decimals(bounds['best_loss_lower_bound'] / weight)} on this data"
         )
     report = model.features.report()
     if report.collided:

@@ -15,7 +15,12 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 
 @click.command()
 @click.option("--loss", "losses", multiple=True, help="A loss to compile for; may be repeated.")
-@click.option("--regularizer", "regularizers", multiple=True, help="Likewise. Default: squared_norm and curvature.")
+@click.option(
+    "--regularizer",
+    "regularizers",
+    multiple=True,
+    help="Likewise; auto is the learner that needs no beta. Default: auto, squared_norm and curvature.",
+)
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--arrays", is_flag=True, help="Also for matrices, sparse and dense, as the estimators take them.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
@@ -23,25 +28,29 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
     """Compile the common loops ahead of time, so that later commands start at once.
 
     Compiled code is kept on disk between processes. What is there already is loaded in a moment. Without --loss: the
-    readers of LIBSVM and VW text, and the logistic, hinge, squared and absolute losses.
+    readers of LIBSVM and VW text, and the logistic, hinge, squared and absolute losses. The learner of --beta auto,
+    the default, comes first; it takes the longest.
 
     \b
     Examples:
       giftrl warmup
+      giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
     """
-    from giftrl.training import Settings, train
+    from giftrl.training import Settings
+    from giftrl.training.settings import AUTO
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
-    regularizers = regularizers or ("squared_norm", "curvature")
+    regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        for loss, regularizer in product(losses, regularizers):
-            settings = Settings(loss=loss, regularizer=regularizer, dtype=dtype)
+        for regularizer, loss in product(regularizers, losses):
+            parts: dict[str, Any] = {} if regularizer == AUTO else {"beta": 1.0, "regularizer": regularizer}
+            settings = Settings(loss=loss, dtype=dtype, **parts)
             for format_, text in TEXTS.items():
                 path = Path(folder, f"rows.{format_}")
                 path.write_text(text)  # 1 is a label of every built-in loss
-                _timed(quiet, f"{loss}, {regularizer}, {format_}", lambda: train(settings, [path]))  # noqa: B023
+                _timed(quiet, f"{loss}, {regularizer}, {format_}", lambda: _stream(settings, path))  # noqa: B023
             if arrays:
                 _timed(quiet, f"{loss}, {regularizer}, arrays", lambda: _arrays(settings))  # noqa: B023
     if not quiet:
@@ -55,6 +64,12 @@ def _timed(quiet: bool, name: str, work: Any) -> None:
         click.echo(f"{name:<40} {time.perf_counter() - start:6.1f} s")
 
 
+def _stream(settings: Any, path: Path) -> None:
+    from giftrl.training import train
+
+    train(settings, [path]).learner.x  # noqa: B018 (the weights, which summaries and predictions need)
+
+
 def _arrays(settings: Any) -> None:
     import numpy as np
     from scipy.sparse import csr_array
@@ -62,4 +77,6 @@ def _arrays(settings: Any) -> None:
     for kind in (np.float32, np.float64):
         rows = np.ones((1, 2), kind)
         for matrix in (rows, csr_array(rows)):
-            settings.make_learner(2).learn(matrix, [1.0])
+            learner = settings.make_learner(2)
+            learner.learn(matrix, [1.0])
+            learner.predict(matrix)

@@ -81,7 +81,7 @@ def get(
 def _found(path: Path) -> str:
     """The fingerprint of a file, or nothing where it cannot be read."""
     try:
-        return fingerprint(*read_all(path))
+        return fingerprint(*read_all(path, "libsvm"))
     except ValueError:
         return ""
 

@@ -5,7 +5,7 @@
 >>> folder = tempfile.TemporaryDirectory()
 >>> data = pathlib.Path(folder.name, "rows.svm")
 >>> _ = data.write_text("1 1:1\\n-1 2:1\\n1 1:1 2:0.5\\n")
->>> model = train(Settings(loss="logistic", beta=1.0), [data])
+>>> model = train(Settings(loss="logistic", beta=1.0), [data])  # beta="auto", the default, needs no choice
 >>> model.examples, round(model.average_loss, 6)
 (3, 0.743923)
 >>> folder.cleanup()

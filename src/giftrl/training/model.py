@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from giftrl.certificates import Certificate
 from giftrl.errors import GiftrlError
 from giftrl.kernels.rows import CSR
+from giftrl.mixtures import MixtureLearner
 from giftrl.models import ModelFileError, load, save
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.features import Dictionary, Features, Hashing, restore
+from giftrl.training.packing import pack, unpack
 from giftrl.training.settings import Settings
 
 __all__ = ["LinearModel"]
@@ -29,7 +31,7 @@ class LinearModel:
         settings: what it is made of.
 
     Attributes:
-        learner: the compiled learner.
+        learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` where beta is "auto".
         features: how names become coordinates.
         schema: what the columns of tables are for, once a table was read.
         examples, nonzeros, weight, rejected: counts over all rows so far.
@@ -43,7 +45,8 @@ class LinearModel:
         self.settings = settings
         self.features: Features = Dictionary() if settings.bits is None else Hashing(settings.bits)
         self.schema: Schema | None = None
-        self.learner = settings.make_learner(self.features.dimension)
+        constant = self.features.constant if settings.constant else None
+        self.learner = settings.make_learner(self.features.dimension, constant)
         self.examples = 0
         self.nonzeros = 0
         self.weight = 0.0
@@ -85,7 +88,11 @@ class LinearModel:
             first = last
 
     def predict(self, batch: Batch) -> Array:
-        """<s, x> for each row; features that were never seen count nothing."""
+        """<s, x> for each row; features that were never seen count nothing.
+
+        A mixture keeps predictions of real labels within the range of those that it has seen (for the Poisson loss:
+        that of their logarithms), as it does while it learns.
+        """
         x = self.learner.x
         known = batch.indices < len(x)
         products = np.where(known, batch.data * x[np.where(known, batch.indices, 0)], 0.0)
@@ -93,16 +100,15 @@ class LinearModel:
         filled = np.diff(batch.indptr) > 0
         if filled.any():
             found[filled] = np.add.reduceat(products, batch.indptr[:-1][filled])
+        if isinstance(self.learner, MixtureLearner) and not self.learner.pieces.margin:
+            return self.learner.clip(found)
         return found
 
     def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
         """Write the model; ``more`` is kept with it."""
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
-        state = self.learner.state()
-        # Room to grow is not part of the model.
-        state["coordinates"] = state["coordinates"][: max(1, self.features.dimension)]
-        arrays |= {f"learner.{name}": array for name, array in state.items()}
+        arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
         header = {
             "kind": KIND,
             "settings": self.settings.state(),
@@ -126,11 +132,11 @@ class LinearModel:
             model = cls(Settings.restore(header["settings"]))
             model.features = restore(header["features"], _under(arrays, "features."))
             model.schema = None if header["schema"] is None else Schema.restore(header["schema"])
-            model.learner.restore(_under(arrays, "learner."))
+            model.learner.restore(unpack(model.learner, model.features.dimension, _under(arrays, "learner.")))
             model.examples, model.nonzeros = int(header["examples"]), int(header["nonzeros"])
             model.weight, model.rejected = float(header["weight"]), int(header["rejected"])
             more = dict(header["more"])
-        except (KeyError, TypeError, ValueError, GiftrlError) as problem:
+        except (KeyError, TypeError, ValueError, OverflowError, GiftrlError) as problem:
             raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
         return model, more
 

@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.kernels import LinearLearner
+from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import accepts, labels
 
-__all__ = ["Settings"]
+__all__ = ["AUTO", "Settings"]
+
+#: The beta of a learner that needs none.
+AUTO = "auto"
+#: What the parts are where a beta is given and they are not.
+PARTS = {"update": "proximal", "regularizer": "squared_norm", "schedule": "temporal"}
+KINDS = {"update": updates.BY_NAME, "regularizer": regularizers.BY_NAME, "schedule": schedules.BY_NAME}
+#: Parameters of parts that have a setting of their own.
+OWN = {"beta", "lookahead"}
 
 
 @dataclass(frozen=True)
@@ -21,9 +30,12 @@ class Settings:
     """The parts of a linear model, by name, and how rows are prepared for it.
 
     Args:
-        loss, update, regularizer, schedule: names of members.
+        loss: the name of a loss.
+        update, regularizer, schedule: names of members. None where beta is "auto"; where it is a number, None is
+            proximal, squared_norm and temporal.
         lookahead: H (True), H' (False), or H where it can be used (None).
-        beta: the scale of the schedule.
+        beta: the scale of the schedule; or "auto" for :class:`giftrl.mixtures.MixtureLearner`, which needs none.
+        preset: which experts "auto" mixes, "default" or "light".
         parameters: further parameters of the members, such as ``{"tau": 0.9}`` for the quantile loss; each goes to the
             member that has it.
         dtype: float32 or float64, how coordinates are stored.
@@ -35,14 +47,17 @@ class Settings:
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
     Quantile(tau=0.9)
+    >>> Settings(beta=2.0).schedule
+    'temporal'
     """
 
     loss: str = "logistic"
-    update: str = "proximal"
+    update: str | None = None
     lookahead: bool | None = None
-    regularizer: str = "squared_norm"
-    schedule: str = "temporal"
-    beta: float = 1.0
+    regularizer: str | None = None
+    schedule: str | None = None
+    beta: float | str = AUTO
+    preset: str = "default"
     parameters: Mapping[str, float] = field(default_factory=dict)
     dtype: str = "float32"
     bits: int | None = 18
@@ -53,33 +68,64 @@ class Settings:
 
     def __post_init__(self) -> None:
         require(
-            isinstance(self.beta, (int, float)) and 0.0 < self.beta < math.inf,
-            "beta", self.beta, "must be positive and finite", "try beta=1.0",
-        )  # fmt: skip
-        require(
             self.label_values is None or (len(self.label_values) == 2 and self.label_values[0] != self.label_values[1]),
             "label_values", self.label_values, "must be two different labels", "try (0, 1)",
         )  # fmt: skip
-        taken = {"beta", "lookahead"}
-        known: set[str] = set()
-        for kind, name in self._members():
-            if name not in kind:
-                raise UnknownName(kind.kind, name, kind)
-            known |= set(kind[name]._fields)
-        for name in self.parameters:
-            if name not in known - taken:
-                raise UnknownName("parameters", name, sorted(known - taken))
+        if self.loss not in losses.BY_NAME:
+            losses.scalar(self.loss)  # says more of those that are losses, but of many scores
+            raise UnknownName("loss", self.loss, losses.BY_NAME)
+        if self.auto:
+            self._require_no_parts()
+        else:
+            self._take_parts()
         self.make_learner(1)  # raises where the parts do not go together
 
-    def _members(self) -> list[tuple[Any, str]]:
-        return [
-            (losses.BY_NAME, self.loss),
-            (regularizers.BY_NAME, self.regularizer),
-            (updates.BY_NAME, self.update),
-            (schedules.BY_NAME, self.schedule),
-        ]
+    @property
+    def auto(self) -> bool:
+        """Whether the learner is the one without parameters."""
+        return isinstance(self.beta, str) and self.beta == AUTO
 
-    def _make(self, kind: Any, name: str, **own: Any) -> Any:
+    def _require_no_parts(self) -> None:
+        """Raise where a part is named that the learner chooses as it learns."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in (*PARTS, "lookahead")}
+        known = set(losses.BY_NAME[self.loss]._fields)
+        of_parts = {each for kind in KINDS.values() for member in kind.values() for each in member._fields} - OWN
+        for name, value in self.parameters.items():
+            if name in of_parts - known:
+                given[name] = value
+            elif name not in known:
+                raise UnknownName("parameters", name, sorted(known | of_parts))
+        for name, value in given.items():
+            require(
+                value is None,
+                name, value, f"must be left out where beta={AUTO!r}, which chooses the parts as it learns",
+                "give a beta, such as beta=1.0, to choose the parts yourself",
+            )  # fmt: skip
+
+    def _take_parts(self) -> None:
+        """Name the parts that are not, and raise where there is none of a name."""
+        number = isinstance(self.beta, (int, float)) and not isinstance(self.beta, bool) and 0.0 < self.beta < math.inf
+        require(
+            number, "beta", self.beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice"
+        )
+        require(
+            self.preset == "default",
+            "preset", self.preset, f"is of beta={AUTO!r}, and beta is {self.beta!r}",
+            f"leave one of them out, or use beta={AUTO!r}",
+        )  # fmt: skip
+        known = set(losses.BY_NAME[self.loss]._fields)
+        for name, usual in PARTS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
+            kind, part = KINDS[name], getattr(self, name)
+            if part not in kind:
+                raise UnknownName(kind.kind, part, kind)
+            known |= set(kind[part]._fields)
+        for name in self.parameters:
+            if name not in known - OWN:
+                raise UnknownName("parameters", name, sorted(known - OWN))
+
+    def _make(self, kind: Any, name: Any, **own: Any) -> Any:
         cls = kind[name]
         given = {**self.parameters, **own}
         return kind.make(name, **{key: value for key, value in given.items() if key in cls._fields})
@@ -89,8 +135,14 @@ class Settings:
         losses.scalar(self.loss)
         return self._make(losses.BY_NAME, self.loss)
 
-    def make_learner(self, dimension: int) -> LinearLearner:
-        """A learner before its first round."""
+    def make_learner(self, dimension: int, constant: int | None = None) -> LinearLearner | MixtureLearner:
+        """A learner before its first round; ``constant`` is the coordinate of the constant feature, or None.
+
+        >>> Settings(loss="hinge").make_learner(5)
+        MixtureLearner(5, Hinge(), preset='default', dtype='float32')
+        """
+        if self.auto:
+            return MixtureLearner(dimension, self.make_loss(), constant=constant, preset=self.preset, dtype=self.dtype)
         return LinearLearner(
             dimension,
             self.make_loss(),
@@ -120,8 +172,10 @@ class Settings:
         return found if self.label_values is None else np.where(found == self.label_values[1], 1.0, -1.0)
 
     def state(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """As JSON takes it. With a number for beta it is what versions before "auto" wrote, and read."""
         found = asdict(self)
+        if not self.auto:
+            del found["preset"]
         found["parameters"] = dict(self.parameters)
         found["interactions"] = [list(pair) for pair in self.interactions]
         found["label_values"] = None if self.label_values is None else list(self.label_values)

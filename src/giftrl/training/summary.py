@@ -1,0 +1,56 @@
+"""What a model has come to, as plain values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from giftrl.mixtures import MixtureLearner
+from giftrl.training.model import LinearModel
+
+__all__ = ["summary_of"]
+
+
+def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any]:
+    """Counts, the progressive loss, what the learner is like, what it proves, and its settings.
+
+    A mixture has ``experts``: the name of each, its share of the prediction, and the average loss that it has alone.
+    Other learners have ``lambda``.
+
+    Args:
+        model: before, during or after training.
+        radii: the norms of the models that are certified against; none for the norm of the model itself.
+
+    >>> from giftrl.training import Settings
+    >>> found = summary_of(LinearModel(Settings(beta=1.0, bits=4)), [1.0])
+    >>> found["examples"], found["lambda"], found["certificate"]["radius"]["1"]["regret_bound"]
+    (0, 1.0, 0.0)
+    """
+    certificate, learner = model.certificate, model.learner
+    bounds = {
+        f"{radius:g}": {
+            "regret_bound": certificate.regret_bound_ball(radius),
+            "best_loss_lower_bound": certificate.best_loss_lower_bound(radius),
+        }
+        for radius in radii or (float(np.linalg.norm(learner.x)),)
+    }
+    found: dict[str, Any] = {
+        "examples": model.examples,
+        # A converted file does not say which names were on a coordinate: count those that were learnt from.
+        "features": model.features.report().used or int(np.count_nonzero(learner.theta)),
+        "nonzeros": model.nonzeros,
+        "average_loss": model.average_loss,
+        "rejected": model.rejected,
+    }
+    if isinstance(learner, MixtureLearner):
+        weight = model.weight if model.weight > 0.0 else 1.0
+        found["experts"] = [
+            {"name": name, "share": share, "average_loss": total / weight} for name, share, total in learner.experts
+        ]
+    else:
+        found["lambda"] = learner.lam
+    return found | {
+        "theta_norm": learner.theta_norm,
+        "certificate": {"bound_sum": certificate.bound_sum, "delta_sum": certificate.delta_sum, "radius": bounds},
+        "settings": model.settings.state(),
+    }
