@@ -20,7 +20,7 @@ __all__ = ["commands", "main"]
 def commands(folder: Path) -> dict[str, list[str]]:
     """What is timed, by name; each on the rcv1-like rows, or on one row for the start-up alone."""
     vw = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", "18", "--quiet", "-d"]
-    ours = [str(Path(sys.executable).parent / "giftrl"), "train", "--quiet"]
+    ours = [str(Path(sys.executable).parent / "giftrl"), "train", "--beta", "1", "--quiet"]
     return {
         "Vowpal Wabbit, start-up": [*vw, str(folder / "one.vw")],
         "Vowpal Wabbit, text": [*vw, str(folder / "rcv1.vw")],

@@ -12,14 +12,15 @@ from scipy import sparse
 
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.linear.blocks import blocks, canonical, row_norms
-from tests.test_estimators import CANCER, interpreted, same
+from tests.test_estimators import BOTH, CANCER, interpreted, same
 
 
 @pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
-def test_every_container_of_the_same_numbers_teaches_the_same(kind):
+@BOTH
+def test_every_container_of_the_same_numbers_teaches_the_same(kind, beta):
     X, y = CANCER
     names = [f"f{j}" for j in range(X.shape[1])]
-    expected = kind().fit(X, y)
+    expected = kind(beta=beta).fit(X, y)
     frame = pd.DataFrame(X, columns=names)
 
     class Capsule:
@@ -37,7 +38,7 @@ def test_every_container_of_the_same_numbers_teaches_the_same(kind):
         Capsule(),
         CapsuleArray(),
     ):
-        model = kind().fit(table, y)
+        model = kind(beta=beta).fit(table, y)
         same(model, expected)
         assert model.feature_names_in_.tolist() == names
         assert_allclose(model.predict(table), expected.predict(X), rtol=1e-12, atol=1e-12)
@@ -45,18 +46,26 @@ def test_every_container_of_the_same_numbers_teaches_the_same(kind):
         np.asfortranarray(X), X.tolist(), np.column_stack([X, X])[:, : X.shape[1]],
         sparse.csr_array(X), sparse.csc_array(X), sparse.csr_matrix(X), sparse.coo_array(X),
     ):  # fmt: skip
-        model = kind().fit(other, pd.Series(y) if sparse.issparse(other) else pl.Series(y))
+        model = kind(beta=beta).fit(other, pd.Series(y) if sparse.issparse(other) else pl.Series(y))
         assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
         assert_allclose(model.predict(other), expected.predict(X), rtol=1e-6, atol=1e-9)
 
 
 def test_float32_rows_stay_float32():
     X, y = CANCER
-    model = FTRLClassifier().fit(X.astype(np.float32), y)
-    assert_allclose(model.coef_, FTRLClassifier().fit(X.astype(np.float32).astype(np.float64), y).coef_, rtol=1e-5)
+    model = FTRLClassifier(beta=1.0).fit(X.astype(np.float32), y)
+    wide = FTRLClassifier(beta=1.0).fit(X.astype(np.float32).astype(np.float64), y)
+    assert_allclose(model.coef_, wide.coef_, rtol=1e-5)
     frozen = X.astype(np.float32)
     frozen.flags.writeable = False
-    same(model, FTRLClassifier().fit(frozen, y))
+    same(model, FTRLClassifier(beta=1.0).fit(frozen, y))
+
+
+def test_a_mixture_learns_the_same_from_float32_and_float64_rows():
+    X, y = CANCER[0].astype(np.float32), CANCER[1]
+    for intercept in (True, False):
+        model = FTRLClassifier(fit_intercept=intercept).fit(X, y)
+        same(model, FTRLClassifier(fit_intercept=intercept).fit(X.astype(np.float64), y))
 
 
 @settings(max_examples=30)
@@ -94,7 +103,19 @@ def test_entries_named_twice_are_added():
     twice = sparse.csr_array(([1.0, 1.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))
     once = np.array([[2.0, 0.0], [0.0, 3.0]])
     for intercept in (True, False):
-        model = FTRLRegressor(fit_intercept=intercept)
+        model = FTRLRegressor(beta=1.0, fit_intercept=intercept)
         with interpreted():
             assert_allclose(model.fit(twice, [1.0, 2.0]).coef_, model.fit(once, [1.0, 2.0]).coef_, rtol=1e-6)
     assert twice.nnz == 3
+
+
+def test_unit_rows_are_made_before_they_meet_the_weights():
+    """A feature of size 1e-160 has a weight of size 1e160: the product with a long row would not be in float64."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 2)) * [1.0, 1e-160]
+    with interpreted():
+        model = FTRLClassifier(normalize="unit").fit(X, X[:, 0] * X[:, 1] > 0.0)
+        expected = model.decision_function([[0.6, 0.8]])
+    assert np.abs(model.coef_).max() > 1e155
+    for kind in (np.asarray, sparse.csr_array):
+        assert_allclose(model.decision_function(kind([[0.6e160, 0.8e160]])), expected, rtol=1e-12)

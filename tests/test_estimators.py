@@ -33,6 +33,8 @@ CANCER = (scale(CANCER[0]), CANCER[1])
 WINE = load_wine(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(WINE[1]))
 WINE = (scale(WINE[0])[ORDER], WINE[1][ORDER])
+#: The mixture and a single learner: what holds for every estimator holds for both.
+BOTH = pytest.mark.parametrize("beta", ["auto", 1.0])
 
 
 @contextlib.contextmanager
@@ -65,7 +67,7 @@ def test_a_fit_is_the_engine_with_a_constant_feature():
 
 def test_softmax_is_within_its_certificate_of_the_best_model_in_hindsight():
     X, y = WINE
-    model = FTRLClassifier("softmax").fit(X, y)
+    model = FTRLClassifier("softmax", beta=1.0).fit(X, y)
     best = LogisticRegression(C=1.0).fit(X, y)
     u = np.vstack([best.coef_.T, best.intercept_])
     log_probabilities = best.predict_log_proba(X)[np.arange(len(y)), y]
@@ -79,20 +81,20 @@ def test_ten_classes_are_learnt_in_one_pass(loss):
     X, y = load_digits(return_X_y=True)
     y = np.array(list("abcdefghij"))[y]
     with interpreted() if loss == "multiclass_hinge" else contextlib.nullcontext():
-        model = FTRLClassifier(loss).fit(X / 16.0, y)
+        model = FTRLClassifier(loss, beta=1.0).fit(X / 16.0, y)
     assert model.score(X / 16.0, y) > 0.9
     assert model.coef_.shape == (10, 64)
 
 
 def test_one_against_the_rest_is_a_model_for_each_class():
     X, y = WINE
-    model = FTRLClassifier().fit(X, y)
+    model = FTRLClassifier(beta=1.0).fit(X, y)
     for k in range(3):
-        single = FTRLClassifier().fit(X, y == k)
+        single = FTRLClassifier(beta=1.0).fit(X, y == k)
         assert_allclose(model.coef_[k], single.coef_[0], rtol=1e-5, atol=1e-7)
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     with interpreted():
-        apart = FTRLClassifier(regularizer=regularizers.ElasticNet(l1=3.0)).fit(X, y)  # cannot share a pass
+        apart = FTRLClassifier(beta=1.0, regularizer=regularizers.ElasticNet(l1=3.0)).fit(X, y)  # cannot share a pass
     assert apart.coef_.shape == (3, 13)
     assert len(apart.certificate_) == 3
     assert np.mean(apart.coef_ == 0.0) > 0.2
@@ -102,8 +104,8 @@ def test_several_targets_are_a_model_each():
     X, y = load_linnerud(return_X_y=True)
     X, y = scale(X), scale(y)
     with interpreted():
-        model = FTRLRegressor(passes=10).fit(X, y)
-        singles = [FTRLRegressor(passes=10).fit(X, y[:, k]) for k in range(3)]
+        model = FTRLRegressor(beta=1.0, passes=10).fit(X, y)
+        singles = [FTRLRegressor(beta=1.0, passes=10).fit(X, y[:, k]) for k in range(3)]
     assert model.predict(X).shape == y.shape
     for k, single in enumerate(singles):
         assert_allclose(model.coef_[k], single.coef_, rtol=1e-5, atol=1e-7)
@@ -117,7 +119,7 @@ def test_the_mean_of_counts():
     X = random.normal(size=(3000, 3))
     y = random.poisson(np.exp(X @ [0.5, -0.3, 0.2] + 1.0))
     with interpreted():
-        model = FTRLRegressor("poisson").fit(X, y)
+        model = FTRLRegressor("poisson", beta=1.0).fit(X, y)
     assert abs(model.predict(X).mean() - y.mean()) < 0.3
     assert model.predict(X).min() > 0.0
 
@@ -126,7 +128,7 @@ def test_a_constant_target_is_fitted():
     X = np.random.default_rng(0).normal(size=(1000, 5))
     for parameters in ({}, {"update": "iwa"}, {"loss": "absolute"}, {"loss": "huber"}):
         with interpreted():
-            model = FTRLRegressor(**parameters).fit(X, np.full(1000, 5.0))
+            model = FTRLRegressor(beta=1.0, **parameters).fit(X, np.full(1000, 5.0))
         assert_allclose(model.predict(X), 5.0, atol=1e-3)
 
 
@@ -138,7 +140,7 @@ def test_a_constant_target_is_fitted():
 def test_weight_k_is_k_repetitions_for_importance_aware_updates_at_a_fixed_regularizer(seed, k, loss):
     random = np.random.default_rng(seed)
     X, y = random.normal(size=(12, 3)), random.permutation(np.arange(12) % 2)
-    parameters = {"loss": loss, "update": "iwa", "schedule": "constant", "dtype": "float64"}
+    parameters = {"loss": loss, "beta": 1.0, "update": "iwa", "schedule": "constant", "dtype": "float64"}
     with interpreted():
         weighted = FTRLClassifier(**parameters).fit(X, y, sample_weight=np.full(12, k))
         repeated = FTRLClassifier(**parameters).fit(X.repeat(k, axis=0), y.repeat(k))
@@ -148,7 +150,7 @@ def test_weight_k_is_k_repetitions_for_importance_aware_updates_at_a_fixed_regul
 def test_a_row_of_weight_0_is_no_row():
     X, y = CANCER
     kept = np.random.default_rng(0).random(len(y)) < 0.5
-    for parameters in ({}, {"schedule": "sqrt"}, {"loss": "softmax"}):
+    for parameters in ({}, {"beta": 1.0}, {"beta": 1.0, "schedule": "sqrt"}, {"beta": 1.0, "loss": "softmax"}):
         same(
             FTRLClassifier(**parameters).fit(X, y, sample_weight=kept),
             FTRLClassifier(**parameters).fit(X[kept], y[kept]),
@@ -167,7 +169,7 @@ def test_no_step_goes_past_the_label(loss, update, size, weight, seed):
     random = np.random.default_rng(seed)
     row, y = size * random.normal(size=(1, 4)), random.normal() * 10.0
     for intercept in (True, False):
-        model = FTRLRegressor(loss, update=update, fit_intercept=intercept)
+        model = FTRLRegressor(loss, beta=1.0, update=update, fit_intercept=intercept)
         for _ in range(3):
             with interpreted():
                 model.partial_fit(row, [y], sample_weight=[weight])
@@ -181,17 +183,18 @@ def test_rows_of_all_scales_together():
     for update in ("proximal", "iwa", "truncated"):
         for normalize in (None, "unit"):
             with interpreted():
-                model = FTRLClassifier(update=update, normalize=normalize).fit(X, y, sample_weight=w)
+                model = FTRLClassifier(beta=1.0, update=update, normalize=normalize).fit(X, y, sample_weight=w)
             assert np.isfinite(model.decision_function(X)).all()
             assert np.isfinite([model.average_loss_, model.certificate_.bound_sum]).all()
 
 
-def test_class_weights_are_weights():
+@BOTH
+def test_class_weights_are_weights(beta):
     X, y = CANCER
     factors = len(y) / (2.0 * np.bincount(y))
-    plain = FTRLClassifier().fit(X, y, sample_weight=factors[y])
-    same(plain, FTRLClassifier(class_weight="balanced").fit(X, y))
-    same(plain, FTRLClassifier(class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
+    plain = FTRLClassifier(beta=beta).fit(X, y, sample_weight=factors[y])
+    same(plain, FTRLClassifier(beta=beta, class_weight="balanced").fit(X, y))
+    same(plain, FTRLClassifier(beta=beta, class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
     with pytest.raises(errors.InvalidInput, match="needs all labels at once"):
         FTRLClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
@@ -201,7 +204,10 @@ def test_class_weights_are_weights():
 
 def test_partial_fit_in_pieces_is_fit():
     X, y = WINE
-    for parameters in ({}, {"loss": "softmax"}, {"regularizer": "curvature", "schedule": "constant"}):
+    for parameters in (
+        {}, {"beta": 1.0}, {"beta": 1.0, "loss": "softmax"},
+        {"beta": 1.0, "regularizer": "curvature", "schedule": "constant"},
+    ):  # fmt: skip
         with interpreted() if "regularizer" in parameters else contextlib.nullcontext():
             whole = FTRLClassifier(**parameters).fit(X, y)
             pieces = FTRLClassifier(**parameters)
@@ -210,21 +216,24 @@ def test_partial_fit_in_pieces_is_fit():
         same(pieces, whole)
 
 
-def test_passes_and_shuffling():
+@BOTH
+def test_passes_and_shuffling(beta):
     X, y = CANCER
-    twice = FTRLClassifier(passes=2).fit(X, y)
-    by_hand = FTRLClassifier().fit(X, y).partial_fit(X, y)
+    twice = FTRLClassifier(beta=beta, passes=2).fit(X, y)
+    by_hand = FTRLClassifier(beta=beta).fit(X, y).partial_fit(X, y)
     assert_array_equal(twice.coef_, by_hand.coef_)
-    assert twice.average_loss_ == FTRLClassifier().fit(X, y).average_loss_ > by_hand.average_loss_
+    assert twice.average_loss_ == FTRLClassifier(beta=beta).fit(X, y).average_loss_ > by_hand.average_loss_
     order = np.random.RandomState(3).permutation(len(y))
-    same(FTRLClassifier(shuffle=True, random_state=3).fit(X, y), FTRLClassifier().fit(X[order], y[order]))
+    shuffled = FTRLClassifier(beta=beta, shuffle=True, random_state=3).fit(X, y)
+    same(shuffled, FTRLClassifier(beta=beta).fit(X[order], y[order]))
     assert twice.t_ == 2 * len(y) + 1
 
 
-def test_unit_rows():
+@BOTH
+def test_unit_rows(beta):
     X, y = CANCER
-    model = FTRLClassifier(normalize="unit").fit(X, y)
-    by_hand = FTRLClassifier().fit(X / np.linalg.norm(X, axis=1, keepdims=True), y)
+    model = FTRLClassifier(beta=beta, normalize="unit").fit(X, y)
+    by_hand = FTRLClassifier(beta=beta).fit(X / np.linalg.norm(X, axis=1, keepdims=True), y)
     assert_allclose(model.coef_, by_hand.coef_, rtol=1e-5)
     assert_allclose(
         model.decision_function(X), by_hand.decision_function(X / np.linalg.norm(X, axis=1, keepdims=True)), rtol=1e-5
@@ -238,7 +247,7 @@ def test_parts_by_name_are_the_parts_as_objects():
         "hinge", update="iwa", regularizer="adagrad", schedule="constant", beta=0.5, gradient_bound=2.0
     )
     objects = FTRLClassifier(
-        losses.Hinge(), update=updates.ImportanceAware(), regularizer=regularizers.AdaGrad(2.0),
+        losses.Hinge(), beta=1.0, update=updates.ImportanceAware(), regularizer=regularizers.AdaGrad(2.0),
         schedule=schedules.Constant(0.5),
     )  # fmt: skip
     with interpreted():
@@ -266,11 +275,21 @@ def test_parts_by_name_are_the_parts_as_objects():
         ({"schedule": "sqrt", "gradient_bound": 3.0}, "gradient_bound=3.0"),
         ({"class_weight": {0: -1.0, 1: 1.0}}, "negative"),
         ({"regularizer": "entropy"}, "diagonal"),
+        ({"preset": "light"}, "preset='light'.*beta is 1.0"),
+        ({"beta": "none"}, "beta='none': must be 'auto' or a positive number"),
+        ({"beta": "auto", "preset": "lite"}, "preset='lite'.*did you mean 'light'"),
+        ({"beta": "auto", "loss": "poisson"}, "Poisson.*-1 and"),
+        ({"beta": "auto", "dtype": "float16"}, "dtype='float16'"),
+        ({"beta": "auto", "update": "iwa"}, "update='iwa': must be None.*give a beta, such as beta=1.0"),
+        ({"beta": "auto", "lookahead": False}, "lookahead=False: must be None.*give a beta"),
+        ({"beta": "auto", "regularizer": regularizers.AdaGrad()}, "regularizer=AdaGrad.*must be None.*give a beta"),
+        ({"beta": "auto", "schedule": "sqrt"}, "schedule='sqrt': must be None.*give a beta"),
+        ({"beta": "auto", "gradient_bound": 1.0}, "gradient_bound=1.0: must be None.*give a beta"),
     ],
 )
 def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):
     X, y = CANCER
-    model = FTRLClassifier().fit(X, y)
+    model = FTRLClassifier(beta=1.0).fit(X, y)
     before = model.coef_.copy()
     old = model.get_params()
     with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
@@ -281,9 +300,10 @@ def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):
     model.predict(X)
 
 
-def test_bad_rows_change_nothing():
+@BOTH
+def test_bad_rows_change_nothing(beta):
     X, y = CANCER
-    model = FTRLClassifier().fit(X, y)
+    model = FTRLClassifier(beta=beta).fit(X, y)
     before = pickle.dumps(model)
     bad = X.copy()
     bad[3, 2] = np.nan
@@ -294,37 +314,44 @@ def test_bad_rows_change_nothing():
         model.fit(X, np.zeros(len(y)))
     with pytest.raises(errors.InvalidInput, match="must stay what it was"):
         model.set_params(beta=2.0).partial_fit(X, y)
-    assert pickle.dumps(model.set_params(beta=1.0)) == before
+    assert pickle.dumps(model.set_params(beta=beta)) == before
     with pytest.raises(errors.Overflowed, match="row"):
         FTRLRegressor(update="linear", beta=1e3).fit(1e3 * X, y)
     with pytest.raises(errors.Incompatible, match="loss of classes"):
-        FTRLRegressor(losses.Softmax()).fit(X, y)
+        FTRLRegressor(losses.Softmax(), beta=beta).fit(X, y)
 
 
 # Where scikit-learn can put them.
 
 
-def test_pipelines_searches_and_ensembles():
+def test_searches():
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), FTRLClassifier())
-    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.95
     search = GridSearchCV(pipeline, {"ftrlclassifier__beta": [0.01, 1.0]}, cv=3).fit(X, y)
     assert search.best_params_ == {"ftrlclassifier__beta": 1.0}
+
+
+@BOTH
+def test_pipelines_and_ensembles(beta):
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), FTRLClassifier(beta=beta))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.95
     calibrated = CalibratedClassifierCV(pipeline, cv=3).fit(X, y)
     assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-    stack = StackingClassifier([("ftrl", pipeline), ("slow", clone(pipeline))], FTRLClassifier(), cv=3)
+    stack = StackingClassifier([("ftrl", pipeline), ("slow", clone(pipeline))], FTRLClassifier(beta=beta), cv=3)
     assert stack.fit(X, y).score(X, y) > 0.95
-    assert SelectFromModel(FTRLClassifier()).fit(scale(X), y).transform(scale(X)).shape[1] < 30
+    assert SelectFromModel(FTRLClassifier(beta=beta)).fit(scale(X), y).transform(scale(X)).shape[1] < 30
 
 
-def test_weights_find_their_way_through_a_pipeline():
+@BOTH
+def test_weights_find_their_way_through_a_pipeline(beta):
     X, y = CANCER
     w = np.random.default_rng(0).random(len(y))
     with sklearn.config_context(enable_metadata_routing=True):
-        step = FTRLClassifier().set_fit_request(sample_weight=True)
+        step = FTRLClassifier(beta=beta).set_fit_request(sample_weight=True)
         scaler = StandardScaler(with_mean=False, with_std=False).set_fit_request(sample_weight=False)
         routed = make_pipeline(scaler, step).fit(X, y, sample_weight=w)
-    same(routed[-1], FTRLClassifier().fit(X, y, sample_weight=w))
+    same(routed[-1], FTRLClassifier(beta=beta).fit(X, y, sample_weight=w))
 
 
 def test_probabilities_only_where_there_are_some():
@@ -333,8 +360,8 @@ def test_probabilities_only_where_there_are_some():
     with pytest.raises(AttributeError, match="predict_proba"):
         _ = FTRLClassifier("hinge").predict_proba
     X, y = WINE
-    for loss in ("logistic", "softmax"):
-        model = FTRLClassifier(loss).fit(X, y)
+    for loss, beta in (("logistic", 1.0), ("softmax", 1.0), ("logistic", "auto")):
+        model = FTRLClassifier(loss, beta=beta).fit(X, y)
         assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
         assert np.isfinite(model.predict_log_proba(X)).all()
         far = model.predict_proba(-1e6 * X)
@@ -343,7 +370,7 @@ def test_probabilities_only_where_there_are_some():
 
 def test_two_classes_of_softmax_have_one_row_of_weights():
     X, y = CANCER
-    model = FTRLClassifier("softmax").fit(X, y)
+    model = FTRLClassifier("softmax", beta=1.0).fit(X, y)
     assert model.coef_.shape == (1, 30) and model.intercept_.shape == (1,)
     assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_, rtol=1e-9, atol=1e-9)
     assert model.score(X, y) > 0.95
@@ -352,8 +379,8 @@ def test_two_classes_of_softmax_have_one_row_of_weights():
 def test_sparse_weights():
     X, y = CANCER
     with interpreted():
-        model = FTRLClassifier(regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
-        regressor = FTRLRegressor(regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
+        model = FTRLClassifier(beta=1.0, regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
+        regressor = FTRLRegressor(beta=1.0, regularizer=regularizers.ElasticNet(l1=20.0)).fit(X, y)
     expected, weights = model.decision_function(X), model.coef_
     assert sparse.issparse(model.sparsify().coef_) and model.coef_.nnz < 30
     assert_allclose(model.decision_function(X), expected)
@@ -362,12 +389,13 @@ def test_sparse_weights():
     assert_array_equal(regressor.coef_, regressor.sparsify().coef_.toarray()[0])
 
 
-def test_copies_go_on_where_the_original_was():
+@BOTH
+def test_copies_go_on_where_the_original_was(beta):
     X, y = CANCER
-    model = FTRLClassifier().fit(X[:300], y[:300])
+    model = FTRLClassifier(beta=beta).fit(X[:300], y[:300])
     copies = [pickle.loads(pickle.dumps(model)), *joblib.Parallel(n_jobs=1)([joblib.delayed(clone)(model, safe=False)])]
     copies[0].partial_fit(X[300:], y[300:])
-    same(copies[0], FTRLClassifier().fit(X, y))
+    same(copies[0], FTRLClassifier(beta=beta).fit(X, y))
     assert model.t_ == 301 and not hasattr(copies[1], "classes_")
 
 

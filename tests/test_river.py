@@ -19,12 +19,20 @@ from scipy import sparse
 from giftrl import errors, schedules
 from giftrl.adapters.river import FTRLClassifier, FTRLRegressor
 from giftrl.linear import FTRLClassifier as Estimator
-from tests.test_estimators import interpreted
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.features import DENSE
+from tests.test_estimators import BOTH, interpreted
 
-MODELS = [FTRLClassifier(), FTRLClassifier("hinge", update="iwa"), FTRLRegressor(), FTRLRegressor(normalize="unit")]
+MODELS = [
+    FTRLClassifier(), FTRLRegressor(), FTRLRegressor(normalize="unit", preset="light", fit_intercept=False),
+    FTRLClassifier(beta=1.0), FTRLClassifier("hinge", beta=1.0, update="iwa"), FTRLRegressor(beta=1.0),
+    FTRLRegressor(beta=1.0, normalize="unit"),
+]  # fmt: skip
 COMPILED = ("logistic", "squared")
 CHECKS = [
-    pytest.param(model, check, id=f"{type(model).__name__}-{model.loss}-{model.normalize}-{check.__name__}")
+    pytest.param(
+        model, check, id=f"{type(model).__name__}-{model.loss}-{model.beta}-{model.normalize}-{check.__name__}"
+    )
     for model in MODELS
     for check in checks.yield_checks(model)
 ]
@@ -34,7 +42,7 @@ CHECKS = [
 @pytest.mark.parametrize(("model", "check"), CHECKS)
 def test_river_accepts(model, check):
     assert check.__name__ not in model._unit_test_skips()
-    with contextlib.nullcontext() if model.loss in COMPILED else interpreted():
+    with contextlib.nullcontext() if model.loss in COMPILED and model.preset == "default" else interpreted():
         check(model.clone())
 
 
@@ -43,22 +51,29 @@ def rows_of(matrix, names):
 
 
 def state(model):
+    """All that is known, to the bit."""
     learner = model._model.learner
-    return learner.coordinates.tobytes(), learner.states.tobytes(), dict(model._model.slots), model.average_loss
+    arrays = dict(learner.state())
+    if isinstance(learner, MixtureLearner):  # behind the dense features is room for more, which may come at other rows
+        for name in ("features.dense", "features.stamps"):
+            arrays[name] = arrays[name][: int(arrays["features.counts"][DENSE])]
+    found = {name: array.tobytes() for name, array in arrays.items()}
+    return found, dict(model._model.slots), model.average_loss
 
 
+@BOTH
 @settings(max_examples=25)
 @given(
     st.integers(0, 10**6), st.sampled_from(["dense", "sparse", "dictionaries"]), st.sampled_from([None, "unit"]),
     st.booleans(),
 )  # fmt: skip
-def test_learning_many_is_learning_one_by_one_bit_for_bit(seed, kind, normalize, weighted):
+def test_learning_many_is_learning_one_by_one_bit_for_bit(beta, seed, kind, normalize, weighted):
     """Over 600 names, so that room is made in the midst of a batch."""
     random = np.random.default_rng(seed)
     width = 30 if kind == "dense" else 700
     matrix = random.normal(size=(60, width)) * (random.random((60, width)) < (0.9 if kind == "dense" else 0.2))
     y, w = random.random(60) < 0.5, random.choice([0.0, 0.5, 3.0], 60) if weighted else np.ones(60)
-    one = FTRLClassifier(normalize=normalize)
+    one = FTRLClassifier(beta=beta, normalize=normalize)
     many = one.clone()
     found = sparse.csr_array(matrix)
     bounds = zip(found.indptr[:-1], found.indptr[1:], strict=True)
@@ -77,19 +92,20 @@ def test_learning_many_is_learning_one_by_one_bit_for_bit(seed, kind, normalize,
     assert state(one) == state(many)
 
 
-def test_the_same_as_the_estimator_for_scikit_learn():
+@pytest.mark.parametrize("parameters", [{}, {"beta": 1.0, "regularizer": "curvature", "schedule": "constant"}])
+def test_the_same_as_the_estimator_for_scikit_learn(parameters):
     with interpreted():
-        compare_with_the_estimator()
+        compare_with_the_estimator({**parameters, "dtype": "float64"})
 
 
-def compare_with_the_estimator():
+def compare_with_the_estimator(parameters):
     random = np.random.default_rng(0)
     matrix, y = random.normal(size=(300, 5)), random.random(300) < 0.4
     names = list("abcde")
-    model = FTRLClassifier(regularizer="curvature", schedule="constant", dtype="float64")
+    model = FTRLClassifier(**parameters)
     for row, label in zip(rows_of(matrix, names), y.tolist(), strict=True):
         model.learn_one(row, label)
-    expected = Estimator(regularizer="curvature", schedule="constant", dtype="float64").fit(matrix, y)
+    expected = Estimator(**parameters).fit(matrix, y)
     assert_allclose([model.weights[name] for name in names], expected.coef_[0], rtol=1e-9)
     assert_allclose(model.intercept, expected.intercept_[0], rtol=1e-9)
     assert_allclose(model.average_loss, expected.average_loss_, rtol=1e-9)
@@ -102,8 +118,9 @@ def compare_with_the_estimator():
     assert_allclose(bound, expected.certificate_.regret_bound_ball(1.0), rtol=1e-9)
 
 
-def test_new_names_are_new_features():
-    model = FTRLRegressor(beta=10.0)
+@pytest.mark.parametrize("beta", ["auto", 10.0])
+def test_new_names_are_new_features(beta):
+    model = FTRLRegressor(beta=beta)
     for t in range(2000):
         model.learn_one({"always": 1.0, f"once{t}": 1.0}, 3.0)
     assert len(model.weights) == 2001
@@ -113,9 +130,10 @@ def test_new_names_are_new_features():
     assert state(model) == before
 
 
-def test_matrices_of_any_width_and_dictionaries_name_the_same_features():
+@BOTH
+def test_matrices_of_any_width_and_dictionaries_name_the_same_features(beta):
     wide, narrow = sparse.csr_array(np.diag([1.0, 2.0, 3.0, 4.0])), sparse.csr_array(np.eye(2))
-    model, expected = FTRLRegressor(), FTRLRegressor()
+    model, expected = FTRLRegressor(beta=beta), FTRLRegressor(beta=beta)
     model.learn_one({1: 5.0}, 1.0)
     model.learn_many(wide, [1.0, 2.0, 3.0, 4.0])
     model.learn_many(narrow, [1.0, 2.0])
@@ -128,7 +146,8 @@ def test_matrices_of_any_width_and_dictionaries_name_the_same_features():
 
 def test_weights_of_examples():
     rows = [{"a": 1.0, "b": -2.0}, {"a": 0.5}, {"b": 1.0}]
-    weighted, repeated = (FTRLClassifier(update="iwa", schedule="constant", dtype="float64") for _ in range(2))
+    parameters = {"beta": 1.0, "update": "iwa", "schedule": "constant", "dtype": "float64"}
+    weighted, repeated = (FTRLClassifier(**parameters) for _ in range(2))
     with interpreted():
         for row, label, k in zip(rows, [True, False, True], [3, 1, 4], strict=True):
             weighted.learn_one(row, label, w=float(k))
@@ -137,20 +156,61 @@ def test_weights_of_examples():
     assert_allclose(list(weighted.weights.values()), list(repeated.weights.values()), rtol=1e-7)
 
 
-def test_pipelines_and_progressive_validation():
-    model = compose.Pipeline(preprocessing.StandardScaler(), FTRLClassifier())
+@BOTH
+def test_a_row_of_weight_0_is_no_row(beta):
+    random = np.random.default_rng(0)
+    matrix, y = random.normal(size=(50, 4)), random.random(50) < 0.5
+    w = (random.random(50) < 0.5).astype(float)
+    rows, kept = rows_of(matrix, list("abcd")), np.flatnonzero(w)
+    expected, one, many, frame = (FTRLClassifier(beta=beta) for _ in range(4))
+    for i in range(50):
+        one.learn_one(rows[i] | ({} if w[i] else {"unheard": 1e9}), bool(y[i]), w[i])
+        if w[i]:
+            expected.learn_one(rows[i], bool(y[i]))
+    many.learn_many(rows, y, w)
+    frame.learn_many(pd.DataFrame(matrix, columns=list("abcd")), y, w)
+    assert state(one) == state(many) == state(frame) == state(expected)
+    assert expected.average_loss == expected.certificate.loss_sum / len(kept)
+
+
+@BOTH
+def test_pipelines_and_progressive_validation(beta):
+    model = compose.Pipeline(preprocessing.StandardScaler(), FTRLClassifier(beta=beta))
     score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
     assert score.get() > 0.88
-    text = feature_extraction.BagOfWords() | FTRLClassifier(normalize="unit")
+    text = feature_extraction.BagOfWords() | FTRLClassifier(beta=beta, normalize="unit")
     for message, spam in [("win money now", True), ("see you soon", False)] * 20:
         text.learn_one(message, spam)
     assert text.predict_one("money") is True and text.predict_one("soon") is False
-    many = multiclass.OneVsRestClassifier(preprocessing.StandardScaler() | FTRLClassifier())
+    many = multiclass.OneVsRestClassifier(preprocessing.StandardScaler() | FTRLClassifier(beta=beta))
     score = evaluate.progressive_val_score(datasets.ImageSegments().take(500), many, metrics.Accuracy())
     assert score.get() > 0.6
 
 
-def test_every_frame_of_the_same_numbers_teaches_the_same():
+def test_without_a_scaler_the_mixture_is_better_than_a_single_learner_with_one():
+    """Numbers near 40, from features near 40 and one near 700,000."""
+    metric = evaluate.progressive_val_score(datasets.TrumpApproval(), model := FTRLRegressor(), metrics.MAE())
+    scaled = preprocessing.StandardScaler() | FTRLRegressor(beta=100.0)
+    single = evaluate.progressive_val_score(datasets.TrumpApproval(), scaled, metrics.MAE())
+    assert metric.get() < 0.5 * single.get()
+    assert len(model.experts) == 10
+    with pytest.raises(AttributeError, match="experts_ is the table of a mixture"):
+        _ = FTRLRegressor(beta=100.0).experts
+
+
+def test_numbers_stay_in_the_range_that_was_seen():
+    model = FTRLRegressor()
+    for t in range(50):
+        model.learn_one({"t": float(t)}, 3.0 + t / 10.0)
+    assert model.predict_one({"t": 1e6}) == 3.0 + 49 / 10.0
+    assert model.predict_one({"t": -1e6}) == 3.0
+    assert_array_equal(model.predict_many(sparse.csr_array((2, 3))), [model.predict_one({})] * 2)
+    point = model.weights["t"] * 20.5 + model.intercept
+    assert_allclose(model.predict_one({"t": 20.5}), point, rtol=1e-9)
+
+
+@BOTH
+def test_every_frame_of_the_same_numbers_teaches_the_same(beta):
     random = np.random.default_rng(1)
     matrix, y = random.normal(size=(40, 3)), random.normal(size=40)
     names = list("abc")
@@ -161,12 +221,12 @@ def test_every_frame_of_the_same_numbers_teaches_the_same():
         (pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(matrix), columns=names), y),
         (rows_of(matrix, names), y.tolist()),
     ]
-    expected = FTRLRegressor()
+    expected = FTRLRegressor(beta=beta)
     for row, target in zip(rows_of(matrix, names), y.tolist(), strict=True):
         expected.learn_one(row, target)
     scores = [expected.predict_one(row) for row in rows_of(matrix, names)]
     for frame, target in frames:
-        model = FTRLRegressor()
+        model = FTRLRegressor(beta=beta)
         model.learn_many(frame, target)
         assert state(model) == state(expected)
         predicted = model.predict_many(frame)
@@ -175,8 +235,9 @@ def test_every_frame_of_the_same_numbers_teaches_the_same():
             assert type(predicted).__module__.split(".")[0] == type(frame).__module__.split(".")[0]
 
 
-def test_the_mean_of_counts():
-    model = FTRLRegressor("poisson")
+@BOTH
+def test_the_mean_of_counts(beta):
+    model = FTRLRegressor("poisson", beta=beta)
     with interpreted():
         for _ in range(500):
             model.learn_one({}, 7)
@@ -184,8 +245,9 @@ def test_the_mean_of_counts():
         assert_allclose(model.predict_many(pd.DataFrame({"new": [1.0, 2.0]})), model.predict_one({}))
 
 
-def test_bad_input_changes_nothing():
-    model = FTRLClassifier()
+@BOTH
+def test_bad_input_changes_nothing(beta):
+    model = FTRLClassifier(beta=beta)
     model.learn_one({"a": 1.0}, True)
     before = copy.deepcopy(state(model))
     for row in ({"new": "text"}, {"new": math.nan}, {"new": math.inf}, {"new": None}):
@@ -204,22 +266,25 @@ def test_bad_input_changes_nothing():
     with pytest.raises(errors.InvalidInput, match="X="):
         model.learn_many(pd.DataFrame({"new": [math.nan]}), [True])
     with pytest.raises(errors.InvalidInput, match="y="):
-        FTRLRegressor().learn_one({}, math.nan)
+        FTRLRegressor(beta=beta).learn_one({}, math.nan)
     assert state(model) == before
     with pytest.raises(errors.Incompatible, match="Poisson"):
         FTRLClassifier("poisson")
     with pytest.raises(errors.UnknownName, match="did you mean 'temporal'"):
-        FTRLClassifier(schedule="tempral")
+        FTRLClassifier(beta=1.0, schedule="tempral")
+    with pytest.raises(errors.InvalidInput, match="schedule='sqrt': must be None.*give a beta"):
+        FTRLClassifier(schedule="sqrt")
     with pytest.raises(NotImplementedError, match="no probabilities"):
         FTRLClassifier("hinge").predict_proba_one({})
-    steep = FTRLRegressor(update="linear", schedule=schedules.Constant(1e200))
+    steep = FTRLRegressor(beta=1.0, update="linear", schedule=schedules.Constant(1e200))
     with pytest.raises(errors.Overflowed, match="row"):
         steep.learn_many([{"a": 1e100}] * 9, [1e100] * 9)
 
 
-def test_copies_go_on_where_the_original_was():
+@pytest.mark.parametrize("beta", ["auto", 2.0])
+def test_copies_go_on_where_the_original_was(beta):
     data = list(datasets.Phishing().take(100))
-    model = FTRLClassifier(beta=2.0)
+    model = FTRLClassifier(beta=beta)
     for x, y in data[:50]:
         model.learn_one(x, y)
     twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]

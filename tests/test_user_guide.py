@@ -52,6 +52,7 @@ def test_what_becomes_of_a_parameter_is_a_parameter():
                     *regularizers.BY_NAME,
                     *schedules.BY_NAME,
                     "unit",
+                    "auto",
                 }
             for member in re.findall(r"\b([A-Z]\w+)\(", code):
                 assert member in MEMBERS, code

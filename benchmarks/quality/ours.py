@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
+
 __all__ = ["predictions"]
 
 
@@ -22,14 +25,8 @@ def predictions(x: Any, y: NDArray[np.float64], loss: str, classes: int | None =
     >>> predictions(np.eye(2), np.array([1.0, -1.0]), "logistic").shape
     (2,)
     """
-    # ADAPT HERE: the only place that names the learner.
-    from giftrl.kernels import LinearLearner
-
+    width = x.shape[1]
     rows = sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(x), np.ones((len(y), 1))]))
     if classes is None:
-        return np.asarray(LinearLearner(rows.shape[1], loss, "curvature", dtype="float64").learn(rows, y))
-    margins = [
-        LinearLearner(rows.shape[1], "logistic", "curvature", dtype="float64").learn(rows, np.where(y == k, 1.0, -1.0))
-        for k in range(classes)
-    ]
-    return np.asarray(softmax(np.stack(margins, axis=1), axis=1))
+        return MixtureLearner(width + 1, loss, constant=width).learn(rows, y)
+    return np.asarray(softmax(MulticlassMixture(width + 1, classes, "softmax", constant=width).learn(rows, y), axis=1))

@@ -13,8 +13,10 @@ from giftrl.certificates import Certificate
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels import LinearLearner
 from giftrl.kernels.rows import CSR
-from giftrl.linear.blocks import blocks, canonical, row_norms
-from giftrl.linear.parts import Parts
+from giftrl.linear.blocks import blocks, canonical, unit_rows
+from giftrl.linear.models import Experts, One, learner
+from giftrl.linear.parts import Mixed, Parts
+from giftrl.mixtures import MixtureLearner
 
 __all__ = ["NamedLearner"]
 
@@ -34,21 +36,21 @@ class _Slots(dict[Any, int]):
 
 
 class NamedLearner:
-    """A :class:`giftrl.kernels.LinearLearner` whose features have names and need not be known ahead.
+    """A mixture or a single learner whose features have names and need not be known ahead.
 
     Learning from many rows at once is, bit for bit, learning from them one by one: coordinates are numbered in the
-    order in which names appear, and room for them is made at the same rows.
+    order in which names appear, and room for them is made at the same rows. Rows of weight 0 are as if they were not
+    there.
 
     Args:
-        parts: the loss, the update, the regularizer and the schedule.
+        parts: the loss and the preset of a mixture, or the loss, the update, the regularizer and the schedule.
         normalize: "unit" to divide each row by its Euclidean norm, or None.
         intercept: whether each row has a constant feature 1.
         dtype: float32 or float64, how coordinates are stored.
 
     >>> from giftrl import losses
     >>> from giftrl.linear.parts import make_parts
-    >>> parts = make_parts(losses.BY_NAME, "squared", "proximal", None, "squared_norm", "temporal", 1.0, None)
-    >>> learner = NamedLearner(parts)
+    >>> learner = NamedLearner(make_parts(losses.BY_NAME, "squared", beta=1.0))
     >>> for _ in range(100):
     ...     learner.learn_one({"size": 1.0, "age": -1.0}, 4.0)
     >>> round(learner.score_one({"size": 1.0, "age": -1.0, "new": 7.0}), 3)
@@ -56,11 +58,9 @@ class NamedLearner:
     """
 
     def __init__(
-        self, parts: Parts, normalize: str | None = None, intercept: bool = True, dtype: Any = "float32"
+        self, parts: Parts | Mixed, normalize: str | None = None, intercept: bool = True, dtype: Any = "float32"
     ) -> None:
-        self.learner = LinearLearner(
-            FIRST_ROOM, parts.loss, parts.regularizer, parts.update, parts.schedule, dtype=dtype
-        )
+        self.learner: LinearLearner | MixtureLearner = learner(parts, FIRST_ROOM, 0 if intercept else None, dtype)
         self.unit = normalize == "unit"
         self.intercept = intercept
         self.slots = _Slots()
@@ -76,6 +76,8 @@ class NamedLearner:
         if not 0.0 <= weight < math.inf:
             raise InvalidInput("w", weight, "must be finite and not negative", "w=1.0 is the default")
         values = self._values((x,), len(x))
+        if weight == 0.0:
+            return
         slots = np.fromiter(chain(map(self.slots.__getitem__, x), self._zero), np.int32, len(values))
         if len(self.slots) >= self.learner.dimension:
             self._grow(len(self.slots) + 1)
@@ -87,6 +89,10 @@ class NamedLearner:
         """Learn from dictionaries, a row each."""
         weights = self._weights(weights, len(rows), y)
         values = self._values(rows, sum(map(len, rows)))
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            self.learn_rows([rows[i] for i in kept.tolist()], y[kept], weights[kept])
+            return
         getitem = self.slots.__getitem__
         named = chain.from_iterable(chain(map(getitem, x), self._zero) for x in rows)
         indptr = np.cumsum([0, *(len(x) + self.intercept for x in rows)])
@@ -96,6 +102,9 @@ class NamedLearner:
         """Learn from a matrix, sparse or dense, whose columns have these names."""
         weights = self._weights(weights, x.shape[0], y)
         x = self._matrix(x)
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            x, y, weights = x[kept], y[kept], weights[kept]
         slots = np.append(self._column_slots(x, names), np.int32(0))  # the constant is the column after the last
         for begin, end, rows in blocks(x, constant=self.intercept):
             if sparse.issparse(rows):
@@ -114,14 +123,23 @@ class NamedLearner:
         rows = CSR(values, slots, self._bounds(len(values)), len(values))
         return float(self.learner.predict_rows(rows, 1)[0])
 
+    def clip_one(self, score: float) -> float:
+        """:meth:`clip` of one score."""
+        if isinstance(self.learner, MixtureLearner):
+            low, high = self.learner.range
+            return min(max(score, low), high)
+        return score
+
+    def clip(self, scores: Array) -> Array:
+        """Scores within the range of labels seen, where the learner keeps one."""
+        return self.learner.clip(scores) if isinstance(self.learner, MixtureLearner) else scores
+
     def score_many(self, x: Any, names: Sequence[Any]) -> Array:
         """<s, x_t> of the rows of a matrix whose columns have these names."""
         x = self._matrix(x)
         point = self.learner.x
         slots = [self.slots.get(name, -1) for name in names]
-        scores = x @ np.array([point[slot] if slot > 0 else 0.0 for slot in slots])
-        if self.unit:
-            scores = scores / row_norms(x)
+        scores = (unit_rows(x) if self.unit else x) @ np.array([point[slot] if slot > 0 else 0.0 for slot in slots])
         return np.asarray(scores + point[0])
 
     @property
@@ -139,6 +157,11 @@ class NamedLearner:
     def average_loss(self) -> float:
         """The mean weighted loss of predictions made before each row was learnt."""
         return float(self.learner.loss_sums[0]) / self.weight_sum if self.weight_sum > 0.0 else math.nan
+
+    @property
+    def experts(self) -> Experts:
+        """The experts of a mixture; an AttributeError where there is none."""
+        return One(self.learner).experts
 
     @property
     def certificate(self) -> Certificate:

@@ -19,6 +19,8 @@ from giftrl import losses
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.certificates import Certificate
 from giftrl.errors import Incompatible, InvalidInput, UnknownName
+from giftrl.kernels.checks import as_labels
+from giftrl.linear.models import Experts
 from giftrl.linear.parts import make_parts
 from giftrl.losses import Logistic, Poisson
 from giftrl.ops.loss import accepts, labels
@@ -41,7 +43,8 @@ class _FTRL:
         lookahead: bool | None,
         regularizer: Any,
         schedule: Any,
-        beta: float,
+        beta: float | str,
+        preset: str,
         gradient_bound: float | None,
         normalize: str | None,
         fit_intercept: bool,
@@ -53,13 +56,14 @@ class _FTRL:
         self.regularizer = regularizer
         self.schedule = schedule
         self.beta = beta
+        self.preset = preset
         self.gradient_bound = gradient_bound
         self.normalize = normalize
         self.fit_intercept = fit_intercept
         self.dtype = dtype
         if normalize not in (None, "unit"):
             raise UnknownName("normalize", normalize, ["None", "unit"])
-        parts = make_parts(losses.BY_NAME, loss, update, lookahead, regularizer, schedule, beta, gradient_bound)
+        parts = make_parts(losses.BY_NAME, loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound)
         self._model = NamedLearner(parts, normalize, bool(fit_intercept), dtype)
         self._y_name: str | None = None
 
@@ -77,6 +81,11 @@ class _FTRL:
     def average_loss(self) -> float:
         """The mean weighted loss of predictions made before each row was learnt."""
         return self._model.average_loss
+
+    @property
+    def experts(self) -> Experts:
+        """With beta="auto", (name, share, loss) of each expert, as in :mod:`giftrl.linear`."""
+        return self._model.experts
 
     @property
     def certificate(self) -> Certificate:
@@ -110,31 +119,32 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     classes put it into ``river.multiclass.OneVsRestClassifier``.
 
     Args:
-        loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype: as for
-            :class:`giftrl.linear.FTRLClassifier`.
+        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, dtype:
+            as for :class:`giftrl.linear.FTRLClassifier`.
 
-    >>> from river import datasets, evaluate, metrics, preprocessing
-    >>> model = preprocessing.StandardScaler() | FTRLClassifier()
-    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.08%
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.Phishing(), FTRLClassifier(), metrics.Accuracy())
+    Accuracy: 89.36%
     """
 
     def __init__(
         self,
         loss: Any = "logistic",
-        update: Any = "proximal",
+        update: Any = None,
         lookahead: bool | None = None,
-        regularizer: Any = "squared_norm",
-        schedule: Any = "temporal",
-        beta: float = 1.0,
+        regularizer: Any = None,
+        schedule: Any = None,
+        beta: float | str = "auto",
+        preset: str = "default",
         gradient_bound: float | None = None,
         normalize: str | None = None,
         fit_intercept: bool = True,
         dtype: Any = "float32",
     ) -> None:
         super().__init__(
-            loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype
-        )
+            loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound, normalize, fit_intercept,
+            dtype,
+        )  # fmt: skip
         found = self._model.learner.loss
         if not (accepts(found, -1.0) and accepts(found, 1.0)):
             raise Incompatible(
@@ -181,34 +191,36 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
 class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     """A regressor for River.
 
-    ``beta`` is about the size of the weights that you expect: the default suits targets near 1.
+    With beta="auto" no prediction leaves the range of the numbers seen. A number for ``beta`` is about the size of the
+    weights that you expect.
 
     Args:
-        loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype: as for
-            :class:`giftrl.linear.FTRLRegressor`.
+        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, dtype:
+            as for :class:`giftrl.linear.FTRLRegressor`.
 
-    >>> from river import datasets, evaluate, metrics, preprocessing
-    >>> model = preprocessing.StandardScaler() | FTRLRegressor(beta=100.0)
-    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.648153
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), FTRLRegressor(), metrics.MAE())
+    MAE: 0.207642
     """
 
     def __init__(
         self,
         loss: Any = "squared",
-        update: Any = "proximal",
+        update: Any = None,
         lookahead: bool | None = None,
-        regularizer: Any = "squared_norm",
-        schedule: Any = "temporal",
-        beta: float = 1.0,
+        regularizer: Any = None,
+        schedule: Any = None,
+        beta: float | str = "auto",
+        preset: str = "default",
         gradient_bound: float | None = None,
         normalize: str | None = None,
         fit_intercept: bool = True,
         dtype: Any = "float32",
     ) -> None:
         super().__init__(
-            loss, update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, dtype
-        )
+            loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound, normalize, fit_intercept,
+            dtype,
+        )  # fmt: skip
 
     def learn_one(self, x: Mapping[Any, float], y: float, w: float = 1.0) -> None:
         """Learn from a row with its number, and its weight."""
@@ -223,19 +235,19 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
 
     def predict_one(self, x: Mapping[Any, float]) -> float:
         """A number; the mean for the Poisson loss."""
-        score = self._model.score_one(x)
+        score = self._model.clip_one(self._model.score_one(x))
         return exp(score) if isinstance(self._model.learner.loss, Poisson) else score
 
     def predict_many(self, X: Any) -> Any:
         """A number for each row."""
-        scores = self._scores(X)
+        scores = self._model.clip(self._scores(X))
         if isinstance(self._model.learner.loss, Poisson):
             scores = np.array([exp(score) for score in scores])
         return self._like(X, scores)
 
     def _checked(self, y: Any) -> Array:
         found = np.asarray(y, dtype=np.float64)
-        return self._model.learner._labels(found, found.shape)
+        return as_labels(self._model.learner.loss, found, found.shape)
 
 
 def _label(y: Any) -> float:

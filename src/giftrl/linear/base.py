@@ -14,10 +14,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from giftrl.certificates import Certificate
 from giftrl.errors import InvalidInput, Overflowed, UnknownName, require
-from giftrl.linear.blocks import blocks, canonical, row_norms
+from giftrl.linear.blocks import blocks, canonical, unit_rows
 from giftrl.linear.frames import as_frame
-from giftrl.linear.models import Model
-from giftrl.linear.parts import Parts, make_parts
+from giftrl.linear.models import Experts, Model
+from giftrl.linear.parts import AUTO, Mixed, Parts, make_parts
 from giftrl.ops.names import Names
 
 __all__ = ["FTRL"]
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 #: The parameters that a model is made of; between two calls of partial_fit they must stay as they are.
 MADE_OF = (
-    "loss", "update", "lookahead", "regularizer", "schedule", "beta", "gradient_bound",
+    "loss", "update", "lookahead", "regularizer", "schedule", "beta", "preset", "gradient_bound",
     "normalize", "fit_intercept", "dtype",
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
     _names: Names
     _model: Model
 
-    def _make_parts(self) -> Parts:
+    def _make_parts(self) -> Parts | Mixed:
         require(
             bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
@@ -46,7 +46,7 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             raise UnknownName("normalize", self.normalize, ["None", "unit"])
         return make_parts(
             self._names, self.loss, self.update, self.lookahead, self.regularizer, self.schedule, self.beta,
-            self.gradient_bound,
+            self.preset, self.gradient_bound,
         )  # fmt: skip
 
     def _validate(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
@@ -60,6 +60,11 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         if sample_weight is None:
             return None
         return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+    def _shape(self) -> tuple[int, int | None]:
+        """How many coordinates a column has, and which of them is the constant."""
+        features = self.n_features_in_
+        return (features + 1, features) if self.fit_intercept else (features, None)
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in MADE_OF}
@@ -85,6 +90,8 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             kept = np.flatnonzero(weights)
             x, labels, weights = x[kept], labels[kept], weights[kept]
         random = check_random_state(self.random_state) if shuffle else None
+        # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
+        real = np.float64 if self.beta == AUTO else None
         n = len(labels)
         for index in range(passes):
             order = None if random is None else random.permutation(n)
@@ -92,7 +99,7 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             w = weights if weights is None or order is None else weights[order]
             before = self._model.loss_sum
             unit = self.normalize == "unit"
-            for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order):
+            for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
                 learnt = self._model.rounds
                 try:
                     self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
@@ -122,11 +129,9 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = validate_data(self, as_frame(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         weights, constant = self._known.split(self.fit_intercept, self._sparse)
-        scores = x @ weights
+        scores = (unit_rows(x) if self.normalize == "unit" else x) @ weights
         if sparse.issparse(scores):
             scores = scores.toarray()
-        if self.normalize == "unit":
-            scores = scores / row_norms(x)[:, None]
         return np.asarray(scores + constant, dtype=np.float64)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -167,6 +172,17 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self._model.certificate
+
+    @property
+    def experts_(self) -> Experts | list[Experts]:
+        """With beta="auto", the experts of the mixture: (name, share, loss) of each.
+
+        The share is the factor of its predictions in those of the model: shares are those of a linear combination, need
+        not sum to 1 and can be negative. The loss is the sum of its own progressive losses. A list of such lists where
+        each class or target has its own mixture.
+        """
+        check_is_fitted(self)
+        return self._model.experts
 
     @property
     def t_(self) -> int:

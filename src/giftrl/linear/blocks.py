@@ -14,7 +14,7 @@ from giftrl.kernels import compiler
 from giftrl.streams.numbers import ROOMS
 from giftrl.streams.prepare import prepare_rows
 
-__all__ = ["blocks", "canonical", "row_norms"]
+__all__ = ["blocks", "canonical", "row_norms", "unit_rows"]
 
 #: How many numbers a block has, about: four megabytes of float32. Smaller ones pay more for the calls than they save.
 ENTRIES = 1 << 20
@@ -39,6 +39,7 @@ def blocks(
     unit: bool = False,
     order: NDArray[np.int64] | None = None,
     entries: int = ENTRIES,
+    dtype: Any = None,
 ) -> Iterator[tuple[int, int, Any]]:
     """(begin, end, rows) for consecutive blocks of a canonical matrix; the whole, if there is nothing to do.
 
@@ -48,12 +49,14 @@ def blocks(
         unit: whether each row is divided by its Euclidean norm first.
         order: in which order to take the rows.
         entries: about how many numbers a block has.
+        dtype: what their type becomes; None for the type that they have.
 
     >>> [block.tolist() for _, _, block in blocks(np.array([[3.0, 4.0], [0.0, 2.0]]), constant=True, unit=True)]
     [[[0.6, 0.8, 1.0], [0.0, 1.0, 1.0]]]
     """
     n = x.shape[0]
-    if not constant and not unit and order is None and _writeable(x):
+    dtype = x.dtype if dtype is None else np.dtype(dtype)
+    if not constant and not unit and order is None and x.dtype == dtype and _writeable(x):
         if n > 0:
             yield 0, n, x
         return
@@ -62,11 +65,8 @@ def blocks(
     for begin in range(0, n, size):
         end = min(n, begin + size)
         chosen = slice(begin, end) if order is None else order[begin:end]
-        yield (
-            begin,
-            end,
-            _sparse(x, chosen, constant, unit) if sparse.issparse(x) else _dense(x, chosen, constant, unit),
-        )
+        rows = _sparse(x, chosen, constant, unit) if sparse.issparse(x) else _dense(x, chosen, constant, unit)
+        yield begin, end, rows.astype(dtype, copy=False)
 
 
 def _writeable(x: Any) -> bool:
@@ -114,6 +114,18 @@ def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
     block = sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width))
     block.has_canonical_format = True
     return block
+
+
+def unit_rows(x: Any) -> Any:
+    """A copy of a dense or CSR matrix with each row divided by its Euclidean norm; rows of zeros as they are.
+
+    >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    norms = row_norms(x)
+    if not sparse.issparse(x):
+        return x / norms[:, None]
+    return sparse.csr_array((x.data / np.repeat(norms, np.diff(x.indptr)), x.indices, x.indptr), shape=x.shape)
 
 
 def row_norms(x: Any) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import ByClass, Model, One, Several
+from giftrl.linear.models import ByClass, Model, One, by_class, learner, several
 from giftrl.linear.parts import CLASSIFIER_LOSSES
 from giftrl.losses import Logistic, Softmax
 from giftrl.ops.loss import accepts, labels
@@ -34,22 +34,28 @@ def _has_probabilities(estimator: "FTRLClassifier") -> bool:
 
 
 class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
-    """A linear classifier that learns in one pass, needs no learning rate, and proves how well it did.
+    """A linear classifier that learns in one pass, has nothing to tune, and proves how well it did.
 
-    Generalized implicit FTRL. Two classes are one model of labels -1 (``classes_[0]``) and +1. With more, ``softmax``
-    and ``multiclass_hinge`` are one loss of a score for each class, learnt in one step; any other loss is learnt one
-    class against the rest, all classes in one pass.
+    By default a mixture of learners of many kinds and rates in one pass, combined into one linear model as they prove
+    themselves; features may have any scale. Given a beta, a single learner: generalized implicit FTRL.
+
+    Two classes are one model of labels -1 (``classes_[0]``) and +1. With more, ``softmax`` and ``multiclass_hinge`` are
+    one loss of a score for each class, learnt in one step; any other loss is learnt one class against the rest, all
+    classes in one pass.
 
     Args:
         loss: a loss for labels -1 and +1, or one of a score for each class, by name or as an object.
+        beta: ``"auto"`` for the mixture, which has nothing to choose; or a number, the scale of a single learner's
+            schedule: larger learns faster.
+        preset: which mixture, where beta is ``"auto"``: ``"default"``, or ``"light"`` with fewer experts.
         update: how a step is chosen: ``"proximal"``, ``"linear"``, ``"twostep"``, ``"truncated"``, ``"iwa"``, or an
-            object.
+            object. This and the next three are for a beta that is a number. None is ``"proximal"``, ``"squared_norm"``
+            and ``"temporal"`` then; with ``"auto"`` they must be None, as must gradient_bound.
         lookahead: True for steps under the next regularizer, an error where that is not known in time; False for steps
             under the present one; None for the next where it is known.
         regularizer: ``"squared_norm"``, ``"adagrad"``, ``"elastic_net"``, ``"centred"``, ``"curvature"``, or an object.
         schedule: the growth of its strength: ``"temporal"``, ``"sqrt"``, ``"constant"``, ``"adagrad_norm"``,
             ``"ada_implicit"``, or an object, which then has its own beta.
-        beta: the scale of the schedule; larger learns faster.
         gradient_bound: a guess of the largest gradient, for schedules and regularizers that start from one.
         normalize: ``"unit"`` divides each row by its Euclidean norm.
         fit_intercept: whether rows get a constant feature 1.
@@ -64,15 +70,15 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         coef_, intercept_: a row for each class, or one row where there are two classes.
         average_loss_: the progressive loss.
         certificate_: what the run proves about itself.
+        experts_: with beta="auto", (name, share, loss) of each expert.
         n_features_in_, feature_names_in_: of the rows that it learnt from.
         t_: the number of the next row, from 1.
 
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = FTRLClassifier().fit(scale(X), y)
-    >>> round(model.average_loss_, 2), model.score(scale(X), y) > 0.95
-    (0.12, True)
+    >>> model = FTRLClassifier().fit(X, y)
+    >>> round(model.average_loss_, 2), model.score(X, y) > 0.95
+    (0.11, True)
     """
 
     _names = CLASSIFIER_LOSSES
@@ -81,11 +87,12 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         self,
         loss: Any = "logistic",
         *,
-        update: Any = "proximal",
+        update: Any = None,
         lookahead: bool | None = None,
-        regularizer: Any = "squared_norm",
-        schedule: Any = "temporal",
-        beta: float = 1.0,
+        regularizer: Any = None,
+        schedule: Any = None,
+        beta: float | str = "auto",
+        preset: str = "default",
         gradient_bound: float | None = None,
         normalize: str | None = None,
         fit_intercept: bool = True,
@@ -101,6 +108,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         self.regularizer = regularizer
         self.schedule = schedule
         self.beta = beta
+        self.preset = preset
         self.gradient_bound = gradient_bound
         self.normalize = normalize
         self.fit_intercept = fit_intercept
@@ -161,15 +169,17 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         if count < 2:
             remedy = "give rows of another class as well, or name the classes to come: partial_fit(X, y, classes=...)"
             raise InvalidInput("y", self.classes_.tolist(), "has one class, and two are needed to tell apart", remedy)
-        dimension = self.n_features_in_ + bool(self.fit_intercept)
+        dimension, constant = self._shape()
         if multiclass(parts.loss):
-            return ByClass(dimension, count, parts, self.dtype)
+            return by_class(parts, dimension, count, constant, self.dtype)
         if not (accepts(parts.loss, -1.0) and accepts(parts.loss, 1.0)):
             raise Incompatible(
                 f"{parts.loss!r} takes as label {labels(parts.loss)}, and classes are the labels -1 and +1; use "
                 "'logistic', 'hinge' or 'softmax', or FTRLRegressor"
             )
-        return One(dimension, parts, self.dtype) if count == 2 else Several(dimension, count, parts, self.dtype)
+        if count == 2:
+            return One(learner(parts, dimension, constant, self.dtype))
+        return several(parts, dimension, count, constant, self.dtype)
 
     def _targets(self, codes: NDArray[np.int64]) -> Array:
         """What the model learns, from the numbers of the classes."""
@@ -207,7 +217,11 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         return constant[1:] - constant[:1] if len(constant) == 2 else constant.copy()
 
     def decision_function(self, X: Any) -> Array:
-        """The score of each row: of ``classes_[1]`` against ``classes_[0]``, or a column for each class."""
+        """The score of each row: of ``classes_[1]`` against ``classes_[0]``, or a column for each class.
+
+        It is linear in the features: where predictions in the course of learning are clipped, as with the hinge losses
+        and beta="auto", these are not.
+        """
         scores = self._scores(X)
         if len(self.classes_) > 2:
             return scores

@@ -1,46 +1,80 @@
-"""From the parameters of an estimator to the parts of a learner."""
+"""From the parameters of an estimator to what it learns with: a mixture, or the parts of one learner."""
 
-from typing import Any
+from numbers import Real
+from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, require
+from giftrl.mixtures.presets import preset as known_preset
 from giftrl.ops.names import Names
 
-__all__ = ["CLASSIFIER_LOSSES", "Parts", "make_parts"]
+__all__ = ["AUTO", "CLASSIFIER_LOSSES", "Mixed", "Parts", "make_parts"]
 
 #: Every loss that a classifier can name: those of one score for labels -1 and +1, and those of a score for each class.
 CLASSIFIER_LOSSES = Names("loss", **losses.BY_NAME, **losses.MULTICLASS)
+#: The beta of a learner that needs none.
+AUTO = "auto"
+#: What the parts are where a beta is given and they are not.
+UPDATE, REGULARIZER, SCHEDULE = "proximal", "squared_norm", "temporal"
 
 
-class Parts:
-    """The members that an estimator's parameters name.
+class Parts(NamedTuple):
+    """The members that an estimator's parameters name, where beta is a number.
 
-    >>> parts = make_parts(losses.BY_NAME, "logistic", "proximal", None, "squared_norm", "temporal", 2.0, None)
-    >>> parts.schedule
+    >>> make_parts(losses.BY_NAME, "logistic", beta=2.0).schedule
     TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
     """
 
-    def __init__(self, loss: Any, update: Any, regularizer: Any, schedule: Any) -> None:
-        self.loss = loss
-        self.update = update
-        self.regularizer = regularizer
-        self.schedule = schedule
+    loss: Any
+    update: Any
+    regularizer: Any
+    schedule: Any
+
+
+class Mixed(NamedTuple):
+    """What a mixture is made of, where beta is "auto".
+
+    >>> make_parts(losses.BY_NAME, "logistic", preset="light")
+    Mixed(loss=Logistic(), preset='light')
+    """
+
+    loss: Any
+    preset: str
 
 
 def make_parts(
     names: Names,
     loss: Any,
-    update: Any,
-    lookahead: bool | None,
-    regularizer: Any,
-    schedule: Any,
-    beta: float,
-    gradient_bound: float | None,
-) -> Parts:
+    update: Any = None,
+    lookahead: bool | None = None,
+    regularizer: Any = None,
+    schedule: Any = None,
+    beta: Any = AUTO,
+    preset: str = "default",
+    gradient_bound: float | None = None,
+) -> Parts | Mixed:
     """The parts, made by name or taken as they are; two answers to one question are an error."""
+    if isinstance(beta, str) and beta == AUTO:
+        given = {
+            "update": update, "lookahead": lookahead, "regularizer": regularizer, "schedule": schedule,
+            "gradient_bound": gradient_bound,
+        }  # fmt: skip
+        for name, value in given.items():
+            rule = f"must be None where beta={AUTO!r}, which chooses the parts as it learns"
+            require(value is None, name, value, rule, "give a beta, such as beta=1.0, to choose the parts yourself")
+        known_preset(preset)  # raises, with the nearest name
+        return Mixed(names.member(loss, "slope"), preset)
+    number = isinstance(beta, Real) and not isinstance(beta, bool)
+    require(number, "beta", beta, f"must be {AUTO!r} or a positive number", f"beta={AUTO!r} needs no choice")
+    require(
+        preset == "default",
+        "preset", preset, f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}",
+    )  # fmt: skip
+    schedule = SCHEDULE if schedule is None else schedule
+    regularizer = REGULARIZER if regularizer is None else regularizer
     return Parts(
         loss=names.member(loss, "slope"),
-        update=_update(update, lookahead),
+        update=_update(UPDATE if update is None else update, lookahead),
         regularizer=_regularizer(regularizer, schedule, gradient_bound),
         schedule=_schedule(schedule, beta, gradient_bound),
     )
@@ -63,7 +97,8 @@ def _update(update: Any, lookahead: Any) -> Any:
 def _schedule(schedule: Any, beta: float, gradient_bound: float | None) -> Any:
     if not isinstance(schedule, str):
         found = schedules.BY_NAME.member(schedule, "lam")
-        require(beta == 1.0, "beta", beta, f"must not contradict the schedule {found!r}", "set it on the schedule")
+        rule = f"must not contradict the schedule {found!r}, which has its own"
+        require(beta == 1.0, "beta", beta, rule, "set it on the schedule, and give beta=1.0")
         return found
     _known(schedules.BY_NAME, schedule)
     parameters = {"beta": beta}

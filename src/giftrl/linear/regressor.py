@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import Model, One, Several
+from giftrl.linear.models import Model, One, learner, several
 from giftrl.losses import Poisson
 from giftrl.ops.vector_loss import multiclass
 
@@ -18,28 +18,28 @@ __all__ = ["FTRLRegressor"]
 
 
 class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
-    """A linear model of numbers that learns in one pass, needs no learning rate, and proves how well it did.
+    """A linear model of numbers that learns in one pass, has nothing to tune, and proves how well it did.
 
-    Generalized implicit FTRL. Several targets are models of their own, learnt in one pass. With the Poisson loss the
-    prediction is the mean exp(<s, x>); with every other it is <s, x>.
+    Features and labels may have any scale. Several targets are models of their own, learnt in one pass. With the
+    Poisson loss the prediction is the mean exp(<s, x>); with every other it is <s, x>. With beta="auto" no prediction
+    leaves the range of the labels seen.
 
     Args:
         loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
-        update, lookahead, regularizer, schedule, beta, gradient_bound, normalize, fit_intercept, passes, shuffle,
-            dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
+        beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
+            shuffle, dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
 
     Attributes:
         coef_: the weights of the features, or a row of them for each target.
         intercept_: one number, or one for each target.
-        average_loss_, certificate_, n_features_in_, feature_names_in_, t_: as for the classifier.
+        average_loss_, certificate_, experts_, n_features_in_, feature_names_in_, t_: as for the classifier.
 
     >>> from sklearn.datasets import load_diabetes
-    >>> from sklearn.preprocessing import scale
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = FTRLRegressor(passes=20).fit(scale(X), scale(y))
-    >>> round(model.score(scale(X), scale(y)), 1)
-    0.5
+    >>> model = FTRLRegressor().fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.51
     """
 
     _names = losses.BY_NAME
@@ -48,11 +48,12 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         self,
         loss: Any = "squared",
         *,
-        update: Any = "proximal",
+        update: Any = None,
         lookahead: bool | None = None,
-        regularizer: Any = "squared_norm",
-        schedule: Any = "temporal",
-        beta: float = 1.0,
+        regularizer: Any = None,
+        schedule: Any = None,
+        beta: float | str = "auto",
+        preset: str = "default",
         gradient_bound: float | None = None,
         normalize: str | None = None,
         fit_intercept: bool = True,
@@ -67,6 +68,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         self.regularizer = regularizer
         self.schedule = schedule
         self.beta = beta
+        self.preset = preset
         self.gradient_bound = gradient_bound
         self.normalize = normalize
         self.fit_intercept = fit_intercept
@@ -114,8 +116,10 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         if multiclass(parts.loss):
             raise Incompatible(f"{parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
         self._outputs = y.shape[1:]
-        dimension = self.n_features_in_ + bool(self.fit_intercept)
-        return One(dimension, parts, self.dtype) if y.ndim == 1 else Several(dimension, y.shape[1], parts, self.dtype)
+        dimension, constant = self._shape()
+        if y.ndim == 1:
+            return One(learner(parts, dimension, constant, self.dtype))
+        return several(parts, dimension, y.shape[1], constant, self.dtype)
 
     @property
     def coef_(self) -> Any:
@@ -132,8 +136,13 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         return constant.copy() if self._outputs else float(constant[0])
 
     def predict(self, X: Any) -> Array:
-        """A number for each row, or a row of numbers."""
+        """A number for each row, or a row of numbers.
+
+        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With beta="auto" it is clipped to
+        the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
+        """
         scores = self._scores(X)
+        scores = self._model.clip(scores)
         if self.loss == "poisson" or isinstance(self.loss, Poisson):
             scores = np.exp(np.minimum(scores, 709.0))
         return scores if self._outputs else scores[:, 0]

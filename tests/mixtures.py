@@ -1,0 +1,364 @@
+"""Mixtures as tests see them: learners with their defaults, ordinary and hostile streams, and what must always hold."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.mixtures import PRESETS, Extended, MixtureLearner
+from giftrl.ops import units
+from giftrl.ops.loss import curvature, slope, value
+from tests.members import is_classification, is_count, label_for, members
+
+Array = NDArray[np.float64]
+
+#: Every scalar loss, found by discovery.
+LOSSES = members("loss")
+#: The losses for which loops are compiled in tests: one of each kind.
+COMPILED = ["logistic", "hinge", "squared", "absolute"]
+
+
+class Stream(NamedTuple):
+    """Rows, of which the last feature is the constant, labels, and weights or None."""
+
+    x: Array
+    y: Array
+    weights: Array | None = None
+
+
+def mixture(loss: Any, dimension: int, **options: Any) -> MixtureLearner:
+    """A learner whose last feature is the constant; plain Python and float64 unless told."""
+    options = {"constant": dimension - 1, "dtype": "float64", "compiled": False} | options
+    return MixtureLearner(dimension, loss, **options)
+
+
+def ordinary(loss: Any, rows: int, features: int = 3, seed: int = 0, weights: bool = False) -> Stream:
+    """A noisy linear model; the second feature is sparse, the third is far from 0."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, features + 1))
+    x[:, -1] = 1.0
+    x[:, 1::3] *= rng.random((rows, 1)) < 0.3
+    x[:, 2::3] = 5.0 + 3.0 * x[:, 2::3]
+    target = x @ rng.normal(size=features + 1) + 0.3 * rng.normal(size=rows)
+    if is_count(loss):
+        target = np.floor(np.exp(np.clip(0.3 * target, -3.0, 3.0)))
+    y = np.array([label_for(loss, t) for t in target])
+    return Stream(x, y, rng.choice([0.0, 0.5, 1.0, 1.0, 3.0], rows) if weights else None)
+
+
+# ------------------------------------------------------------------------------------------------- hostile streams
+
+
+def _logarithmic(rng: np.random.Generator, rows: int, low: float, high: float) -> Array:
+    """Numbers of either sign, of sizes between 10^low and 10^high."""
+    return rng.choice([-1.0, 1.0], rows) * 10.0 ** rng.uniform(low, high, rows)
+
+
+def _outliers(rng: np.random.Generator, rows: int) -> Array:
+    """Ten numbers of 1e12 first."""
+    found = rng.normal(size=rows)
+    found[:10] *= 1e12
+    return found
+
+
+def _features() -> dict[str, Any]:
+    return {
+        "zero": lambda rng, n: np.zeros(n),
+        "constant": lambda rng, n: np.full(n, _logarithmic(rng, 1, -300, 300)[0]),
+        "nearly constant": lambda rng, n: _logarithmic(rng, 1, -290, 290)[0] * (1.0 + 1e-15 * rng.normal(size=n)),
+        "normal": lambda rng, n: rng.normal(size=n),
+        "shifted": lambda rng, n: 1e6 + rng.normal(size=n),
+        "binary": lambda rng, n: rng.integers(0, 2, n).astype(float),
+        "sparse": lambda rng, n: rng.normal(size=n) * (rng.random(n) < 0.2),
+        "tiny": lambda rng, n: 1e-300 * rng.normal(size=n),
+        "denormal": lambda rng, n: 5e-324 * rng.integers(0, 100, n),
+        "huge": lambda rng, n: 1e300 * rng.normal(size=n),
+        "largest": lambda rng, n: rng.choice([-1.0, 0.0, 1.0], n) * np.finfo(float).max,
+        "every size": lambda rng, n: _logarithmic(rng, n, -300, 300),
+        "many sizes": lambda rng, n: _logarithmic(rng, n, -20, 20),
+        "growing": lambda rng, n: 10.0 ** np.linspace(*rng.uniform(-300, 300, 2), n),
+        "outliers": _outliers,
+        "float32": lambda rng, n: _logarithmic(rng, n, -44, 38),
+    }
+
+
+def _labels() -> dict[str, Any]:
+    return _features() | {
+        "running mean": lambda rng, n: np.resize([87.0, 97.0, 92.0], n),
+        "two": lambda rng, n: rng.choice(rng.normal(size=2), n),
+        "one, then another": lambda rng, n: np.where(np.arange(n) < n - 1, 3.0, -7.0),
+        "counts": lambda rng, n: rng.poisson(2.0, n).astype(float),
+        "alternating": lambda rng, n: np.resize(_logarithmic(rng, 2, -300, 300), n),
+    }
+
+
+WEIGHTS: dict[str, Any] = {
+    "none": lambda rng, n: None,
+    "ones": lambda rng, n: np.ones(n),
+    "some": lambda rng, n: rng.choice([0.0, 0.5, 1.0, 7.0], n),
+    "zero": lambda rng, n: np.zeros(n),
+    "tiny": lambda rng, n: np.full(n, 1e-300),
+    "huge": lambda rng, n: np.full(n, 1e300),
+    "every size": lambda rng, n: np.abs(_logarithmic(rng, n, -300, 300)),
+    "many sizes": lambda rng, n: np.abs(_logarithmic(rng, n, -9, 9)),
+}
+
+
+def hostile(loss: Any, seed: int, rows: int | None = None) -> tuple[Stream, str]:
+    """A stream of extremes, and in words what it is made of."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 40)) if rows is None else rows
+    columns, names = [], []
+    for _ in range(int(rng.integers(0, 6))):
+        kind = str(rng.choice(list(_features())))
+        columns.append(_features()[kind](rng, n))
+        names.append(kind)
+    columns.append(np.ones(n))
+    x = np.column_stack(columns)
+    kind = str(rng.choice(list(_labels())))
+    y = _labels()[kind](rng, n)
+    if rng.random() < 0.3 and not is_classification(loss):  # a label that the features determine
+        kind = "linear"
+        with np.errstate(all="ignore"):
+            y = np.nan_to_num(x @ rng.normal(size=x.shape[1]), nan=0.0)
+    y = np.array([label_for(loss, t) for t in y])
+    if is_classification(loss) and rng.random() < 0.3:
+        y = rng.choice([-1.0, 1.0], n)
+    weighing = str(rng.choice(list(WEIGHTS))) if rng.random() < 0.5 else "none"
+    weights = WEIGHTS[weighing](rng, n)
+    if rng.random() < 0.2:
+        x[0] = 0.0
+        names.append("first row empty")
+    if rng.random() < 0.2:
+        x[:] = x[rng.integers(0, n, n)]
+        names.append("duplicated rows")
+    return Stream(x, y, weights), f"features {names}, labels {kind}, weights {weighing}, {n} rows"
+
+
+# ----------------------------------------------------------------------------------------- what must hold of any run
+
+
+def assert_sound(learner: MixtureLearner, stream: Stream, predictions: Array) -> None:
+    """Nothing is NaN, and what counts is finite."""
+    assert np.isfinite(predictions).all(), predictions
+    for name, array in learner.state().items():
+        assert not np.isnan(array).any(), f"{name} is not a number"
+    view = learner.features.record.view(learner.dtype)
+    assert np.isfinite(view[:, 12:]).all(), "a coordinate is not finite"
+    assert np.isfinite(learner.x).all(), learner.x
+    found = learner.predict(stream.x)
+    assert not np.isnan(found).any(), found
+    assert np.isfinite(learner.clip(found)).all(), found
+    assert all(math.isfinite(share) and math.isfinite(total) for _, share, total in learner.experts), learner.experts
+    assert not np.isnan(learner.loss_sums).any()
+    certificate = learner.certificate
+    assert not math.isnan(certificate.loss_sum) and not math.isnan(certificate.bound_sum)
+    assert not np.isnan(certificate.theta).any()
+    assert not math.isnan(certificate.regret_bound(np.zeros(learner.dimension)))
+    low, high = learner.range
+    assert low <= high
+
+
+def total_loss(loss: Any, stream: Stream, u: Array) -> float:
+    """sum_t h_t phi(<s_t, u>; y_t)."""
+    h = np.ones(len(stream.y)) if stream.weights is None else stream.weights
+    each = [k * value(loss, float(p), float(y)) for k, p, y in zip(h, stream.x @ u, stream.y, strict=True) if k > 0.0]
+    return math.fsum(each)
+
+
+# ------------------------------------------------------------------------------------------------------ the slow twin
+
+
+def strengths(expert: Any, norm: float, q: Array, r: Array) -> Array:
+    """L_j of an expert of the grid."""
+    found: Array = expert.prior * norm + expert.curve * q + expert.root * math.sqrt(norm) * np.sqrt(1.0 + r)
+    return found
+
+
+def ada_hedge(total: Array, gap: float, losses: Array | None = None) -> tuple[Array, float]:
+    """The weights, and with the losses of a round the gap after it."""
+    n = len(total)
+    w = (total == total.min()).astype(float) if gap == 0.0 else np.exp(-math.log(n) / gap * (total - total.min()))
+    w /= w.sum()
+    if losses is None:
+        return w, gap
+    mean, eta = float(w @ losses), math.log(n) / gap if gap > 0.0 else math.inf
+    low = losses[w > 0.0].min()
+    mix = low if gap == 0.0 else low - math.log(float(w @ np.exp(-eta * (losses - low)))) / eta
+    return w, gap + max(0.0, mean - mix)
+
+
+class Twin:
+    """The mixture with every array written out: no views, no lists of dense features, one expert after the other."""
+
+    def __init__(self, dimension: int, loss: Any, constant: int | None, options: dict[str, Any]) -> None:
+        on = {"centre": True, "scale": True, "centre_labels": True, "extend": True, "stack": True} | options
+        self.loss, self.constant, self.on = loss, constant, on
+        self.margin = is_classification(loss)
+        self.bold = units.bold(loss) if self.margin else 1.0
+        chosen = PRESETS[on.get("preset", "default")]
+        self.grid = chosen.experts
+        self.count, self.total, self.m, self.mu, self.q, self.r = np.zeros((6, dimension))
+        self.dense = np.zeros(dimension, bool)
+        self.t, self.norm = 0, 0.0
+        self.w = np.zeros((len(self.grid), dimension))
+        self.theta, self.slopes, self.won = np.zeros((3, dimension))  # of the coin
+        self.full = chosen.places > 0
+        self.inverse, self.ridge, self.prior = (
+            np.zeros((dimension, dimension)),
+            np.zeros(dimension),
+            np.zeros(dimension),
+        )
+        n = len(self.grid) + 1 + self.full
+        self.offsets, self.totals, self.gap = np.zeros(n), np.zeros(n), 0.0
+        self.stack, self.covariance = np.full(n, 1.0 / n), 0.1 * np.eye(n)
+        self.last, self.last_gap = np.zeros((2 if on["stack"] else 1) * (2 if self.bold > 1.0 else 1)), 0.0
+        self.labels: list[tuple[float, float]] = []
+        self.o = self.origin = 0.0
+        self.spread = self.steep = 1.0 if self.margin else 0.0
+        if self.margin:
+            self.steep = max(1.0, abs(slope(loss, 0.0, 1.0)))
+        reach = units.reach(loss)
+        self.low, self.high = (-reach, reach) if self.margin else (math.inf, -math.inf)
+        self.judged = np.zeros(4)  # weight, and weighted sums of residuals, slopes and their products
+
+    def enter(self, v: Array) -> tuple[Array, Array]:
+        """u and the drift of a row; the experts follow the scales."""
+        self.t += 1
+        present = v != 0.0
+        self.count += present
+        self.total += v
+        if self.on["centre"] and self.constant is not None:
+            self.dense |= present & (self.count >= 0.5 * self.t + 0.5)
+            self.dense &= self.count >= 0.4 * self.t + 0.5
+            self.dense[self.constant] = False
+        target = np.where(self.dense, self.total / self.t, 0.0)
+        reference = np.where(self.mu != 0.0, self.mu, target)
+        away = np.where(self.dense, np.abs(v - reference), np.abs(v))
+        away[away <= np.where(self.dense, 1e-12 * np.abs(reference), 0.0)] = 0.0
+        m = np.maximum(self.m, away) if self.on["scale"] else np.where(present | self.dense, 1.0, self.m)
+        grown = (m > self.m) & bool(self.on["scale"])
+        factor = np.where(grown, self.m / np.where(m > 0.0, m, 1.0), 1.0)
+        norm = self.norm if self.norm > 0.0 else 1.0
+        for k, expert in enumerate(self.grid):
+            before = strengths(expert, norm, self.q, self.r)
+            self.w[k] *= factor * before / strengths(expert, norm, factor**2 * self.q, factor**2 * self.r)
+        self.q *= factor**2
+        self.r *= factor**2
+        self.theta *= factor
+        self.slopes *= factor
+        for j in np.flatnonzero(grown & (self.prior > 0.0)):
+            most = math.sqrt(self.prior[j] / self.inverse[j, j])
+            g = max(1.0, min(1.0 / factor[j], most))
+            self.inverse[j] *= g
+            self.inverse[:, j] *= g
+            self.ridge[j] *= factor[j] * g * g
+        self.m, safe = m, np.where(m > 0.0, m, 1.0)
+        u, drift = np.where(m > 0.0, (v - target) / safe, 0.0), np.where(m > 0.0, (target - self.mu) / safe, 0.0)
+        self.mu = target
+        self.norm += (float(u @ u) - self.norm) / self.t
+        return u, drift
+
+    def weights(self) -> Array:
+        """Every expert's weights on the u, one a row."""
+        bets = (self.spread or 1.0) / (self.norm or 1.0) * (4.0 + self.won) * self.theta / (1.0 + self.slopes)
+        found: Array = np.vstack([self.w, bets, self.ridge] if self.full else [self.w, bets])
+        return found
+
+    def combine(self, p: Array) -> tuple[float, float, Array]:
+        """The combined prediction before it is clipped, that of the stack, and the candidates."""
+        z = p - self.origin
+        f = [float(ada_hedge(self.totals, self.gap)[0] @ z)] + ([float(self.stack @ z)] if self.on["stack"] else [])
+        last = self.origin + np.array(f + ([self.bold * x for x in f] if self.bold > 1.0 else []))
+        return float(ada_hedge(self.last, self.last_gap)[0] @ last), self.origin + f[-1], last
+
+    def predict(self, v: Array) -> float:
+        """The prediction for a row that is not learnt from, not clipped."""
+        u = np.where(self.m > 0.0, (v - self.mu) / np.where(self.m > 0.0, self.m, 1.0), 0.0)
+        return self.combine(self.weights() @ u + self.offsets + self.o)[0]
+
+    def learn(self, v: Array, y: float, h: float) -> float:
+        """The prediction, then learn."""
+        loss = self.loss
+        u, drift = self.enter(v)
+        self.offsets += self.weights() @ drift
+        p = self.weights() @ u + self.offsets + self.o
+        combined, f, last = self.combine(p)
+        begun = self.low <= self.high
+        final = min(max(combined, self.low), self.high) if begun else 0.0
+        if begun:
+            low, high = (self.low, self.high) if self.high < math.inf else (-30.0, 30.0)
+            for name, found in (("totals", p), ("last", last)):
+                losses = np.array([h * value(loss, min(max(x, low), high), y) for x in found])
+                gap = "gap" if name == "totals" else "last_gap"
+                setattr(self, gap, ada_hedge(getattr(self, name), getattr(self, gap), losses)[1])
+                setattr(self, name, getattr(self, name) + losses)
+            residual, g = units.spread(loss, y, final), abs(slope(loss, final, y))
+            self.judged += h * np.array([1.0, residual, g, residual * g])
+        if not self.margin:
+            self.low, self.high = min(self.low, units.lowest(loss, y)), max(self.high, units.highest(loss, y))
+        longer = Extended(loss, self.low, self.high) if self.on["extend"] else Extended(loss, -math.inf, math.inf)
+        spread, steep = self.spread or 1.0, self.steep or 1.0
+        bend = curvature(loss, final, y)
+        if units.kinked(loss):
+            weight, residual, g, _ = self.judged
+            away = 1.0 if self.margin else max(residual / max(weight, 1e-300), 1e-3 * spread)
+            bend = g / weight / away if weight > 0.0 else 0.0
+        if self.on["stack"] and begun:
+            tau = 1.0 if self.margin else max(self.judged[3] / self.judged[0], 1e-6 * spread * steep)
+            self.covariance = self.newton(self.covariance, self.stack, p - self.origin, longer, f, y, h, bend, tau)
+        if self.spread > 0.0 and self.steep > 0.0:
+            self.teach(u, p, longer, final, y, h, bend)
+        self.witness(y, h)
+        return final
+
+    @staticmethod
+    def newton(
+        a: Array, x: Array, u: Array, longer: Any, p: float, y: float, h: float, bend: float, unit: float
+    ) -> Array:
+        """A proximal step of x in the metric of the inverse of a, in place; a with the curvature taken in."""
+        au = a @ u
+        c = float(u @ au)
+        x -= h * longer.prox(p, y, h * c / unit) / unit * au
+        k = h * bend / unit
+        found: Array = a - k / (1.0 + k * c) * np.outer(au, au)
+        return found
+
+    def teach(self, u: Array, p: Array, longer: Any, final: float, y: float, h: float, bend: float) -> None:
+        """A round of every expert."""
+        kappa = self.steep / self.spread
+        x = self.weights()
+        for k, expert in enumerate(self.grid):
+            steps = u / strengths(expert, self.norm or 1.0, self.q, self.r)
+            self.w[k] -= h * longer.prox(float(p[k]), y, h * float(u @ steps) / kappa) / kappa * steps
+        self.q += h * bend / kappa * u**2
+        self.r += (h * longer.slope(final, y) / self.steep * u) ** 2
+        coin = len(self.grid)
+        z = min(1.0, max(-1.0, h * longer.slope(float(p[coin]), y) / self.steep)) * u
+        self.won = np.clip(self.won - z * x[coin] * (self.norm or 1.0) / self.spread, 0.0, 1e12)
+        self.theta -= z
+        self.slopes += np.abs(z)
+        if self.full:
+            new = (u != 0.0) & (self.prior == 0.0)
+            self.prior[new] = 100.0 / (self.norm or 1.0)
+            self.inverse[new, new] = self.prior[new]
+            self.inverse = self.newton(self.inverse, self.ridge, u, longer, float(p[-1]), y, h, bend, kappa)
+
+    def witness(self, y: float, h: float) -> None:
+        """The means of labels, and of their spread and slopes, each at the constant prediction before it."""
+        if self.margin:
+            return
+        loss, first = self.loss, not self.labels
+        self.labels.append((y, h))
+        weight = math.fsum(k for _, k in self.labels)
+        mean = math.fsum(k * label for label, k in self.labels) / weight
+        centre = self.on["centre_labels"] and self.constant is not None
+        if not (first and centre):
+            known = self.spread > 0.0 and self.steep > 0.0
+            part = h / weight if known else 1.0
+            self.spread += part * (units.spread(loss, y, self.o) - self.spread)
+            self.steep += part * (abs(slope(loss, self.o, y)) - self.steep)
+        if centre:
+            self.o = units.offset(loss, mean, weight)
+            self.origin = self.o if first else self.origin

@@ -1,0 +1,527 @@
+"""The mixture for K scores: laws, a slow twin with whole matrices, and extremes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from giftrl import errors
+from giftrl.kernels.rows import as_rows
+from giftrl.losses import Logistic, MulticlassHinge, Softmax
+from giftrl.mixtures import AdaHedge
+from giftrl.mixtures.features import enter, entries, no_features, room_for
+from giftrl.mixtures.multiclass import MulticlassMixture
+from tests.multiclass import each_loss, few, filled
+
+some = settings(max_examples=max(5, settings.default.max_examples // 4))
+
+
+def stream(rows=60, features=4, classes=3, seed=0, scale=1.0, signal=1.0):
+    """Rows whose last feature is the constant and whose second is often absent, and classes that depend on them."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, features)) * scale
+    x[:, 1] *= rng.random(rows) < 0.3
+    x[:, 0] += 2.0 * scale
+    x[:, -1] = 1.0
+    scores = signal * x @ rng.normal(size=(features, classes)) / scale + rng.gumbel(size=(rows, classes))
+    return x, scores.argmax(axis=1)
+
+
+def mixture(x, classes=3, loss="softmax", **options):
+    made = {"constant": x.shape[1] - 1, "dtype": "float64", "compiled": False} | options
+    return MulticlassMixture(x.shape[1], classes, loss, **made)
+
+
+def losses_of(loss, scores, y):
+    return np.array([loss.value(p, int(k)) for p, k in zip(scores, y, strict=True)])
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        # Room for more dense features is not part of what was learnt.
+        size = min(len(array), len(other[name])) if name in ("features.dense", "features.stamps") else len(array)
+        assert_array_equal(array[:size], other[name][:size], err_msg=name)
+
+
+# -------------------------------------------------------------------------------------------------------------- twin
+
+
+class Twin:
+    """The same rounds with whole matrices, precisions in place of inverses, and nothing in place."""
+
+    GRID = [(b, 4.0, None) for b in (1.0, 10.0, 100.0, 1000.0)] + [(10.0, 1.0, None)]
+    GRID += [(None, None, b) for b in (0.3, 10.0, 1000.0)]
+
+    def __init__(self, features, classes, loss):
+        self.loss, self.classes = loss, classes
+        self.features = room_for(no_features(np.zeros((features, 5))), features, features)
+        n = len(self.GRID)
+        self.x = np.zeros((n, features, classes))
+        self.q, self.z2 = np.zeros((2, features))
+        self.theta, self.slopes, self.wealth = np.zeros((3, features, classes))
+        self.precisions = [np.zeros((0, 0))] * classes
+        self.places, self.priors, self.full = [], [], np.zeros((0, classes))
+        self.offsets = np.zeros((n + 2, classes))
+        self.experts, self.last = AdaHedge(n + 2), AdaHedge(4)
+        self.v, self.precision = np.full(n + 2, 1.0 / (n + 2)), 10.0 * np.eye(n + 2)
+        self.means, self.weight, self.norm = np.zeros(classes), 0.0, 1.0
+        self.reach, self.bold = (1.0, 10.0) if isinstance(loss, MulticlassHinge) else (np.inf, 1.25)
+
+    def strengths(self, q, z2, norm):
+        return np.array(
+            [
+                (norm / beta + q) / rho if root is None else np.sqrt(norm * (1.0 + z2)) / root
+                for beta, rho, root in self.GRID
+            ]
+        )
+
+    def read(self, x):
+        """u and drift as whole vectors; the parts follow scales that have grown."""
+        rows, _ = as_rows(x[None, :], len(x))
+        room = entries(4 * len(x))
+        count = int(enter(self.features, rows, 0, len(x) - 1, True, True, room))
+        u, drift = np.zeros((2, len(x)))
+        for k in range(count):
+            j, factor = int(room.j[k]), room.growth[k]
+            u[j], drift[j] = room.u[k], room.drift[k]
+            if factor == 1.0:
+                continue
+            old = self.strengths(self.q[j], self.z2[j], self.norm)
+            self.q[j] *= factor**2
+            self.z2[j] *= factor**2
+            self.x[:, j] *= (factor * old / self.strengths(self.q[j], self.z2[j], self.norm))[:, None]
+            self.theta[j] *= factor
+            self.slopes[j] *= factor
+            if j in self.places:
+                s = self.places.index(j)
+                for m in range(self.classes):
+                    variance = np.linalg.inv(self.precisions[m])[s, s]
+                    most = np.sqrt(self.priors[s] / variance)
+                    growth = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
+                    units = np.ones(len(self.places))
+                    units[s] = 1.0 / growth
+                    self.precisions[m] = self.precisions[m] * np.outer(units, units)
+                    self.full[s, m] *= factor * growth**2
+        norm = float(self.features.counts[1])
+        self.norm = norm if norm > 0.0 else 1.0
+        return u, drift
+
+    def learn(self, x, y, h):
+        loss = self.loss
+        u, drift = self.read(x)
+        bets = (4.0 + self.wealth) * self.theta / (1.0 + self.slopes) / self.norm
+        whole = np.zeros((len(x), self.classes))
+        whole[self.places] = self.full
+        weights = np.concatenate([self.x, bets[None], whole[None]])
+        self.offsets += np.einsum("j,rjm->rm", drift, weights)
+        scores = np.einsum("j,rjm->rm", u, weights) + self.offsets
+        f1, f2 = self.experts.weights @ scores, self.v @ scores
+        candidates = np.array([f1, f2, self.bold * f1, self.bold * f2])
+        f = self.clip(self.last.weights @ candidates)
+        self.experts.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in scores])
+        self.last.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in candidates])
+
+        g = filled(loss.__class__.slope, loss, f, y)
+        self.weight += h
+        self.means += h / self.weight * (np.abs(g) - self.means)
+        if isinstance(loss, Softmax):
+            q = np.exp(f - f.max()) / np.exp(f - f.max()).sum()
+            bends, bend = 2.0 * q * (1.0 - q), min(q.max(), 2.0 * (q * (1.0 - q)).max())
+        else:
+            bends, bend = self.means, 0.5 * self.means.sum()
+
+        self.stack(scores, f2, y, h, bends)
+        self.step_full(u, scores[-1], y, h, bends)
+        strengths = self.strengths(self.q, self.z2, self.norm)
+        for r in range(len(self.GRID)):
+            a = h * filled(loss.__class__.prox, loss, scores[r], y, h * float(np.sum(u * u / strengths[r])))
+            self.x[r] -= np.outer(u / strengths[r], a)
+        self.q += h * bend * u * u
+        self.z2 += h * h * (g @ g) * u * u
+        stake = np.outer(u, np.clip(h * filled(loss.__class__.slope, loss, scores[-2], y), -1.0, 1.0))
+        self.theta -= stake
+        self.slopes += np.abs(stake)
+        self.wealth = np.maximum(0.0, self.wealth - stake * bets * self.norm)
+        return f
+
+    def clip(self, p):
+        return np.maximum(p, p.max() - self.reach)
+
+    def stack(self, z, f, y, h, bends):
+        g = filled(self.loss.__class__.slope, self.loss, f, y)
+        a, inverse = np.zeros(self.classes), np.linalg.inv(self.precision)
+        c = (z @ g) @ inverse @ (z @ g) / (g @ g) if g.any() else 0.0
+        a = h * filled(self.loss.__class__.prox, self.loss, f, y, h * c)
+        self.v = self.v - inverse @ z @ a
+        if bends.sum() > 0.0:
+            away = z - (z @ bends / bends.sum())[:, None]
+            self.precision = self.precision + 0.5 * h * (away * bends) @ away.T
+
+    def step_full(self, u, p, y, h, bends):
+        for j in np.flatnonzero(u):
+            if j not in self.places:
+                self.places.append(j)
+                self.priors.append(100.0 / self.norm)
+                self.full = np.concatenate([self.full, np.zeros((1, self.classes))])
+                for m in range(self.classes):
+                    old = self.precisions[m]
+                    self.precisions[m] = np.diag([*np.zeros(len(old)), 1.0 / self.priors[-1]])
+                    self.precisions[m][: len(old), : len(old)] = old
+        s = u[self.places]
+        inverses = [np.linalg.inv(precision) for precision in self.precisions]
+        g = filled(self.loss.__class__.slope, self.loss, p, y)
+        lengths = np.array([s @ inverse @ s for inverse in inverses])
+        c = lengths @ (g * g) / (g @ g) if g.any() else 0.0
+        a = h * filled(self.loss.__class__.prox, self.loss, p, y, h * c)
+        for m in range(self.classes):
+            self.full[:, m] -= a[m] * inverses[m] @ s
+            self.precisions[m] = self.precisions[m] + h * bends[m] / 8.0 * np.outer(s, s)
+
+
+@each_loss
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_rounds_are_those_of_a_slow_twin(loss, weighted):
+    # The twin's features enter in the same order, since places in the full matrix are given as they come.
+    x, y = stream(rows=50, scale=3.0)
+    x[30:, 0] *= 5.0  # a scale that grows
+    h = np.random.default_rng(1).exponential(size=len(y)) if weighted else np.ones(len(y))
+    learner, twin = mixture(x, loss=loss), Twin(x.shape[1], 3, loss)
+    found = learner.learn(x, y, h)
+    wanted = np.array([twin.learn(*row) for row in zip(x, y.tolist(), h.tolist(), strict=True)])
+    assert_allclose(found, wanted, rtol=1e-7, atol=1e-8)
+    assert_allclose(learner.mixing.totals, twin.experts.total, rtol=1e-8)
+    assert_allclose(learner.mixing.stack, twin.v, rtol=1e-6, atol=1e-7)
+    assert np.ptp(found) > 0.5
+
+
+# -------------------------------------------------------------------------------------------------------------- laws
+
+
+@each_loss
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("preset", ["default", "light"])
+def test_what_was_learnt_is_one_matrix(loss, constant, preset):
+    x, y = stream(rows=80, scale=100.0)
+    learner = mixture(x, loss=loss, preset=preset, constant=x.shape[1] - 1 if constant else None)
+    learner.learn(x, y)
+    assert learner.x.shape == (x.shape[1], 3)
+    size = np.abs(x) @ np.abs(learner.x)
+    assert np.max(np.abs(learner.predict(x) - x @ learner.x) / (size + 1e-300)) <= 1e-12
+    assert_array_equal(learner.predict(sparse.csr_matrix(x)), learner.predict(x))
+    assert np.abs(learner.x).max() > 0.0
+
+
+@each_loss
+def test_the_next_scores_are_those_of_the_matrix(loss):
+    """Centres move before a prediction and scales may grow, which changes nothing where neither can."""
+    x, y = stream(rows=60)
+    learner = mixture(x, loss=loss, preset="light", constant=None)
+    learner.learn(x, y)
+    row = 0.5 * np.sign(x[:1])
+    before = learner.clip(learner.predict(row))
+    shares = {name: share for name, share, _ in learner.experts}
+    # The coin alone depends on N, which has this row in it.
+    assert_allclose(learner.learn(row, [0]), before, atol=0.02 * abs(shares["coin betting"]) + 1e-12, rtol=0.02)
+
+
+@given(seed=st.integers(0, 100), cuts=st.sets(st.integers(1, 39)), weighted=st.booleans())
+@few
+def test_a_stream_may_come_in_pieces(seed, cuts, weighted):
+    x, y = stream(rows=40, seed=seed)
+    h = np.random.default_rng(seed).exponential(size=len(y)) if weighted else None
+    whole, pieces = mixture(x, dtype="float32"), mixture(x, dtype="float32")
+    scores = whole.learn(x, y, h)
+    bounds = [0, *sorted(cuts), len(y)]
+    for first, last in pairwise(bounds):
+        found = pieces.learn(sparse.csr_matrix(x[first:last]), y[first:last], None if h is None else h[first:last])
+        assert_array_equal(found, scores[first:last])
+    assert_same(pieces.state(), whole.state())
+    assert_array_equal(pieces.x, whole.x)
+
+
+@each_loss
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_restored_learner_goes_on_bit_by_bit(loss, dtype):
+    x, y = stream(rows=60)
+    learner, other = (mixture(x, loss=loss, dtype=dtype) for _ in range(2))
+    learner.learn(x[:30], y[:30])
+    kept = {name: array.copy() for name, array in learner.state().items()}
+    other.restore(kept)
+    assert_array_equal(other.learn(x[30:], y[30:]), learner.learn(x[30:], y[30:]))
+    assert_same(other.state(), learner.state())
+    for name, array in kept.items():
+        assert array.flags.writeable and not np.shares_memory(array, other.state()[name]), name
+
+
+HOSTILE = {
+    "a dense feature that is not there": ("features.dense", lambda a: a.__setitem__(0, 99)),
+    "more dense features than room": ("features.counts", lambda a: a.__setitem__(2, 1e6)),
+    "a place beyond the list": ("features.record", lambda a: a.__setitem__((0, 4), 50.0)),
+    "a theta that is no number": ("features.record", lambda a: a.__setitem__((0, 6), np.nan)),
+    "a place beyond the matrix": ("features.record", lambda a: a.view(np.float64).__setitem__((0, 10), 1e6)),
+    "an infinite weight": ("features.record", lambda a: a.__setitem__((0, -8), np.inf)),
+    "a matrix too large": ("matrix.size", lambda a: a.__setitem__(0, 129)),
+    "an infinite inverse": ("mixing.inverse", lambda a: a.__setitem__((0, 0), np.inf)),
+    "a gap that is no number": ("mixing.sums", lambda a: a.__setitem__(2, np.nan)),
+    "no expert": ("mixing.totals", lambda a: a.fill(np.inf)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_state_that_leads_nowhere_is_refused_and_nothing_changes(name):
+    x, y = stream(rows=30)
+    learner, other = mixture(x), mixture(x)
+    learner.learn(x, y)
+    state = {key: array.copy() for key, array in learner.state().items()}
+    where, spoil = HOSTILE[name]
+    spoil(state[where])
+    before = {key: array.copy() for key, array in other.state().items()}
+    with pytest.raises(errors.InvalidInput, match="state"):
+        other.restore(state)
+    assert_same(other.state(), before)
+
+
+def test_a_state_of_other_parts_is_refused():
+    x, y = stream(rows=30)
+    learner = mixture(x)
+    learner.learn(x, y)
+    for other in (mixture(x, preset="light"), mixture(x, dtype="float32"), mixture(x, classes=4)):
+        with pytest.raises(errors.InvalidInput, match="state"):
+            other.restore(learner.state())
+    with pytest.raises(errors.InvalidInput, match=r"features\.dense"):
+        mixture(x).restore({key: array for key, array in learner.state().items() if key != "features.dense"})
+
+
+@each_loss
+@given(seed=st.integers(0, 1000), size=st.floats(-3.0, 3.0))
+@few
+def test_the_certificate_is_never_below_the_regret(loss, seed, size):
+    x, y = stream(rows=40, seed=seed)
+    h = np.random.default_rng(seed).exponential(size=len(y))
+    learner = mixture(x, loss=loss)
+    scores = learner.learn(x, y, h)
+    paid = float(h @ losses_of(loss, scores, y))
+    certificate = learner.certificate
+    assert_allclose(learner.loss_sums, [paid], rtol=1e-12)
+    assert certificate.theta.shape == (x.shape[1] * 3,)
+    for comparator in np.random.default_rng(seed).normal(size=(10, x.shape[1], 3)) * 10.0**size:
+        regret = paid - float(h @ losses_of(loss, x @ comparator, y))
+        assert regret <= certificate.regret_bound(comparator.reshape(-1)) + 1e-9 * (1.0 + paid)
+    slopes = np.array([filled(type(loss).slope, loss, p, int(k)) for p, k in zip(scores, y, strict=True)])
+    assert_allclose(learner.theta, -(x * h[:, None]).T @ slopes, atol=1e-10)
+
+
+@each_loss
+@given(seed=st.integers(0, 100), factor=st.sampled_from([1e-6, 1e6, 3e-200, -1e250]))
+@few
+def test_the_scale_of_a_feature_does_not_matter(loss, seed, factor):
+    x, y = stream(rows=50, seed=seed)
+    scaled = x * np.where(np.arange(x.shape[1]) == 0, factor, 1.0)
+    plain, other = mixture(x, loss=loss), mixture(x, loss=loss)
+    assert_allclose(other.learn(scaled, y), plain.learn(x, y), rtol=1e-6, atol=1e-6)
+    assert_allclose(other.x[0] * factor, plain.x[0], rtol=1e-6, atol=1e-6)
+
+
+@each_loss
+@pytest.mark.parametrize("shift", [10.0, -1e3, 1e6])
+def test_where_a_dense_feature_begins_does_not_matter(loss, shift):
+    x, y = stream(rows=300, features=3, seed=4)
+    plain, other = mixture(x, loss=loss), mixture(x, loss=loss)
+    plain.learn(x, y)
+    other.learn(x + shift * (np.arange(3) == 0), y)
+    assert_allclose(other.loss_sums, plain.loss_sums, rtol=0.01)
+    assert plain.loss_sums[0] < 300 * np.log(3.0)
+
+
+@each_loss
+@given(seed=st.integers(0, 100), order=st.permutations(range(3)))
+@few
+def test_the_names_of_classes_do_not_matter(loss, seed, order):
+    x, y = stream(rows=40, seed=seed)
+    plain, other = mixture(x, loss=loss), mixture(x, loss=loss)
+    scores = plain.learn(x, y)
+    assert_allclose(other.learn(x, np.argsort(order)[y]), scores[:, order], rtol=1e-7, atol=1e-7)
+
+
+@each_loss
+def test_a_row_without_weight_is_predicted_and_leaves_everything_as_it_is(loss):
+    x, y = stream(rows=60)
+    learner, other = mixture(x, loss=loss), mixture(x, loss=loss)
+    h = np.where(np.arange(60) % 7 == 3, 0.0, 1.0)
+    scores = learner.learn(x, y, h)
+    assert_array_equal(other.learn(x[h > 0.0], y[h > 0.0]), scores[h > 0.0])
+    assert_same(learner.state(), other.state())
+    assert_array_equal(learner.learn(x[:1], y[:1], [0.0]), learner.clip(learner.predict(x[:1])))
+    assert learner.rounds == int(h.sum()) and learner.t == learner.rounds + 1
+
+
+@each_loss
+def test_new_features_can_come_later(loss):
+    x, y = stream(rows=60, features=6)
+    x = x[:, [5, 0, 1, 2, 3, 4]]  # the constant first
+    x[:30, 3:] = 0.0
+    whole = MulticlassMixture(6, 3, loss, constant=0, compiled=False)
+    scores = whole.learn(x, y)
+    grown = MulticlassMixture(3, 3, loss, constant=0, compiled=False)
+    assert_array_equal(grown.learn(x[:30, :3], y[:30]), scores[:30])
+    grown.grow(6)
+    grown.grow(2)
+    assert_array_equal(grown.learn(x[30:], y[30:]), scores[30:])
+    assert_same(grown.state(), whole.state())
+
+
+@each_loss
+def test_scores_of_the_hinge_loss_are_within_reach_of_the_best(loss):
+    x, y = stream(rows=80, scale=10.0, signal=5.0)
+    scores = mixture(x, loss=loss).learn(x, y)
+    lead = scores.max(axis=1) - scores.min(axis=1)
+    assert (lead.max() <= 1.0 + 1e-12) == isinstance(loss, MulticlassHinge)
+    assert losses_of(loss, scores, y)[40:].mean() < 0.9 * losses_of(loss, np.zeros_like(scores), y).mean()
+
+
+def test_the_full_matrix_leaves_when_features_are_too_many():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 200)), rng.integers(0, 3, 12)
+    learner = MulticlassMixture(200, 3, compiled=False)
+    learner.learn(x[:, :] * (np.arange(200) < 100), y)
+    assert "full matrix" in [name for name, *_ in learner.experts]
+    learner.learn(x, y)
+    names = [name for name, *_ in learner.experts]
+    assert len(names) == 9 and "full matrix" not in names
+    size = np.abs(x) @ np.abs(learner.x)
+    assert np.max(np.abs(learner.learn(x[:1], y[:1], [0.0]) - x[:1] @ learner.x) / size[:1]) <= 1e-12
+
+
+# --------------------------------------------------------------------------------------------------------- compiled
+
+
+@pytest.mark.parametrize(
+    ("loss", "preset", "dtype", "form"),
+    [("softmax", "default", "float32", sparse.csr_matrix), ("multiclass_hinge", "light", "float64", np.asarray)],
+)
+def test_compiled_and_plain_agree(loss, preset, dtype, form):
+    x, y = stream(rows=120, features=6, classes=4, scale=50.0)
+    x[60:, 2] *= 30.0
+    h = np.random.default_rng(2).exponential(size=len(y)) * (np.arange(len(y)) % 9 > 0)
+    plain, fast = (mixture(x, 4, loss, preset=preset, dtype=dtype, compiled=compiled) for compiled in (False, True))
+    tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == "float64" else {"rtol": 1e-3, "atol": 1e-3}
+    assert_allclose(fast.learn(form(x), y, h), plain.learn(form(x), y, h), **tolerance)
+    assert_allclose(fast.x, plain.x, **tolerance)
+    assert_allclose(fast.predict(form(x)), plain.predict(form(x)), **tolerance)
+    assert_allclose(fast.theta, plain.theta, **tolerance)
+    assert_allclose([e[2] for e in fast.experts], [e[2] for e in plain.experts], **tolerance)
+
+
+# ---------------------------------------------------------------------------------------------------------- extremes
+
+SIZES = [0.0, 5e-324, 1e-300, 1e-150, 1e-38, 1.0, -1.0, 3.0, 1e38, -1e150, 1e300, 1.7e308]
+WEIGHTS = [1.0, 0.0, 1e-300, 1e-30, 1e30, 1e300]
+
+
+@each_loss
+@given(data=st.data())
+@some
+def test_extremes_give_finite_scores(loss, data):
+    features, rows, classes = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 25)), data.draw(st.integers(2, 4))
+    numbers = st.sampled_from(SIZES)
+    x = np.array(
+        data.draw(st.lists(st.lists(numbers, min_size=features, max_size=features), min_size=rows, max_size=rows))
+    )
+    y = np.array(data.draw(st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)))
+    h = data.draw(st.none() | st.lists(st.sampled_from(WEIGHTS), min_size=rows, max_size=rows))
+    x = np.column_stack([x, np.ones(rows)])
+    learner = mixture(x, classes, loss, dtype=data.draw(st.sampled_from(["float32", "float64"])))
+    assert_sound(learner, x, learner.learn(x, y, h))
+    assert_sound(learner, x, learner.learn(x[::-1], y))
+
+
+def assert_sound(learner, x, scores):
+    assert np.isfinite(scores).all()
+    assert np.isfinite(learner.x).all()
+    for name, array in learner.state().items():
+        assert not np.isnan(array).any(), name
+    assert np.isfinite(learner.features.record.view(learner.dtype)[:, int(learner.places.curve) :]).all()
+    certificate = learner.certificate
+    assert not np.isnan(certificate.regret_bound(np.zeros(certificate.theta.shape)))
+    assert certificate.loss_sum >= 0.0
+    copy = mixture(x, learner.classes, learner.loss, dtype=learner.dtype)
+    copy.restore(learner.state())
+
+
+STREAMS = {
+    "one class only": lambda x, y: (x, np.full(len(y), 2)),
+    "the same row again and again": lambda x, y: (np.repeat(x[:1], len(y), axis=0), y),
+    "zeros": lambda x, y: (np.zeros_like(x), y),
+    "growing": lambda x, y: (x * np.geomspace(1e-300, 1e290, len(y))[:, None], y),
+    "growing by 1e4": lambda x, y: (x * 10.0 ** (-180.0 + 4.0 * np.arange(len(y)))[:, None], y),
+    "shrinking": lambda x, y: (x * np.geomspace(1e290, 1e-300, len(y))[:, None], y),
+    "nearly constant": lambda x, y: (1e8 + 1e-7 * x, y),
+}
+
+
+@each_loss
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_odd_streams_are_learnt(loss, dtype, name):
+    x, y = STREAMS[name](*stream(rows=80))
+    x[:, -1] = 1.0
+    learner = mixture(x, loss=loss, dtype=dtype)
+    scores = learner.learn(x, y)
+    assert_sound(learner, x, scores)
+    # At the worst the loss of the constant scores 0, and what the first rows cost.
+    assert learner.loss_sums[0] <= 1.2 * losses_of(loss, np.zeros_like(scores), y).sum() + 6.0
+    if name == "one class only":
+        assert losses_of(loss, scores, y)[40:].mean() < 0.1
+
+
+# ---------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("argument", "arguments", "options"),
+    [
+        ("dimension", (0, 3), {}),
+        ("dimension", (2.5, 3), {}),
+        ("classes", (3, 1), {}),
+        ("loss", (3, 3, "soft"), {}),
+        ("constant", (3, 3), {"constant": 3}),
+        ("constant", (3, 3), {"constant": -1}),
+        ("preset", (3, 3), {"preset": "heavy"}),
+        ("dtype", (3, 3), {"dtype": "int32"}),
+    ],
+)
+def test_bad_parts_are_named(argument, arguments, options):
+    with pytest.raises(errors.GiftrlError, match=argument):
+        MulticlassMixture(*arguments, **options)
+
+
+def test_a_loss_of_one_prediction_is_refused():
+    with pytest.raises(errors.Incompatible, match="one prediction"):
+        MulticlassMixture(3, 3, Logistic())
+
+
+@pytest.mark.parametrize(
+    ("argument", "x", "y", "weights"),
+    [
+        ("y", np.ones((2, 4)), [0, 3], None),
+        ("y", np.ones((2, 4)), [0, 0.5], None),
+        ("y", np.ones((2, 4)), [0, -1], None),
+        ("y", np.ones((2, 4)), [0], None),
+        ("y", np.ones((2, 4)), [0, np.nan], None),
+        ("y", np.ones((2, 4)), ["a", "b"], None),
+        ("x", np.ones((2, 3)), [0, 1], None),
+        ("x", np.full((2, 4), np.inf), [0, 1], None),
+        ("weights", np.ones((2, 4)), [0, 1], [1.0, -1.0]),
+    ],
+)
+def test_bad_rows_are_named_and_nothing_is_learnt(argument, x, y, weights):
+    learner = MulticlassMixture(4, 3, constant=3, compiled=False)
+    before = {name: array.copy() for name, array in learner.state().items()}
+    with pytest.raises(errors.InvalidInput, match=f"^{argument}"):
+        learner.learn(x, y, weights)
+    assert_same(learner.state(), before)
