@@ -52,9 +52,9 @@ def measure(rows: int = 20_000, features: int = 47_236, repetitions: int = 5) ->
 
     ways = {
         "river learn_one": lambda: one_by_one(linear_model.LogisticRegression(optim.SGD(0.1))),
-        "giftrl learn_one": lambda: one_by_one(FTRLClassifier()),
-        "giftrl learn_many, dictionaries": lambda: many(FTRLClassifier(), dictionaries),
-        "giftrl learn_many, sparse matrix": lambda: many(FTRLClassifier(), x),
+        "giftrl learn_one": lambda: one_by_one(FTRLClassifier(beta=1.0)),
+        "giftrl learn_many, dictionaries": lambda: many(FTRLClassifier(beta=1.0), dictionaries),
+        "giftrl learn_many, sparse matrix": lambda: many(FTRLClassifier(beta=1.0), x),
     }
     for run in ways.values():
         run()  # compiled before the clock starts

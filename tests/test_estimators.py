@@ -277,14 +277,6 @@ def test_parts_by_name_are_the_parts_as_objects():
         ({"regularizer": "entropy"}, "diagonal"),
         ({"preset": "light"}, "preset='light'.*beta is 1.0"),
         ({"beta": "none"}, "beta='none': must be 'auto' or a positive number"),
-        ({"beta": "auto", "preset": "lite"}, "preset='lite'.*did you mean 'light'"),
-        ({"beta": "auto", "loss": "poisson"}, "Poisson.*-1 and"),
-        ({"beta": "auto", "dtype": "float16"}, "dtype='float16'"),
-        ({"beta": "auto", "update": "iwa"}, "update='iwa': must be None.*give a beta, such as beta=1.0"),
-        ({"beta": "auto", "lookahead": False}, "lookahead=False: must be None.*give a beta"),
-        ({"beta": "auto", "regularizer": regularizers.AdaGrad()}, "regularizer=AdaGrad.*must be None.*give a beta"),
-        ({"beta": "auto", "schedule": "sqrt"}, "schedule='sqrt': must be None.*give a beta"),
-        ({"beta": "auto", "gradient_bound": 1.0}, "gradient_bound=1.0: must be None.*give a beta"),
     ],
 )
 def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):

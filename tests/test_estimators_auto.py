@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import scale
 
-from giftrl import Certificate
+from giftrl import Certificate, regularizers
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
@@ -224,6 +224,29 @@ def test_rows_of_all_scales_together():
         model = FTRLClassifier(normalize=normalize).fit(X, y, sample_weight=w)
         assert np.isfinite(model.decision_function(X)).all()
         assert math.isfinite(model.average_loss_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"preset": "lite"}, "preset='lite'.*did you mean 'light'"),
+        ({"loss": "poisson"}, "Poisson.*-1 and"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"update": "iwa"}, "update='iwa': must be None.*give a beta, such as beta=1.0, to choose the parts yourself"),
+        ({"lookahead": False}, "lookahead=False: must be None.*give a beta"),
+        ({"regularizer": regularizers.AdaGrad()}, "regularizer=AdaGrad.*must be None.*give a beta"),
+        ({"schedule": "sqrt"}, "schedule='sqrt': must be None.*give a beta"),
+        ({"gradient_bound": 1.0}, "gradient_bound=1.0: must be None.*give a beta"),
+    ],
+)
+def test_naming_a_part_is_an_error_that_leaves_the_model(parameters, message):
+    X, y = CANCER
+    model = FTRLClassifier().fit(X, y)
+    before = model.coef_.copy()
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.set_params(**parameters).fit(X[:, :5], y)
+    assert_array_equal(model.coef_, before)
+    assert model.n_features_in_ == 30
 
 
 # Predictions, experts, certificates.

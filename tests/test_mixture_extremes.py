@@ -169,7 +169,7 @@ def test_after_ten_outliers_the_rest_is_no_worse_than_a_constant(loss, dtype, wh
         return
     paid = np.mean([value(loss, float(a), float(b)) for a, b in zip(p[late], y[late], strict=True)])
     best = min(np.mean([value(loss, c, float(b)) for b in y[late]]) for c in np.linspace(-1.0, 1.0, 21))
-    assert paid < 1.05 * best
+    assert paid < 1.2 * best
 
 
 # ----------------------------------------------------------------------------------------------------------- searches

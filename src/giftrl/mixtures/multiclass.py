@@ -24,14 +24,16 @@ from giftrl.mixtures.multiclass_experts import class_matrix, columns, feature_me
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes, make_room
 from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
-from giftrl.mixtures.weights import LARGEST
 from giftrl.ops.registry import formula
+from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import multiclass, smoothness
 
 __all__ = ["MulticlassMixture"]
 
 Array = NDArray[np.float64]
 
+#: A weight times a value is clipped here, so that sums of them are in float64.
+LARGEST = 1e303
 #: How much bolder the bold candidates are. With a reach, the loss is least at its ends.
 BOLD, BOLD_IN_REACH = 1.25, 10.0
 
@@ -54,7 +56,7 @@ def add_weights(
         if s >= 0:
             total += factors[n + np.uint64(1)] * matrix.x[s, m]
         if math.isfinite(total):
-            out[m] += v * max(-LARGEST, min(LARGEST, total / scale))
+            out[m] += clamp(v * (total / scale), -LARGEST, LARGEST)
 
 
 @formula
@@ -277,6 +279,8 @@ class MulticlassMixture:
     def clip(self, scores: ArrayLike) -> Array:
         """Scores as they count: with the hinge loss none is more than 1 below the best."""
         found = np.asarray(scores, np.float64)
+        if self.pieces.reach == math.inf:
+            return found
         return np.asarray(np.maximum(found, found.max(axis=-1, keepdims=True) - self.pieces.reach))
 
     @property

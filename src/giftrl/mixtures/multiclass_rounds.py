@@ -177,10 +177,10 @@ def account(loss: Any, sums: Any, record: Any, count: Any, y: int, h: float, roo
     for k in range(count):
         v = h * row.v[k]
         if v != 0.0:
-            own, largest = record[row.j[k]][THETA : THETA + len(g)], 0.0
+            own, good = record[row.j[k]][THETA : THETA + len(g)], True
             for m in range(len(g)):
-                largest = max(largest, abs(own[m] - g[m] * v))
-            if largest <= CERTIFIABLE:
+                good &= abs(own[m] - g[m] * v) <= CERTIFIABLE
+            if good:
                 for m in range(len(g)):
                     own[m] -= g[m] * v
             else:
