@@ -32,7 +32,7 @@ __all__ = ["MulticlassMixture"]
 
 Array = NDArray[np.float64]
 
-#: A weight times a value is clipped here, so that sums of them are in float64.
+#: Weights, and their products with values, are clipped here, so that sums of them are in float64.
 LARGEST = 1e303
 #: How much bolder the bold candidates are. With a reach, the loss is least at its ends.
 BOLD, BOLD_IN_REACH = 1.25, 10.0
@@ -56,7 +56,7 @@ def add_weights(
         if s >= 0:
             total += factors[n + np.uint64(1)] * matrix.x[s, m]
         if math.isfinite(total):
-            out[m] += clamp(v * (total / scale), -LARGEST, LARGEST)
+            out[m] += clamp(v * clamp(total / scale, -LARGEST, LARGEST), -LARGEST, LARGEST)
 
 
 @formula
