@@ -83,7 +83,10 @@ def campaign(count: int, seed: int, seconds: float, compiled: bool, names: list[
             failed += 1
             if failed <= show:
                 words = (str(problem).splitlines() or [""])[0][:120]
-                print(f"{name} {dtype} {preset} seed {k}: {type(problem).__name__}: {words}; {hostile(loss, k)[1]}")
+                print(
+                    f"{name} {dtype} {preset} seed {k}: {type(problem).__name__}: {words}; {hostile(loss, k)[1]}",
+                    flush=True,
+                )
     print(f"{done} streams, {failed} failed, {time.monotonic() - started:.0f} s")
     return failed
 

@@ -153,10 +153,8 @@ class Twin:
         return np.maximum(p, p.max() - self.reach)
 
     def stack(self, z, f, y, h, bends):
-        g = filled(self.loss.__class__.slope, self.loss, f, y)
-        a, inverse = np.zeros(self.classes), np.linalg.inv(self.precision)
-        c = (z @ g) @ inverse @ (z @ g) / (g @ g) if g.any() else 0.0
-        a = h * filled(self.loss.__class__.prox, self.loss, f, y, h * c)
+        inverse = np.linalg.inv(self.precision)
+        a = h * filled(self.loss.__class__.prox, self.loss, f, y, h * np.trace(z.T @ inverse @ z))
         self.v = self.v - inverse @ z @ a
         if bends.sum() > 0.0:
             away = z - (z @ bends / bends.sum())[:, None]

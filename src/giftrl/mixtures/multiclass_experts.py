@@ -29,6 +29,8 @@ __all__ = ["Columns", "class_matrix", "columns", "feature_memory", "follow", "me
 ENTRIES = 1 << 18
 #: The rate of the full matrix.
 RATE = 4.0
+#: One round divides what an inverse says of a direction by this at most: of more, rounding would leave nothing.
+SHARPEST = 1e6
 
 
 class Columns(NamedTuple):
@@ -262,9 +264,8 @@ def step_matrix(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> N
     """x_m -= a_m A_m u, and the curvature into A_m; ``bends`` are bounds, twice the diagonal of the Hessian."""
     n = matrix.size[0]
     for m in range(len(c)):
-        bend = h * bends[m] / (2.0 * RATE)
-        part = bend / (1.0 + bend * c[m])
-        mine = au[m]
+        bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / c[m]) if c[m] > 0.0 else 0.0
+        part, mine = bend / (1.0 + bend * c[m]), au[m]
         for k in range(n):
             matrix.x[k, m] -= a[m] * mine[k]
             lost, own = part * mine[k], matrix.inverse[m, k]

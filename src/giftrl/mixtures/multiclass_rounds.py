@@ -2,11 +2,11 @@
 
 Features and both AdaHedges are those of the mixture for one prediction, and units are 1. What differs:
 
-- The stack has one weight v_r for all classes: f = Z'v, Z the experts' scores, a row for each. With A the inverse of
-  its curvature, Z'AZ is a matrix; the proximal step is taken at the length c = <Z g, A Z g>/norm2(g)^2, which is the
-  right one along the slope g. Its curvature is sum_m w_m (z_m - z)(z_m - z)', z_m the columns of Z, z their weighted
-  mean, w half of the curvatures of the classes: to shift all scores alike changes nothing. For the softmax loss that
-  serves as well as its Hessian, and every loss has it.
+- The stack has one weight v_r for all classes: f = Z'v, Z the experts' scores, a row for each, z_m its columns. With A
+  the inverse of its curvature, v -= A Z a moves f by Z'AZ a. The proximal step is taken at the length c = trace(Z'AZ),
+  which is not below any eigenvalue, so that a heavy row does not throw it over. Its curvature is
+  sum_m w_m (z_m - z)(z_m - z)', z the weighted mean, w half of the curvatures of the classes: to shift all scores alike
+  changes nothing. For the softmax loss that serves as well as its Hessian, and every loss has it.
 - A loss with kinks has no curvature; the mean absolute slope of each class takes its place.
 """
 
@@ -22,6 +22,7 @@ from giftrl.mixtures.features import NORM, enter, entries
 from giftrl.mixtures.full_matrix import affords, is_in
 from giftrl.mixtures.layout import THETA
 from giftrl.mixtures.multiclass_experts import (
+    SHARPEST,
     admit,
     follow,
     measure,
@@ -205,15 +206,23 @@ def find_bends(loss: Any, pieces: Any, slopes: Any, part: float, y: int, room: A
 
 
 @formula
-def along(inverse: Any, scores: Any, a: Any, mixed: Any) -> float:
-    """Z a and A Z a for the stack; <Z a, A Z a>."""
+def column_of(inverse: Any, scores: Any, m: int, centre: Any, z: Any) -> None:
+    """The scores of one class, less a centre; 0 for experts that are not there."""
+    for r in range(len(z)):
+        z[r] = scores[r, m] - centre[r] if inverse[r, r] > 0.0 else 0.0
+
+
+@formula
+def move_along(v: Any, inverse: Any, scores: Any, a: Any, mixed: Any) -> None:
+    """v -= A Z a."""
     z = mixed[Z]
     for r in range(len(z)):
-        total = 0.0
-        for m in range(len(a)):
-            total += scores[r, m] * a[m]
-        z[r] = total if inverse[r, r] > 0.0 else 0.0
-    return spread_stack(inverse, z, mixed[AZ])
+        z[r] = 0.0
+        if inverse[r, r] > 0.0:
+            for m in range(len(a)):
+                z[r] += scores[r, m] * a[m]
+    spread_stack(inverse, z, mixed[AZ])
+    move_stack(v, mixed[AZ], 1.0)
 
 
 @formula
@@ -228,12 +237,10 @@ def bend_all(inverse: Any, scores: Any, bends: Any, h: float, mixed: Any) -> Non
             total += bends[m] * scores[r, m]
         centre[r] = total / mass if mass > 0.0 else 0.0
     for m in range(len(bends)):
-        if bends[m] > 0.0:
-            for r in range(len(z)):
-                z[r] = scores[r, m] - centre[r] if inverse[r, r] > 0.0 else 0.0
-            c = spread_stack(inverse, z, mixed[AZ])
-            if c <= FARTHEST:
-                bend_stack(inverse, mixed[AZ], c, 0.5 * h * bends[m])
+        column_of(inverse, scores, m, centre, z)
+        c = spread_stack(inverse, z, mixed[AZ])
+        if 0.0 < c <= FARTHEST:
+            bend_stack(inverse, mixed[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
 
 
 @formula
@@ -264,11 +271,11 @@ def choose_all(
             lengths[full] = spread(places, x, matrix, room.row, count, a[full], room.au, room.classes[SPREADS])
         else:
             leave(state, full)
-    squares = 0.0
+    for r in range(full + 1):
+        room.mixed[CENTRE, r] = 0.0
     for m in range(scores.shape[1]):
-        squares += a[stacked, m] * a[stacked, m]
-    if squares > 0.0:
-        lengths[stacked] = along(state.inverse, scores, a[stacked], room.mixed) / squares
+        column_of(state.inverse, scores, m, room.mixed[CENTRE], room.mixed[Z])
+        lengths[stacked] += spread_stack(state.inverse, room.mixed[Z], room.mixed[AZ])
     for r in range(stacked + 1):
         if r <= full or r == stacked:
             prox(loss, scores[r], y, min(h * lengths[r], 1e300), a[r])
@@ -300,7 +307,7 @@ def learn_classes(
         for r in range(final + 1):
             clip(scores[r], pieces.reach, room.classes[CLIPPED])
             losses[r] = value(loss, room.classes[CLIPPED], y)
-            if r in (full, stacked, final):
+            if r in (full, final):
                 slope(loss, scores[r], y, a[r])
         account(loss, state.sums, features.record, count, y, h, room)
         h = clamp(h, LIGHTEST, HEAVIEST)
@@ -314,8 +321,7 @@ def learn_classes(
 
         learns = choose_all(loss, places, x, matrix, state, count, norm, y, h, room)
         if room.lengths[stacked] <= FARTHEST:
-            along(state.inverse, scores, a[stacked], room.mixed)
-            move_stack(state.stack, room.mixed[AZ], 1.0)
+            move_along(state.stack, state.inverse, scores, a[stacked], room.mixed)
             bend_all(state.inverse, scores, room.classes[BENDS], h, room.mixed)
         if learns:
             step_matrix(matrix, room.au, room.classes[SPREADS], a[full], room.classes[BENDS], h)
