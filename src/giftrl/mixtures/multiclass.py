@@ -162,6 +162,7 @@ class MulticlassMixture:
         self.features = no_features(feature_memory(self.dimension, self.places, self.dtype))
         self.matrix = class_matrix(self.classes, chosen.places)
         present = np.array([*[True] * (len(self.expert_names) - 1), len(self.matrix.x) > 0])
+        self._kept: Array | None = None  # the shares, until something is learnt
         self.mixing = ClassState(
             offsets=np.zeros((len(present), self.classes)),
             totals=np.where(present, 0.0, math.inf),
@@ -213,6 +214,7 @@ class MulticlassMixture:
 
     def _learn(self, rows: Rows, labels: NDArray[np.int64], weights: Array, scores: Array) -> None:
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
+        self._kept = None
         width = int(longest(rows)) + len(self.features.dense)
         room = make_room(width, len(self.grid.prior), self.classes, len(self.matrix.x), self.dtype)
         compiler.ready(learn_classes, (self.loss, self.grid), self.compiled, ROOMS, counted=False)(
@@ -243,7 +245,7 @@ class MulticlassMixture:
         def part(name: str) -> dict[str, Any]:
             return {key.removeprefix(f"{name}."): array for key, array in copies.items() if key.startswith(f"{name}.")}
 
-        self.dimension = len(record)
+        self.dimension, self._kept = len(record), None
         self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
         self.mixing = ClassState(**part("mixing"))
 
@@ -251,11 +253,13 @@ class MulticlassMixture:
         """The factor of each expert: with w, v and l the weights of AdaHedge, of the stack and of the candidates,
         (l_1 + bold l_3) w + (l_2 + bold l_4) v.
         """
-        mixing, bold = self.mixing, self.pieces.bold
-        w, last = np.empty(len(mixing.totals)), np.empty(rounds.CANDIDATES)
-        hedge(mixing.totals, int(np.isfinite(mixing.totals).sum()), mixing.sums[rounds.GAP], w)
-        hedge(mixing.candidates, rounds.CANDIDATES, mixing.sums[rounds.LAST_GAP], last)
-        return np.asarray((last[0] + bold * last[2]) * w + (last[1] + bold * last[3]) * mixing.stack)
+        if self._kept is None:
+            mixing, bold = self.mixing, self.pieces.bold
+            w, last = np.empty(len(mixing.totals)), np.empty(rounds.CANDIDATES)
+            hedge(mixing.totals, int(np.isfinite(mixing.totals).sum()), mixing.sums[rounds.GAP], w)
+            hedge(mixing.candidates, rounds.CANDIDATES, mixing.sums[rounds.LAST_GAP], last)
+            self._kept = (last[0] + bold * last[2]) * w + (last[1] + bold * last[3]) * mixing.stack
+        return self._kept
 
     def _call(self, loop: Any, *more: Any) -> Array:
         """Run a loop that reads the weights; the constants."""
