@@ -29,6 +29,11 @@ def command(rows, model, extra):
     ]  # fmt: skip
 
 
+def written(path):
+    """Which version of a file this is."""
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
 @pytest.mark.parametrize(
     ("extra", "kills"),
     [
@@ -51,11 +56,15 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
     deadline = time.monotonic() + 600.0
     while killed < kills and time.monotonic() < deadline:
         went_on += checkpoint.exists()
+        before = written(checkpoint)
         process = subprocess.Popen(
             [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE, stderr=subprocess.PIPE
         )
+        if killed > 0:  # the first at any moment, the others after a checkpoint of their own
+            while process.poll() is None and written(checkpoint) == before:
+                time.sleep(0.01)
         try:
-            process.wait(timeout=moments.uniform(0.4, 0.95) * seconds)
+            process.wait(timeout=moments.random() * (seconds if killed == 0 else 0.2 * seconds))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             killed += 1

@@ -34,6 +34,10 @@ FORMULA_ROOMS = ("ops", "losses", "regularizers", "updates", "schedules", "kerne
 #: Not that there are no NaN or infinities: looking for these must keep working.
 FAST = frozenset({"reassoc", "contract", "nsz"})
 
+#: Where that goes for, and where it does not: numbers near the ends of float64 need the order in which they are written.
+LOOPS = ("giftrl.kernels.", "giftrl.mixtures.")
+ORDERED = ("giftrl.mixtures.features",)
+
 _lock = threading.RLock()
 _installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
 
@@ -78,10 +82,14 @@ def _install() -> None:
 
     # Said outright, since a function inherits what it leaves open from its caller: formulas are not reordered.
     scalar: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
+    if _installed == [0, 0]:
+        from giftrl.kernels import vectors
+
+        vectors.install(scalar)
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation.dispatch, strict=False, jit_options=scalar)(_method(operation))
     for function in FORMULAS[_installed[1] :]:
-        fast = function.__module__.startswith(("giftrl.kernels.", "giftrl.mixtures."))
+        fast = function.__module__.startswith(LOOPS) and function.__module__ not in ORDERED
         options: Any = scalar | {"fastmath": set(FAST)} if fast else scalar
         overload(function, strict=False, jit_options=options)(_itself(function))
     _installed[:] = [len(OPERATIONS), len(FORMULAS)]

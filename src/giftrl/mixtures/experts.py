@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
+from giftrl.kernels.lanes import between, load, narrow, nothing, store, wide
 from giftrl.mixtures.layout import CURVE, LANES, ROOT
 from giftrl.ops.registry import formula, operation
 from giftrl.ops.scalar import clamp
@@ -71,16 +72,16 @@ def lanes(grid: Any) -> int:
 
 
 class Eight(NamedTuple):
-    """Eight experts: their number is a constant that a compiler can see, and makes one step for all of them."""
+    """Eight experts."""
 
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
     root: NDArray[np.float64]
 
+    COUNT = 8
+
     def lanes(self) -> int:
-        # Shows the compiler a multiple of eight, but not that it is eight: a loop over experts then becomes one step of
-        # a wide register. A constant would be unrolled into eight narrow ones, and any number get a remainder.
-        return (len(self.prior) >> 3) << 3
+        return 8
 
 
 class Four(NamedTuple):
@@ -89,6 +90,8 @@ class Four(NamedTuple):
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
     root: NDArray[np.float64]
+
+    COUNT = 4
 
     def lanes(self) -> int:
         return 4
@@ -119,56 +122,41 @@ def grow(grid: Any, x: Any, j: int, factor: float, norm: float) -> None:
 
 
 @formula
-def measure(
-    grid: Any, x: Any, row: Any, count: int, norm: float,
-    p: Any, c: Any, moved: Any, steps: Any, factors: Any,
-) -> None:  # fmt: skip
+def measure(grid: Any, x: Any, row: Any, count: int, norm: float, steps: Any, factors: Any) -> tuple[Any, Any, Any]:
     """p_r, kappa c_r and the drift of the constants for a row; u_j/L_j goes into ``steps``.
 
     Strengths are computed in the type in which weights are stored, sums in float64.
     """
     real = x.dtype.type
-    n = lanes(grid)
-    for r in range(n):
-        factors[0, r], factors[1, r], factors[2, r] = (
-            grid.prior[r] * norm,
-            grid.curve[r],
-            grid.root[r] * math.sqrt(norm),
-        )
-        p[r], c[r], moved[r] = 0.0, 0.0, 0.0
-    for k in range(count):
-        j, u = row.j[k], real(row.u[k])
-        q, root = x[j, CURVE], strength(ADAGRAD, 1.0, x[j, ROOT])
-        for r in range(n):
-            steps[k, r] = u / (strength(CURVATURE, factors[0, r], factors[1, r] * q) + factors[2, r] * real(root))
-    for k in range(count):
-        u = row.u[k]
-        for r in range(n):
-            c[r] += u * np.float64(steps[k, r])
+    for r in range(lanes(grid)):
+        factors[0, r] = grid.prior[r] * norm
+        factors[1, r] = grid.curve[r]
+        factors[2, r] = grid.root[r] * math.sqrt(norm)
+    prior, curve, root = load(grid, factors, 0, 0), load(grid, factors, 1, 0), load(grid, factors, 2, 0)
+    p, c, moved = nothing(grid), nothing(grid), nothing(grid)
     for k in range(count):
         j, u = row.j[k], row.u[k]
-        for r in range(n):
-            p[r] += u * np.float64(x[j, LANES + r])
+        w = wide(load(grid, x, j, LANES))
+        l = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * real(strength(ADAGRAD, 1.0, x[j, ROOT]))  # noqa: E741
+        s = real(u) / l
+        store(steps, k, 0, s)
+        c = c + wide(s) * u
+        p = p + w * u
         if row.drift[k] != 0.0:
-            for r in range(n):
-                moved[r] += row.drift[k] * np.float64(x[j, LANES + r])
+            moved = moved + w * row.drift[k]
+    return p, c, moved
 
 
 @formula
-def step(grid: Any, x: Any, row: Any, count: int, a: Any, steps: Any, h: float, g: float, factors: Any) -> None:
+def step(grid: Any, x: Any, row: Any, count: int, a: Any, steps: Any, h: float, g: float) -> None:
     """x_j -= a_r u_j/L_j, and what coordinates remember: h is the curvature, g the slope, in units of kappa and S.
 
     The a_r are in units of kappa too. They are clipped, so that weights of float32 stay finite.
     """
-    n = lanes(grid)
-    for r in range(n):
-        factors[3, r] = clamp(a[r], -LARGEST, LARGEST)
+    a = narrow(x, between(a, LARGEST))
     most = x.dtype.type(LARGEST)
     for k in range(count):
-        j = row.j[k]
-        for r in range(n):
-            x[j, LANES + r] = max(-most, min(most, x[j, LANES + r] - factors[3, r] * steps[k, r]))
-    for k in range(count):
         j, u = row.j[k], row.u[k]
+        store(x, j, LANES, between(load(grid, x, j, LANES) - a * load(grid, steps, k, 0), most))
         x[j, CURVE] = min(accumulate(CURVATURE, np.float64(x[j, CURVE]), 0.0, h * u * u), LARGEST)
         x[j, ROOT] = min(accumulate(ADAGRAD, np.float64(x[j, ROOT]), g * u, 0.0), LARGEST)

@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from giftrl.errors import require
 from giftrl.kernels import compiler
+from giftrl.kernels.lanes import prefetch
 from giftrl.kernels.rows import as_rows, begin, column, end, longest
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "no_features"]
+__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "look", "no_features"]
 
 #: The columns of ``Features.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and its
 #: place among the dense features, from 1, or 0.
@@ -56,7 +57,6 @@ class Entries(NamedTuple):
     u: NDArray[np.float64]
     growth: NDArray[np.float64]
     drift: NDArray[np.float64]
-    seen: NDArray[np.float64]  # one number that no one needs: a sum is computed only if it goes somewhere
 
 
 #: The entries of ``Features.counts``.
@@ -84,19 +84,17 @@ def room_for(features: Features, dimension: int, width: int) -> Features:
 @formula
 def entries(width: int) -> Any:
     """Room for the longest row."""
-    return Entries(
-        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width), np.empty(1)
-    )  # fmt: skip
+    return Entries(np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width))
 
 
 @formula
-def look(record: Any, rows: Any, i: int) -> float:
-    """Read both cache lines of each feature of a row, with nothing to wait for in between: the rest finds them near."""
-    seen = 0.0
+def look(record: Any, rows: Any, i: int) -> None:
+    """Ask for both cache lines of each feature of a row, so that they are near when its turn comes."""
+    last = record.shape[1] - 1
     for k in range(begin(rows, i), end(rows, i)):
         j = column(rows, i, k)
-        seen += record[j, 0] + record[j, record.shape[1] - 1]
-    return seen
+        prefetch(record, j, 0)
+        prefetch(record, j, last)
 
 
 @formula
@@ -190,7 +188,6 @@ def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
 @formula
 def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
     """Take in row i, and fill in its entries; how many they are."""
-    row.seen[0] = look(features.record, rows, i)
     features.counts[ROWS] += 1.0
     n = add_dense(features, row, count_in(features, rows, i, constant, centre, row))
     rescale(features, row, n, scale)

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.lanes import load, store
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
 from giftrl.mixtures.experts import grow, lanes, measure, step
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import NORM, enter, entries
+from giftrl.mixtures.features import NORM, enter, entries, look
 from giftrl.mixtures.full_matrix import (
     admit,
     affords,
@@ -123,22 +124,25 @@ def predict_row(
 ) -> None:
     """The prediction of every expert, and what the experts of the grid need to learn."""
     row, w, p = room.row, room.grid, room.every[ALL]
-    measure(grid, x, row, count, norm, w[P], w[C], w[MOVED], room.steps, room.factors)
+    q, c, moved = measure(grid, x, row, count, norm, room.steps, room.factors)
+    store(w, P, 0, q)
+    store(w, C, 0, c)
+    store(w, MOVED, 0, moved)
     for r in range(lanes(grid)):
         offsets[r] = clamp(offsets[r] + w[MOVED, r], -HOPELESS, HOPELESS)
         w[P, r] += offsets[r] + o
         p[r] = w[P, r]
-    total, moved = 0.0, 0.0
+    total, drift = 0.0, 0.0
     for k in range(count):
         b = bet(x, row.j[k], spread / norm)
         room.bets[k] = b
         total += row.u[k] * b
-        moved += row.drift[k] * b
-    offsets[COIN] = clamp(offsets[COIN] + moved, -HOPELESS, HOPELESS)
+        drift += row.drift[k] * b
+    offsets[COIN] = clamp(offsets[COIN] + drift, -HOPELESS, HOPELESS)
     p[COIN] = total + offsets[COIN] + o
     if is_in(matrix):
-        total, moved = measure_matrix(matrix, x, row, count)
-        offsets[MATRIX] = clamp(offsets[MATRIX] + moved, -HOPELESS, HOPELESS)
+        total, drift = measure_matrix(matrix, x, row, count)
+        offsets[MATRIX] = clamp(offsets[MATRIX] + drift, -HOPELESS, HOPELESS)
         p[MATRIX] = total + offsets[MATRIX] + o
     for r in range(EXPERTS):  # a prediction out of all bounds is as good as none, and must not spoil the sums
         p[r] = p[r] if abs(p[r]) < HOPELESS else o
@@ -233,7 +237,7 @@ def teach_experts(
     for r in range(lanes(grid)):
         w[A, r] *= h / kappa
     relative = h * slope(extended, p, y) / steep
-    step(grid, x, row, count, w[A], room.steps, bend / kappa, relative, room.factors)
+    step(grid, x, row, count, load(grid, w, A, 0), room.steps, bend / kappa, relative)
     stake = clamp(h * slope(extended, room.every[ALL, COIN], y) / steep, -1.0, 1.0)
     for k in range(count):
         z = stake * row.u[k]
@@ -268,6 +272,8 @@ def learn_mixture(
     for i in range(len(labels)):
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
         h = weights[i] if len(weights) > 0 else 1.0
+        if i + 1 < len(labels):
+            look(features.record, rows, i + 1)
         experts = lanes(grid) + (2 if is_in(matrix) else 1)
         count = read_row(grid, pieces, features, x, matrix, rows, i, room.row)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
