@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 from giftrl.errors import Incompatible, InvalidInput, require
 from giftrl.ops.registry import operation
 
-__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "end", "longest"]
+__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "coming", "end", "longest"]
+
+#: How many entries ahead the memory of a feature is asked for.
+AHEAD = 16
 
 
 @operation
@@ -35,6 +38,12 @@ def longest(rows: Any) -> int:
     raise Incompatible("rows must bring longest(self); add that method to their class")
 
 
+@operation
+def coming(rows: Any, i: int, k: int) -> int:
+    """The feature of an entry a little after k, of this row or a later one, or that of k: one to prefetch."""
+    return column(rows, i, k)
+
+
 class CSR(NamedTuple):
     """Sparse rows: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``, their features ``indices`` likewise."""
 
@@ -55,6 +64,10 @@ class CSR(NamedTuple):
 
     def column(self, i: int, k: int) -> int:
         return np.uint64(self.indices[k])  # type: ignore[return-value]
+
+    def coming(self, i: int, k: int) -> int:
+        later = min(k + np.uint64(AHEAD), np.uint64(len(self.indices) - 1))
+        return np.uint64(self.indices[later])  # type: ignore[return-value]
 
 
 class Dense(NamedTuple):

@@ -13,7 +13,6 @@ import numpy as np
 
 from giftrl.mixtures.layout import COIN
 from giftrl.ops.registry import formula
-from giftrl.ops.scalar import clamp
 
 __all__ = ["WEALTH", "bet", "grow_coin", "settle_bet"]
 
@@ -25,9 +24,9 @@ RICHEST = 1e12
 
 @formula
 def bet(x: Any, j: int, unit: float) -> float:
-    """x_j, with unit = Y/N."""
-    wealth = WEALTH + np.float64(x[j, COIN + 2])
-    return unit * wealth * np.float64(x[j, COIN]) / (1.0 + np.float64(x[j, COIN + 1]))
+    """x_j, with unit = Y/N; but for that, in the type in which weights are stored."""
+    real = x.dtype.type
+    return unit * np.float64((real(WEALTH) + x[j, COIN + 2]) * x[j, COIN] / (real(1.0) + x[j, COIN + 1]))
 
 
 @formula
@@ -40,6 +39,7 @@ def grow_coin(x: Any, j: int, factor: float) -> None:
 @formula
 def settle_bet(x: Any, j: int, z: float, won: float) -> None:
     """Take in the slope z of the coordinate, and what its bet has won, in units of Y/N."""
-    x[j, COIN] = np.float64(x[j, COIN]) - z
-    x[j, COIN + 1] = np.float64(x[j, COIN + 1]) + abs(z)
-    x[j, COIN + 2] = clamp(np.float64(x[j, COIN + 2]) + won, 0.0, RICHEST)
+    real = x.dtype.type
+    x[j, COIN] -= real(z)
+    x[j, COIN + 1] += abs(real(z))
+    x[j, COIN + 2] = max(real(0.0), min(real(RICHEST), x[j, COIN + 2] + real(won)))

@@ -23,14 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
-from giftrl.kernels.lanes import between, load, narrow, nothing, store, wide
+from giftrl.kernels.lanes import between, load, nothing, store, wide
 from giftrl.mixtures.layout import CURVE, LANES, ROOT
 from giftrl.ops.registry import formula, operation
 from giftrl.ops.scalar import clamp
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
-__all__ = ["Eight", "Expert", "Four", "adagrad", "curvature", "grid", "grow", "lanes", "measure", "step"]
+__all__ = [
+    "Eight",
+    "Expert",
+    "Four",
+    "adagrad",
+    "curvature",
+    "drift",
+    "factors",
+    "grid",
+    "grow",
+    "lanes",
+    "measure",
+    "step",
+]
 
 CURVATURE = Curvature()
 ADAGRAD = AdaGrad(1.0)
@@ -122,41 +135,41 @@ def grow(grid: Any, x: Any, j: int, factor: float, norm: float) -> None:
 
 
 @formula
-def measure(grid: Any, x: Any, row: Any, count: int, norm: float, steps: Any, factors: Any) -> tuple[Any, Any, Any]:
-    """p_r, kappa c_r and the drift of the constants for a row; u_j/L_j goes into ``steps``.
-
-    Strengths are computed in the type in which weights are stored, sums in float64.
-    """
-    real = x.dtype.type
+def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
+    """The three factors of the strengths of a row; ``room`` has the type in which weights are stored."""
     for r in range(lanes(grid)):
-        factors[0, r] = grid.prior[r] * norm
-        factors[1, r] = grid.curve[r]
-        factors[2, r] = grid.root[r] * math.sqrt(norm)
-    prior, curve, root = load(grid, factors, 0, 0), load(grid, factors, 1, 0), load(grid, factors, 2, 0)
-    p, c, moved = nothing(grid), nothing(grid), nothing(grid)
-    for k in range(count):
-        j, u = row.j[k], row.u[k]
-        w = wide(load(grid, x, j, LANES))
-        l = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * real(strength(ADAGRAD, 1.0, x[j, ROOT]))  # noqa: E741
-        s = real(u) / l
-        store(steps, k, 0, s)
-        c = c + wide(s) * u
-        p = p + w * u
-        if row.drift[k] != 0.0:
-            moved = moved + w * row.drift[k]
-    return p, c, moved
+        room[0, r] = grid.prior[r] * norm
+        room[1, r] = grid.curve[r]
+        room[2, r] = grid.root[r] * math.sqrt(norm)
+    return load(grid, room, 0, 0), load(grid, room, 1, 0), load(grid, room, 2, 0)
 
 
 @formula
-def step(grid: Any, x: Any, row: Any, count: int, a: Any, steps: Any, h: float, g: float) -> None:
-    """x_j -= a_r u_j/L_j, and what coordinates remember: h is the curvature, g the slope, in units of kappa and S.
+def measure(grid: Any, x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
+    """u_j/L_j, in the type in which weights are stored: what a coordinate moves by, and its part of kappa c_r by u_j."""
+    real = x.dtype.type
+    strengths = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * real(strength(ADAGRAD, 1.0, x[j, ROOT]))
+    return real(u) / strengths
 
-    The a_r are in units of kappa too. They are clipped, so that weights of float32 stay finite.
+
+@formula
+def drift(grid: Any, x: Any, row: Any) -> Any:
+    """How far the constants move with the centres of features."""
+    moved = nothing(grid)
+    for place in range(row.many[0]):
+        k = row.moved[place]
+        moved = moved + wide(load(grid, x, row.j[k], LANES)) * row.drift[k]
+    return moved
+
+
+@formula
+def step(grid: Any, x: Any, j: int, u: float, a: Any, along: Any, h: float, g: float) -> None:
+    """x_j -= a_r u_j/L_j, and what the coordinate remembers: h is the curvature, g the slope, in units of kappa and S.
+
+    The a_r are in units of kappa too.
     """
-    a = narrow(x, between(a, LARGEST))
-    most = x.dtype.type(LARGEST)
-    for k in range(count):
-        j, u = row.j[k], row.u[k]
-        store(x, j, LANES, between(load(grid, x, j, LANES) - a * load(grid, steps, k, 0), most))
-        x[j, CURVE] = min(accumulate(CURVATURE, np.float64(x[j, CURVE]), 0.0, h * u * u), LARGEST)
-        x[j, ROOT] = min(accumulate(ADAGRAD, np.float64(x[j, ROOT]), g * u, 0.0), LARGEST)
+    real = x.dtype.type
+    most, v = real(LARGEST), real(u)
+    store(x, j, LANES, between(load(grid, x, j, LANES) - a * along, most))
+    x[j, CURVE] = min(accumulate(CURVATURE, x[j, CURVE], real(0.0), real(h) * v * v), most)
+    x[j, ROOT] = min(accumulate(ADAGRAD, x[j, ROOT], real(g) * v, real(0.0)), most)

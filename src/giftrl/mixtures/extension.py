@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from giftrl.ops.loss import curvature, land_all, prox, slope, value
+from giftrl.ops.loss import curvature, prox, prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
 __all__ = ["Extended"]
@@ -43,7 +43,8 @@ class Extended(NamedTuple):
     def prox(self, p: float, y: float, c: float) -> float:
         return clamp(prox(self.loss, p, y, c), slope(self.loss, self.low, y), slope(self.loss, self.high, y))
 
-    def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, room: Any) -> None:
-        land_all(self.loss, p, y, c, a, phi_star, phi, bend, room)
+    def prox_all(self, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
+        prox_all(self.loss, p, y, c, a, room)
+        least, most = slope(self.loss, self.low, y), slope(self.loss, self.high, y)
         for k in range(len(p)):
-            a[k] = clamp(a[k], slope(self.loss, self.low, y[k]), slope(self.loss, self.high, y[k]))
+            a[k] = clamp(a[k], least, most)

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from giftrl.errors import require
 from giftrl.kernels import compiler
 from giftrl.kernels.lanes import prefetch
-from giftrl.kernels.rows import as_rows, begin, column, end, longest
+from giftrl.kernels.rows import as_rows, begin, column, coming, end, longest
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "look", "no_features"]
+__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "no_features"]
 
 #: The columns of ``Features.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and its
 #: place among the dense features, from 1, or 0.
@@ -50,13 +50,18 @@ class Features(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """A row as learners see it: which features, their values, u, growth and drift."""
+    """A row as learners see it: which features, their values, u, growth and drift.
+
+    Few of a long row move: ``moved[:many[0]]`` are those whose growth may not be 1 or drift not be 0.
+    """
 
     j: NDArray[np.uint64]
     v: NDArray[np.float64]
     u: NDArray[np.float64]
     growth: NDArray[np.float64]
     drift: NDArray[np.float64]
+    moved: NDArray[np.uint64]
+    many: NDArray[np.uint64]
 
 
 #: The entries of ``Features.counts``.
@@ -81,29 +86,28 @@ def room_for(features: Features, dimension: int, width: int) -> Features:
     return features._replace(dense=dense, stamps=stamps)
 
 
-@formula
-def entries(width: int) -> Any:
+def entries(width: int) -> Entries:
     """Room for the longest row."""
-    return Entries(np.empty(width, np.uint64), np.empty(width), np.empty(width), np.empty(width), np.empty(width))
+    return Entries(
+        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.ones(width), np.zeros(width),
+        np.empty(width, np.uint64), np.zeros(1, np.uint64),
+    )  # fmt: skip
 
 
 @formula
-def look(record: Any, rows: Any, i: int) -> None:
-    """Ask for both cache lines of each feature of a row, so that they are near when its turn comes."""
-    last = record.shape[1] - 1
-    for k in range(begin(rows, i), end(rows, i)):
-        j = column(rows, i, k)
-        prefetch(record, j, 0)
-        prefetch(record, j, last)
+def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
+    """Count the features of a row, and find those that have become dense; how many entries there are.
 
-
-@formula
-def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, row: Any) -> Any:
-    """Count the features of a row, and find those that have become dense; how many entries there are."""
+    An entry that is neither dense nor beyond its scale gets its u, as most do; the others are listed as moved.
+    """
     record, dense = features.record, features.dense
     t = features.counts[ROWS]
-    one, n, total = np.uint64(1), np.uint64(0), np.uint64(features.counts[DENSE])
+    one, n, total, many = np.uint64(1), np.uint64(0), np.uint64(features.counts[DENSE]), np.uint64(0)
+    squares, last = 0.0, record.shape[1] - 1
     for k in range(begin(rows, i), end(rows, i)):
+        soon = coming(rows, i, k)
+        prefetch(record, soon, 0)
+        prefetch(record, soon, last)
         v = float(rows.data[k])
         if v == 0.0:  # as if it were not there, so that sparse and dense rows are the same
             continue
@@ -111,20 +115,31 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, row:
         j = column(rows, i, k)
         count = record[j, COUNT] + 1.0
         record[j, COUNT] = count
+        place = record[j, PLACE]
         if centre and np.int64(j) != constant:
             record[j, MEAN] += (v - record[j, MEAN]) / count
             # Half a row more than half of them: a feature of the first row is dense, one that is new in the second not.
-            if record[j, PLACE] == 0.0 and count >= 0.5 * t + 0.5:
+            if place == 0.0 and count >= 0.5 * t + 0.5:
                 dense[total] = j
                 total += one
-                record[j, PLACE] = np.float64(total)
-            if record[j, PLACE] > 0.0:
-                features.stamps[np.uint64(record[j, PLACE]) - one] = t
+                place = np.float64(total)
+                record[j, PLACE] = place
+            if place > 0.0:
+                features.stamps[np.uint64(place) - one] = t
         row.j[n] = j
         row.v[n] = v
+        if scale and place == 0.0 and record[j, CENTRE] == 0.0 and abs(v) <= record[j, SCALE]:
+            u = v / record[j, SCALE]
+            row.u[n] = u
+            squares += u * u
+        else:
+            row.moved[many] = n
+            many += one
         n += one
+    row.many[0] = many
     features.counts[DENSE] = np.float64(total)
     features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
+    features.counts[NORM] += (squares - features.counts[NORM]) / t
     return n
 
 
@@ -133,13 +148,15 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
     """Add the dense features that a row lacks, and let go of those that are dense no longer; how many entries now."""
     record, dense, stamps = features.record, features.dense, features.stamps
     t = features.counts[ROWS]
-    one, total = np.uint64(1), np.uint64(features.counts[DENSE])
+    one, total, many = np.uint64(1), np.uint64(features.counts[DENSE]), row.many[0]
     place = np.uint64(0)
     while place < total:
         j = dense[place]
         if stamps[place] != t:
             row.j[n] = j
             row.v[n] = 0.0
+            row.moved[many] = n
+            many += one
             n += one
         if record[j, COUNT] < 0.4 * t + 0.5:  # the last of the list takes its place
             total -= one
@@ -150,20 +167,20 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
                 record[dense[place], PLACE] = np.float64(place + one)
         else:
             place += one
+    row.many[0] = many
     features.counts[DENSE] = np.float64(total)
     return n
 
 
 @formula
-def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
-    """u, growth and drift of the entries; the new m_j and mu_j."""
+def rescale(features: Any, row: Any, scale: bool) -> None:
+    """u, growth and drift of the entries that move; the new m_j and mu_j."""
     record, t = features.record, features.counts[ROWS]
     squares = 0.0
-    for k in range(n):
+    for place in range(row.many[0]):
+        k = row.moved[place]
         j, v = row.j[k], row.v[k]
         m, mu = record[j, SCALE], record[j, CENTRE]
-        row.growth[k] = 1.0
-        row.drift[k] = 0.0
         target, away = 0.0, abs(v)
         if record[j, PLACE] > 0.0:
             target = record[j, MEAN] * (record[j, COUNT] / t)
@@ -182,22 +199,26 @@ def rescale(features: Any, row: Any, n: Any, scale: bool) -> None:
             row.drift[k] = clamp((target - mu) / m, -FARTHEST, FARTHEST) if m > 0.0 else 0.0
             record[j, CENTRE] = target
         squares += row.u[k] * row.u[k]
-    features.counts[NORM] += (squares - features.counts[NORM]) / t
+    features.counts[NORM] += squares / t
 
 
 @formula
 def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
     """Take in row i, and fill in its entries; how many they are."""
+    for place in range(row.many[0]):
+        row.growth[row.moved[place]] = 1.0
+        row.drift[row.moved[place]] = 0.0
     features.counts[ROWS] += 1.0
-    n = add_dense(features, row, count_in(features, rows, i, constant, centre, row))
-    rescale(features, row, n, scale)
+    n = add_dense(features, row, count_in(features, rows, i, constant, centre, scale, row))
+    rescale(features, row, scale)
     return n
 
 
 @formula
-def scale_rows(features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, out: Any) -> None:
-    """The rows u, into a dense array."""
-    row = entries(longest(rows) + len(features.dense))
+def scale_rows(
+    features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, row: Any, out: Any
+) -> None:
+    """The rows u, into a dense array; ``row`` is room for them."""
     for i in range(count):
         for k in range(enter(features, rows, i, constant, centre, scale, row)):
             out[i, row.j[k]] = row.u[k]
@@ -231,9 +252,9 @@ class FeatureScaler:
         """The rows, each by what is known with it and before it."""
         rows, n = as_rows(x, self.dimension)
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
-        out = np.zeros((n, self.dimension))
+        out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))
         compiler.ready(scale_rows, (), self.compiled, ROOMS)(
-            self.features, rows, n, self.constant, self.centre, self.scale, out
+            self.features, rows, n, self.constant, self.centre, self.scale, row, out
         )
         return out
 

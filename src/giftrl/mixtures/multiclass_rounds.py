@@ -297,7 +297,8 @@ def learn_classes(
         experts = n + (2 if is_in(matrix) else 1)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
         count = enter(features, rows, i, pieces.constant, pieces.centre, True, row)
-        for k in range(count):
+        for place in range(row.many[0]):
+            k = row.moved[place]
             if row.growth[k] < 1.0:
                 follow(grid, places, x, matrix, np.uint64(scores.shape[1]), row.j[k], row.growth[k], norm)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0

@@ -24,13 +24,14 @@ COVARIANCE = 0.1
 def spread_stack(inverse: Any, z: Any, az: Any) -> float:
     """A z into ``az``; <z, A z>."""
     n = len(z)
+    for k in range(n):
+        az[k] = inverse[0, k] * z[0]
+    for l in range(1, n):  # noqa: E741
+        for k in range(n):  # A is symmetric: a loop along its rows is one of sums side by side
+            az[k] += inverse[l, k] * z[l]
     c = 0.0
     for k in range(n):
-        total = 0.0
-        for l in range(n):  # noqa: E741
-            total += inverse[k, l] * z[l]
-        az[k] = total
-        c += z[k] * total
+        c += z[k] * az[k]
     return max(0.0, c)
 
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.lanes import load, store
+from giftrl.kernels.lanes import between, load, narrow, nothing, store, wide
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
-from giftrl.mixtures.experts import grow, lanes, measure, step
+from giftrl.mixtures.experts import LARGEST, drift, factors, grow, lanes, measure, step
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import NORM, enter, entries, look
+from giftrl.mixtures.features import NORM, enter, entries
 from giftrl.mixtures.full_matrix import (
     admit,
     affords,
@@ -22,9 +22,9 @@ from giftrl.mixtures.full_matrix import (
     spread_matrix,
     step_matrix,
 )  # fmt: skip
-from giftrl.mixtures.layout import THETA
+from giftrl.mixtures.layout import LANES, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
-from giftrl.ops.loss import land_all, prox, slope, value
+from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
@@ -40,18 +40,20 @@ HOPELESS = 1e120
 LIGHTEST, HEAVIEST = 1e-30, 1e15
 #: theta is clipped here, and nothing is certified from then on.
 CERTIFIABLE = 1e150
+#: Slopes in units of S are clipped here: their squares are sums of float32.
+STEEPEST = 1e15
 #: The stack does not learn from predictions that are, squared, this many times beyond the spread of labels.
 FARTHEST = 1e12
 
 #: Experts have a column each: up to eight of the grid, the coin, the full matrix; the rest is empty, and there so that
 #: loops have a length that a compiler sees. The candidates for the prediction: each combination, as it is and bold.
-EXPERTS, CANDIDATES = 16, 4
+EXPERTS, CANDIDATES = 12, 4
 COIN, MATRIX = 8, 9
-# The rows of the room of the grid: predictions, c, drift of the constant, label, h c, the proximal scalars, and what
-# land_all gives besides and works in; and those of the room of all experts.
-P, C, MOVED, Y, STEP, A, LANDED, ROOM, GRID_ROWS = 0, 1, 2, 3, 4, 5, 6, 9, 13
-# Of the room of candidates: predictions, weights, losses.
-ALL, Z, AZ, LOSSES, WEIGHTS, ALL_ROWS = 0, 1, 2, 3, 4, 5
+# The rows of the room of experts: predictions, those less the origin, A z of the stack, losses, weights; where to learn
+# from and how far, c, the proximal scalars and what these are computed in. There the coin, which has no proximal step,
+# lends its column to the stack.
+ALL, Z, AZ, LOSSES, WEIGHTS, P, C, A, ROOM, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
+STACK = COIN
 
 #: The entries of ``State.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight, and the loss of rows at
 #: which experts were not compared, since nothing was known of labels.
@@ -87,9 +89,8 @@ class Room(NamedTuple):
     """Where a round works."""
 
     row: Any
-    grid: NDArray[np.float64]
     every: NDArray[np.float64]
-    last: NDArray[np.float64]
+    last: NDArray[np.float64]  # of the candidates: predictions, weights, losses
     steps: NDArray[Any]
     factors: NDArray[Any]
     bets: NDArray[np.float64]
@@ -99,8 +100,8 @@ class Room(NamedTuple):
 def make_room(width: int, lanes: int, places: int, dtype: Any) -> Room:
     """Room for rows of this many entries."""
     return Room(
-        entries(width), np.zeros((GRID_ROWS, 8)), np.zeros((ALL_ROWS, EXPERTS)), np.zeros((3, CANDIDATES)),
-        np.empty((width, lanes), dtype), np.zeros((4, 8), dtype), np.empty(width), np.empty(places),
+        entries(width), np.zeros((ROWS, EXPERTS)), np.zeros((3, CANDIDATES)), np.empty((width, lanes), dtype),
+        np.zeros((3, lanes), dtype), np.empty(width), np.empty(places),
     )  # fmt: skip
 
 
@@ -109,7 +110,8 @@ def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: A
     """Take in the features of row i, and let the experts follow scales that have grown; the number of entries."""
     norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
     count = enter(features, rows, i, pieces.constant, pieces.centre, pieces.scale, row)
-    for k in range(count):
+    for place in range(row.many[0]):
+        k = row.moved[place]
         if row.growth[k] < 1.0:
             grow(grid, x, row.j[k], row.growth[k], norm)
             grow_coin(x, row.j[k], row.growth[k])
@@ -120,32 +122,35 @@ def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: A
 
 @formula
 def predict_row(
-    grid: Any, x: Any, matrix: Any, count: int, norm: float, spread: float, offsets: Any, o: float, room: Any
+    grid: Any, x: Any, matrix: Any, count: int, norm: float, stake: float, offsets: Any, o: float, room: Any
 ) -> None:
-    """The prediction of every expert, and what the experts of the grid need to learn."""
-    row, w, p = room.row, room.grid, room.every[ALL]
-    q, c, moved = measure(grid, x, row, count, norm, room.steps, room.factors)
-    store(w, P, 0, q)
-    store(w, C, 0, c)
-    store(w, MOVED, 0, moved)
-    for r in range(lanes(grid)):
-        offsets[r] = clamp(offsets[r] + w[MOVED, r], -HOPELESS, HOPELESS)
-        w[P, r] += offsets[r] + o
-        p[r] = w[P, r]
-    total, drift = 0.0, 0.0
+    """The prediction of every expert, and kappa c of those of the grid."""
+    row, every, bets = room.row, room.every, room.bets
+    for r in range(EXPERTS):
+        every[ALL, r], every[Z, r] = 0.0, 0.0
+    prior, curve, root = factors(grid, norm, room.factors)
+    p, c, total = nothing(grid), nothing(grid), 0.0
     for k in range(count):
-        b = bet(x, row.j[k], spread / norm)
-        room.bets[k] = b
-        total += row.u[k] * b
-        drift += row.drift[k] * b
-    offsets[COIN] = clamp(offsets[COIN] + drift, -HOPELESS, HOPELESS)
-    p[COIN] = total + offsets[COIN] + o
+        j, u = row.j[k], row.u[k]
+        along = measure(grid, x, j, u, prior, curve, root)
+        store(room.steps, k, 0, along)
+        c = c + wide(along) * u
+        p = p + wide(load(grid, x, j, LANES)) * u
+        bets[k] = bet(x, j, stake)
+        total += u * bets[k]
+    store(every, C, 0, c)
+    store(every, ALL, 0, p)
+    store(every, Z, 0, drift(grid, x, row))
+    every[ALL, COIN] = total
+    for place in range(row.many[0]):
+        every[Z, COIN] += row.drift[row.moved[place]] * bets[row.moved[place]]
     if is_in(matrix):
-        total, drift = measure_matrix(matrix, x, row, count)
-        offsets[MATRIX] = clamp(offsets[MATRIX] + drift, -HOPELESS, HOPELESS)
-        p[MATRIX] = total + offsets[MATRIX] + o
-    for r in range(EXPERTS):  # a prediction out of all bounds is as good as none, and must not spoil the sums
-        p[r] = p[r] if abs(p[r]) < HOPELESS else o
+        every[ALL, MATRIX], every[Z, MATRIX] = measure_matrix(matrix, x, row, count)
+    for r in range(EXPERTS):
+        offsets[r] = clamp(offsets[r] + every[Z, r], -HOPELESS, HOPELESS)
+        guess = every[ALL, r] + offsets[r] + o
+        # A prediction out of all bounds is as good as none, and must not spoil the sums.
+        every[ALL, r] = guess if abs(guess) < HOPELESS else o
 
 
 @formula
@@ -182,14 +187,15 @@ def account(loss: Any, sums: Any, record: Any, row: Any, count: int, p: float, y
     sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
     sums[ROUNDS] += 1.0
     sums[WEIGHT] += h
+    far = 0
     for k in range(count):
-        if row.v[k] != 0.0:
-            j = row.j[k]
-            theta = record[j, THETA] - h * g * row.v[k]
-            if abs(theta) <= CERTIFIABLE:
-                record[j, THETA] = theta
-            else:
-                sums[CONJUGATE] = math.inf
+        j = row.j[k]
+        theta = record[j, THETA] - h * g * row.v[k]
+        fits = abs(theta) <= CERTIFIABLE
+        record[j, THETA] = theta if fits else record[j, THETA]
+        far += 0 if fits else 1
+    if far > 0:
+        sums[CONJUGATE] = math.inf
 
 
 @formula
@@ -213,43 +219,71 @@ def compare(loss: Any, state: Any, experts: int, choices: int, y: float, h: floa
 
 
 @formula
-def teach_stack(extended: Any, margin: bool, state: Any, f: float, y: float, h: float, bend: float, room: Any) -> None:
-    """A round of the Newton stack."""
-    tau, spread = unit.temperature(state.units, margin), unit.unit_spread(state.units)
-    z, az = room.every[Z], room.every[AZ]
-    c = spread_stack(state.inverse, z, az)
-    if c <= FARTHEST * spread * spread:
-        move_stack(state.stack, az, h * prox(extended, f, y, h * c / tau) / tau)
-        bend_stack(state.inverse, az, c, bend / tau)
+def aim_stack(state: Any, f: float, tau: float, h: float, room: Any) -> float:
+    """c of the stack, which goes with f where it learns; -1 where it does not."""
+    every, spread = room.every, unit.unit_spread(state.units)
+    c = spread_stack(state.inverse, every[Z], every[AZ])
+    if not c <= FARTHEST * spread * spread:
+        return -1.0
+    every[P, STACK], every[C, STACK] = f, h * c / tau
+    return c
 
 
 @formula
-def teach_experts(
-    extended: Any, grid: Any, x: Any, matrix: Any, state: Any, count: int, norm: float,
-    p: float, y: float, h: float, bend: float, room: Any,
+def aim_matrix(matrix: Any, x: Any, state: Any, count: int, norm: float, kappa: float, h: float, room: Any) -> float:
+    """c of the full matrix, which goes with its prediction where it learns; -1 where it does not."""
+    every = room.every
+    if not (is_in(matrix) and affords(matrix, count)):
+        return -1.0
+    admit(matrix, x, room.row, count, norm)
+    if not is_in(matrix):
+        leave(state)
+        return -1.0
+    c = spread_matrix(matrix, x, room.row, count, room.au)
+    every[P, MATRIX], every[C, MATRIX] = every[ALL, MATRIX], h * c / kappa
+    return c
+
+
+@formula
+def teach_entries(
+    extended: Any, grid: Any, x: Any, units: Any, count: int, norm: float, p: float, y: float, h: float, bend: float,
+    room: Any,
 ) -> None:  # fmt: skip
-    """A round of every expert; p is the combined prediction, whose slope and curvature they remember."""
-    units, row, w = state.units, room.row, room.grid
-    kappa, spread, steep = unit.kappa(units), unit.unit_spread(units), unit.unit_slope(units)
-    for r in range(lanes(grid)):
-        w[Y, r], w[STEP, r] = y, h * w[C, r] / kappa
-    land_all(extended, w[P], w[Y], w[STEP], w[A], w[LANDED], w[LANDED + 1], w[LANDED + 2], w[ROOM:])
-    for r in range(lanes(grid)):
-        w[A, r] *= h / kappa
-    relative = h * slope(extended, p, y) / steep
-    step(grid, x, row, count, load(grid, w, A, 0), room.steps, bend / kappa, relative)
-    stake = clamp(h * slope(extended, room.every[ALL, COIN], y) / steep, -1.0, 1.0)
+    """A round of the experts that have a weight of their own for each feature; p is the combined prediction."""
+    row, every, steps, bets = room.row, room.every, room.steps, room.bets
+    kappa, steep = unit.kappa(units), unit.unit_slope(units)
+    a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST))
+    relative = clamp(h * slope(extended, p, y) / steep, -STEEPEST, STEEPEST)
+    stake = clamp(h * slope(extended, every[ALL, COIN], y) / steep, -1.0, 1.0)
+    curved, per_stake = min(bend / kappa, LARGEST), 1.0 / unit.per_norm(units, norm)
     for k in range(count):
-        z = stake * row.u[k]
-        settle_bet(x, row.j[k], z, -z * room.bets[k] * (norm / spread))
-    if is_in(matrix) and affords(matrix, count):
-        admit(matrix, x, row, count, norm)
-        if is_in(matrix):
-            c = spread_matrix(matrix, x, row, count, room.au)
-            a = h * prox(extended, room.every[ALL, MATRIX], y, h * c / kappa) / kappa
-            step_matrix(matrix, room.au, c, a, bend / kappa)
-        else:
-            leave(state)
+        j, u = row.j[k], row.u[k]
+        step(grid, x, j, u, a, load(grid, steps, k, 0), curved, relative)
+        settle_bet(x, j, stake * u, -stake * u * bets[k] * per_stake)
+
+
+@formula
+def teach(
+    extended: Any, grid: Any, pieces: Any, x: Any, matrix: Any, state: Any, begun: bool, count: int, norm: float,
+    p: float, f: float, y: float, h: float, bend: float, room: Any,
+) -> None:  # fmt: skip
+    """A round of every expert and of the stack: the proximal steps of all of them side by side."""
+    units, every = state.units, room.every
+    kappa, tau, learns = unit.kappa(units), unit.temperature(units, pieces.margin), unit.ready(units)
+    for r in range(lanes(grid)):
+        every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
+    for r in (STACK, MATRIX):
+        every[P, r], every[C, r] = 0.0, 0.0
+    c_stack = aim_stack(state, f, tau, h, room) if pieces.stack and begun else -1.0
+    c_matrix = aim_matrix(matrix, x, state, count, norm, kappa, h, room) if learns else -1.0
+    prox_all(extended, every[P], y, every[C], every[A], every[ROOM:])
+    if c_stack >= 0.0:
+        move_stack(state.stack, every[AZ], h * every[A, STACK] / tau)
+        bend_stack(state.inverse, every[AZ], c_stack, bend / tau)
+    if c_matrix >= 0.0:
+        step_matrix(matrix, room.au, c_matrix, h * every[A, MATRIX] / kappa, bend / kappa)
+    if learns:
+        teach_entries(extended, grid, x, units, count, norm, p, y, h, bend, room)
 
 
 @formula
@@ -272,13 +306,11 @@ def learn_mixture(
     for i in range(len(labels)):
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
         h = weights[i] if len(weights) > 0 else 1.0
-        if i + 1 < len(labels):
-            look(features.record, rows, i + 1)
         experts = lanes(grid) + (2 if is_in(matrix) else 1)
         count = read_row(grid, pieces, features, x, matrix, rows, i, room.row)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-        spread, o = unit.unit_spread(units), units[unit.OFFSET]
-        predict_row(grid, x, matrix, count, norm, spread, state.offsets, o, room)
+        stake, o = unit.per_norm(units, norm), units[unit.OFFSET]
+        predict_row(grid, x, matrix, count, norm, stake, state.offsets, o, room)
         p, f = combine(pieces, state, experts, choices, room)
         p = unit.within(units, p)
         predictions[i] = p
@@ -295,9 +327,6 @@ def learn_mixture(
         if pieces.extend:
             extended = Extended(loss, units[unit.LOW], units[unit.HIGH])
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
-        if pieces.stack and begun:
-            teach_stack(extended, pieces.margin, state, f, y, h, bend, room)
-        if unit.ready(units):
-            teach_experts(extended, grid, x, matrix, state, count, norm, p, y, h, bend, room)
+        teach(extended, grid, pieces, x, matrix, state, begun, count, norm, p, f, y, h, bend, room)
         unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
     return len(labels)

@@ -55,7 +55,7 @@ def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: An
     for r in range(lanes(grid)):
         total += factors[r] * np.float64(x[j, LANES + r])
     norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-    total += factors[rounds.COIN] * bet(x, j, unit.unit_spread(units) / norm)
+    total += factors[rounds.COIN] * bet(x, j, unit.per_norm(units, norm))
     s = np.int64(x[j, PLACE]) - 1
     if s >= 0:
         total += factors[rounds.MATRIX] * matrix.x[s]

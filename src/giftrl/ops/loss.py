@@ -29,6 +29,7 @@ __all__ = [
     "land",
     "land_all",
     "prox",
+    "prox_all",
     "slope",
     "smoothness",
     "value",
@@ -156,6 +157,13 @@ def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any,
     """:func:`land` for arrays, into the arrays a, phi_star, phi and bend; ``room`` has four rows to work in."""
     for k in range(len(p)):
         a[k], phi_star[k], phi[k], bend[k] = land(loss, p[k], y[k], c[k])
+
+
+@operation
+def prox_all(loss: Any, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
+    """:func:`prox` for the arrays p and c and one label, into the array a; ``room`` has four rows to work in."""
+    for k in range(len(p)):
+        a[k] = prox(loss, p[k], y, c[k])
 
 
 @operation
