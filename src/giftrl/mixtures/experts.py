@@ -31,19 +31,9 @@ from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
 __all__ = [
-    "Eight",
-    "Expert",
-    "Four",
-    "adagrad",
-    "curvature",
-    "drift",
-    "factors",
-    "grid",
-    "grow",
-    "lanes",
-    "measure",
-    "step",
-]
+    "Eight", "Expert", "Four", "adagrad", "bets", "coin", "columns", "curvature", "drift", "factors", "full", "grid",
+    "grow", "lanes", "measure", "step",
+]  # fmt: skip
 
 CURVATURE = Curvature()
 ADAGRAD = AdaGrad(1.0)
@@ -84,6 +74,30 @@ def lanes(grid: Any) -> int:
     return len(grid.prior)
 
 
+@operation
+def bets(grid: Any) -> bool:
+    """Whether there is a coin-betting expert besides."""
+    return True
+
+
+@formula
+def coin(grid: Any) -> int:
+    """The column of the coin, where experts of all kinds have one each."""
+    return lanes(grid)
+
+
+@formula
+def full(grid: Any) -> int:
+    """The column of the full matrix."""
+    return lanes(grid) + 1
+
+
+@formula
+def columns(grid: Any) -> int:
+    """How many columns there are; the last are empty, and there because a wide register holds four numbers."""
+    return lanes(grid) + 4
+
+
 class Eight(NamedTuple):
     """Eight experts."""
 
@@ -98,7 +112,7 @@ class Eight(NamedTuple):
 
 
 class Four(NamedTuple):
-    """Four experts."""
+    """Four experts, for haste: without the coin."""
 
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
@@ -108,6 +122,9 @@ class Four(NamedTuple):
 
     def lanes(self) -> int:
         return 4
+
+    def bets(self) -> bool:
+        return False
 
 
 def grid(experts: tuple[Expert, ...]) -> Eight | Four:

@@ -17,7 +17,18 @@ from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 
-__all__ = ["bend", "kappa", "per_norm", "ready", "start_units", "temperature", "unit_slope", "unit_spread", "widen", "witness"]
+__all__ = [
+    "bend",
+    "kappa",
+    "per_norm",
+    "ready",
+    "start_units",
+    "temperature",
+    "unit_slope",
+    "unit_spread",
+    "widen",
+    "witness",
+]
 
 #: What is kept: the weight and mean of labels, the means of their spread and of slopes at o, the range, o, the first o,
 #: and, of the combined predictions: their weight, and the means of residuals, of slopes and of the products of both.

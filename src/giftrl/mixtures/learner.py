@@ -16,7 +16,7 @@ from giftrl.kernels.checks import as_labels, as_weights
 from giftrl.kernels.rows import Rows, as_rows, between, longest
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
-from giftrl.mixtures.experts import grid
+from giftrl.mixtures.experts import bets, columns, grid
 from giftrl.mixtures.features import ROOMS, Features, no_features, room_for
 from giftrl.mixtures.full_matrix import Matrix, no_matrix
 from giftrl.mixtures.layout import THETA, memory
@@ -100,23 +100,22 @@ class MixtureLearner:
             -1 if constant is None else int(constant), margin, factor, centre and there, scale, centre_labels and there,
             extend, stack,
         )  # fmt: skip
-        names = [expert.name for expert in chosen.experts]
-        self.expert_names = [*names, *[""] * (rounds.COIN - len(names)), "coin betting", "full matrix"]
-        self.expert_names += [""] * (rounds.EXPERTS - len(self.expert_names))
         self.grid = grid(chosen.experts)
+        others = ["coin betting" if bets(self.grid) else "", "full matrix" if chosen.places > 0 else ""]
+        self.expert_names = [expert.name for expert in chosen.experts] + others
+        self.expert_names += [""] * (columns(self.grid) - len(self.expert_names))
         self.features = no_features(memory(self.dimension, self.dtype))
         self.matrix = no_matrix(chosen.places)
-        self._start(chosen.places > 0)
+        self._start()
 
-    def _start(self, full: bool) -> None:
+    def _start(self) -> None:
         present = np.array([name != "" for name in self.expert_names])
-        present[rounds.MATRIX] &= full
         candidates = np.array(
             [True, self.pieces.stack, self.pieces.bold > 1.0, self.pieces.stack and self.pieces.bold > 1.0]
         )
         self.mixing = State(
             units=unit.start_units(self.loss, self.pieces.margin),
-            offsets=np.zeros(rounds.EXPERTS),
+            offsets=np.zeros(columns(self.grid)),
             totals=np.where(present, 0.0, math.inf),
             candidates=np.where(candidates, 0.0, math.inf),
             stack=present / present.sum(),
@@ -163,7 +162,7 @@ class MixtureLearner:
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         predictions = np.empty(len(y))
         width = int(longest(rows)) + len(self.features.dense)
-        room = make_room(width, len(self.grid.prior), len(self.matrix.x), self.dtype)
+        room = make_room(self.grid, width, len(self.matrix.x), self.dtype)
         compiler.ready(learn_mixture, (self.loss, self.grid), self.compiled, ROOMS, counted=False)(
             self.loss, self.grid, self.pieces, self.features, self._view, self.matrix, self.mixing,
             rows, y, weights, predictions, room,

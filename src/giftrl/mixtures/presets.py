@@ -25,7 +25,7 @@ PRESETS = {
         ),
         128,
     ),
-    # With the coin, four experts: the fourth of the grid only fills up.
+    # Half of the time: four experts, without the coin where there is one prediction a row.
     "light": Preset((curvature(1.0, 4.0), curvature(100.0, 4.0), adagrad(10.0), adagrad(1000.0)), 0),
 }
 

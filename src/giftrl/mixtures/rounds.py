@@ -10,7 +10,19 @@ from giftrl.kernels.lanes import between, load, narrow, nothing, store, wide
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
-from giftrl.mixtures.experts import LARGEST, drift, factors, grow, lanes, measure, step
+from giftrl.mixtures.experts import (
+    LARGEST,
+    bets,
+    coin,
+    columns,
+    drift,
+    factors,
+    full,
+    grow,
+    lanes,
+    measure,
+    step,
+)  # fmt: skip
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.features import NORM, enter, entries
 from giftrl.mixtures.full_matrix import (
@@ -28,7 +40,7 @@ from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
-__all__ = ["CANDIDATES", "EXPERTS", "Pieces", "State", "learn_mixture"]
+__all__ = ["CANDIDATES", "Pieces", "State", "learn_mixture"]
 
 #: The most that a loss counts for where experts are compared, so that sums of losses stay in float64.
 MOST = 1e290
@@ -45,15 +57,12 @@ STEEPEST = 1e15
 #: The stack does not learn from predictions that are, squared, this many times beyond the spread of labels.
 FARTHEST = 1e12
 
-#: Experts have a column each: up to eight of the grid, the coin, the full matrix; the rest is empty, and there so that
-#: loops have a length that a compiler sees. The candidates for the prediction: each combination, as it is and bold.
-EXPERTS, CANDIDATES = 12, 4
-COIN, MATRIX = 8, 9
+#: The candidates for the prediction: each combination, as it is and bold.
+CANDIDATES = 4
 # The rows of the room of experts: predictions, those less the origin, A z of the stack, losses, weights; where to learn
 # from and how far, c, the proximal scalars and what these are computed in. There the coin, which has no proximal step,
 # lends its column to the stack.
 ALL, Z, AZ, LOSSES, WEIGHTS, P, C, A, ROOM, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
-STACK = COIN
 
 #: The entries of ``State.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight, and the loss of rows at
 #: which experts were not compared, since nothing was known of labels.
@@ -97,11 +106,12 @@ class Room(NamedTuple):
     au: NDArray[np.float64]
 
 
-def make_room(width: int, lanes: int, places: int, dtype: Any) -> Room:
+def make_room(grid: Any, width: int, places: int, dtype: Any) -> Room:
     """Room for rows of this many entries."""
+    n = lanes(grid)
     return Room(
-        entries(width), np.zeros((ROWS, EXPERTS)), np.zeros((3, CANDIDATES)), np.empty((width, lanes), dtype),
-        np.zeros((3, lanes), dtype), np.empty(width), np.empty(places),
+        entries(width), np.zeros((ROWS, columns(grid))), np.zeros((3, CANDIDATES)), np.empty((width, n), dtype),
+        np.zeros((3, n), dtype), np.empty(width), np.empty(places),
     )  # fmt: skip
 
 
@@ -114,7 +124,8 @@ def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: A
         k = row.moved[place]
         if row.growth[k] < 1.0:
             grow(grid, x, row.j[k], row.growth[k], norm)
-            grow_coin(x, row.j[k], row.growth[k])
+            if bets(grid):
+                grow_coin(x, row.j[k], row.growth[k])
             if is_in(matrix):
                 grow_matrix(matrix, x, row.j[k], row.growth[k])
     return count
@@ -125,8 +136,8 @@ def predict_row(
     grid: Any, x: Any, matrix: Any, count: int, norm: float, stake: float, offsets: Any, o: float, room: Any
 ) -> None:
     """The prediction of every expert, and kappa c of those of the grid."""
-    row, every, bets = room.row, room.every, room.bets
-    for r in range(EXPERTS):
+    row, every = room.row, room.every
+    for r in range(columns(grid)):
         every[ALL, r], every[Z, r] = 0.0, 0.0
     prior, curve, root = factors(grid, norm, room.factors)
     p, c, total = nothing(grid), nothing(grid), 0.0
@@ -136,17 +147,19 @@ def predict_row(
         store(room.steps, k, 0, along)
         c = c + wide(along) * u
         p = p + wide(load(grid, x, j, LANES)) * u
-        bets[k] = bet(x, j, stake)
-        total += u * bets[k]
+        if bets(grid):
+            room.bets[k] = bet(x, j, stake)
+            total += u * room.bets[k]
     store(every, C, 0, c)
     store(every, ALL, 0, p)
     store(every, Z, 0, drift(grid, x, row))
-    every[ALL, COIN] = total
-    for place in range(row.many[0]):
-        every[Z, COIN] += row.drift[row.moved[place]] * bets[row.moved[place]]
+    if bets(grid):
+        every[ALL, coin(grid)] = total
+        for place in range(row.many[0]):
+            every[Z, coin(grid)] += row.drift[row.moved[place]] * room.bets[row.moved[place]]
     if is_in(matrix):
-        every[ALL, MATRIX], every[Z, MATRIX] = measure_matrix(matrix, x, row, count)
-    for r in range(EXPERTS):
+        every[ALL, full(grid)], every[Z, full(grid)] = measure_matrix(matrix, x, row, count)
+    for r in range(columns(grid)):
         offsets[r] = clamp(offsets[r] + every[Z, r], -HOPELESS, HOPELESS)
         guess = every[ALL, r] + offsets[r] + o
         # A prediction out of all bounds is as good as none, and must not spoil the sums.
@@ -154,12 +167,12 @@ def predict_row(
 
 
 @formula
-def combine(pieces: Any, state: Any, experts: int, choices: int, room: Any) -> tuple[float, float]:
+def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room: Any) -> tuple[float, float]:
     """The combined prediction, and that of the stack."""
     origin, every, last = state.units[unit.ORIGIN], room.every, room.last
     hedge(state.totals, experts, state.sums[GAP], every[WEIGHTS])
     f1, f2 = 0.0, 0.0
-    for r in range(EXPERTS):
+    for r in range(columns(grid)):
         z = every[ALL, r] - origin if state.inverse[r, r] > 0.0 else 0.0
         every[Z, r] = z
         f1 += every[WEIGHTS, r] * z
@@ -219,28 +232,30 @@ def compare(loss: Any, state: Any, experts: int, choices: int, y: float, h: floa
 
 
 @formula
-def aim_stack(state: Any, f: float, tau: float, h: float, room: Any) -> float:
+def aim_stack(grid: Any, state: Any, f: float, tau: float, h: float, room: Any) -> float:
     """c of the stack, which goes with f where it learns; -1 where it does not."""
     every, spread = room.every, unit.unit_spread(state.units)
     c = spread_stack(state.inverse, every[Z], every[AZ])
     if not c <= FARTHEST * spread * spread:
         return -1.0
-    every[P, STACK], every[C, STACK] = f, h * c / tau
+    every[P, coin(grid)], every[C, coin(grid)] = f, h * c / tau
     return c
 
 
 @formula
-def aim_matrix(matrix: Any, x: Any, state: Any, count: int, norm: float, kappa: float, h: float, room: Any) -> float:
+def aim_matrix(
+    grid: Any, matrix: Any, x: Any, state: Any, count: int, norm: float, kappa: float, h: float, room: Any
+) -> float:
     """c of the full matrix, which goes with its prediction where it learns; -1 where it does not."""
     every = room.every
     if not (is_in(matrix) and affords(matrix, count)):
         return -1.0
     admit(matrix, x, room.row, count, norm)
     if not is_in(matrix):
-        leave(state)
+        leave(state, full(grid))
         return -1.0
     c = spread_matrix(matrix, x, room.row, count, room.au)
-    every[P, MATRIX], every[C, MATRIX] = every[ALL, MATRIX], h * c / kappa
+    every[P, full(grid)], every[C, full(grid)] = every[ALL, full(grid)], h * c / kappa
     return c
 
 
@@ -250,16 +265,17 @@ def teach_entries(
     room: Any,
 ) -> None:  # fmt: skip
     """A round of the experts that have a weight of their own for each feature; p is the combined prediction."""
-    row, every, steps, bets = room.row, room.every, room.steps, room.bets
+    row, every = room.row, room.every
     kappa, steep = unit.kappa(units), unit.unit_slope(units)
     a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST))
     relative = clamp(h * slope(extended, p, y) / steep, -STEEPEST, STEEPEST)
-    stake = clamp(h * slope(extended, every[ALL, COIN], y) / steep, -1.0, 1.0)
+    stake = clamp(h * slope(extended, every[ALL, coin(grid)], y) / steep, -1.0, 1.0)
     curved, per_stake = min(bend / kappa, LARGEST), 1.0 / unit.per_norm(units, norm)
     for k in range(count):
         j, u = row.j[k], row.u[k]
-        step(grid, x, j, u, a, load(grid, steps, k, 0), curved, relative)
-        settle_bet(x, j, stake * u, -stake * u * bets[k] * per_stake)
+        step(grid, x, j, u, a, load(grid, room.steps, k, 0), curved, relative)
+        if bets(grid):
+            settle_bet(x, j, stake * u, -stake * u * room.bets[k] * per_stake)
 
 
 @formula
@@ -272,27 +288,27 @@ def teach(
     kappa, tau, learns = unit.kappa(units), unit.temperature(units, pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
-    for r in (STACK, MATRIX):
+    for r in (coin(grid), full(grid)):
         every[P, r], every[C, r] = 0.0, 0.0
-    c_stack = aim_stack(state, f, tau, h, room) if pieces.stack and begun else -1.0
-    c_matrix = aim_matrix(matrix, x, state, count, norm, kappa, h, room) if learns else -1.0
+    c_stack = aim_stack(grid, state, f, tau, h, room) if pieces.stack and begun else -1.0
+    c_matrix = aim_matrix(grid, matrix, x, state, count, norm, kappa, h, room) if learns else -1.0
     prox_all(extended, every[P], y, every[C], every[A], every[ROOM:])
     if c_stack >= 0.0:
-        move_stack(state.stack, every[AZ], h * every[A, STACK] / tau)
+        move_stack(state.stack, every[AZ], h * every[A, coin(grid)] / tau)
         bend_stack(state.inverse, every[AZ], c_stack, bend / tau)
     if c_matrix >= 0.0:
-        step_matrix(matrix, room.au, c_matrix, h * every[A, MATRIX] / kappa, bend / kappa)
+        step_matrix(matrix, room.au, c_matrix, h * every[A, full(grid)] / kappa, bend / kappa)
     if learns:
         teach_entries(extended, grid, x, units, count, norm, p, y, h, bend, room)
 
 
 @formula
-def leave(state: Any) -> None:
-    """Take the full matrix out of the mixture."""
-    state.totals[MATRIX] = math.inf
-    state.stack[MATRIX] = 0.0
-    for r in range(EXPERTS):
-        state.inverse[MATRIX, r], state.inverse[r, MATRIX] = 0.0, 0.0
+def leave(state: Any, expert: int) -> None:
+    """Take an expert out of the mixture."""
+    state.totals[expert] = math.inf
+    state.stack[expert] = 0.0
+    for r in range(len(state.stack)):
+        state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0
 
 
 @formula
@@ -306,12 +322,12 @@ def learn_mixture(
     for i in range(len(labels)):
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
         h = weights[i] if len(weights) > 0 else 1.0
-        experts = lanes(grid) + (2 if is_in(matrix) else 1)
+        experts = lanes(grid) + (1 if bets(grid) else 0) + (1 if is_in(matrix) else 0)
         count = read_row(grid, pieces, features, x, matrix, rows, i, room.row)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
         stake, o = unit.per_norm(units, norm), units[unit.OFFSET]
         predict_row(grid, x, matrix, count, norm, stake, state.offsets, o, room)
-        p, f = combine(pieces, state, experts, choices, room)
+        p, f = combine(grid, pieces, state, experts, choices, room)
         p = unit.within(units, p)
         predictions[i] = p
         account(loss, state.sums, features.record, room.row, count, p, labels[i], h)

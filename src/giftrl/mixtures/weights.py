@@ -11,7 +11,7 @@ from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
 from giftrl.mixtures.ada_hedge import hedge
 from giftrl.mixtures.coin import bet
-from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.experts import bets, coin, full, lanes
 from giftrl.mixtures.features import CENTRE, DENSE, NORM, SCALE
 from giftrl.mixtures.layout import LANES, PLACE
 from giftrl.ops.registry import formula
@@ -36,7 +36,7 @@ def shares(pieces: Any, state: Any, experts: int) -> Shares:
 
         origin + sum_r alpha_r (p_r - origin),    alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r.
     """
-    w, last = np.empty(rounds.EXPERTS), np.empty(rounds.CANDIDATES)
+    w, last = np.empty(len(state.totals)), np.empty(rounds.CANDIDATES)
     hedge(state.totals, experts, state.sums[rounds.GAP], w)
     hedge(state.candidates, int(np.isfinite(state.candidates).sum()), state.sums[rounds.LAST_GAP], last)
     alpha = (last[0] + pieces.bold * last[2]) * w + (last[1] + pieces.bold * last[3]) * state.stack
@@ -55,10 +55,11 @@ def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: An
     for r in range(lanes(grid)):
         total += factors[r] * np.float64(x[j, LANES + r])
     norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-    total += factors[rounds.COIN] * bet(x, j, unit.per_norm(units, norm))
+    if bets(grid):
+        total += factors[coin(grid)] * bet(x, j, unit.per_norm(units, norm))
     s = np.int64(x[j, PLACE]) - 1
     if s >= 0:
-        total += factors[rounds.MATRIX] * matrix.x[s]
+        total += factors[full(grid)] * matrix.x[s]
     return max(-LARGEST, min(LARGEST, total / m)) if math.isfinite(total) else 0.0
 
 
