@@ -204,13 +204,13 @@ class Twin:
         self.t, self.norm = 0, 0.0
         self.w = np.zeros((len(self.grid), dimension))
         self.theta, self.slopes, self.won = np.zeros((3, dimension))  # of the coin
-        self.full = chosen.places > 0
+        self.coin, self.full = len(self.grid) == 8, chosen.places > 0
         self.inverse, self.ridge, self.prior = (
             np.zeros((dimension, dimension)),
             np.zeros(dimension),
             np.zeros(dimension),
         )
-        n = len(self.grid) + 1 + self.full
+        n = len(self.grid) + self.coin + self.full
         self.offsets, self.totals, self.gap = np.zeros(n), np.zeros(n), 0.0
         self.stack, self.covariance = np.full(n, 1.0 / n), 0.1 * np.eye(n)
         self.last, self.last_gap = np.zeros((2 if on["stack"] else 1) * (2 if self.bold > 1.0 else 1)), 0.0
@@ -263,7 +263,7 @@ class Twin:
     def weights(self) -> Array:
         """Every expert's weights on the u, one a row."""
         bets = (self.spread or 1.0) / (self.norm or 1.0) * (4.0 + self.won) * self.theta / (1.0 + self.slopes)
-        found: Array = np.vstack([self.w, bets, self.ridge] if self.full else [self.w, bets])
+        found: Array = np.vstack([self.w, *[bets] * self.coin, *[self.ridge] * self.full])
         return found
 
     def combine(self, p: Array) -> tuple[float, float, Array]:
@@ -334,11 +334,12 @@ class Twin:
             self.w[k] -= h * longer.prox(float(p[k]), y, h * float(u @ steps) / kappa) / kappa * steps
         self.q += h * bend / kappa * u**2
         self.r += (h * longer.slope(final, y) / self.steep * u) ** 2
-        coin = len(self.grid)
-        z = min(1.0, max(-1.0, h * longer.slope(float(p[coin]), y) / self.steep)) * u
-        self.won = np.clip(self.won - z * x[coin] * (self.norm or 1.0) / self.spread, 0.0, 1e12)
-        self.theta -= z
-        self.slopes += np.abs(z)
+        if self.coin:
+            coin = len(self.grid)
+            z = min(1.0, max(-1.0, h * longer.slope(float(p[coin]), y) / self.steep)) * u
+            self.won = np.clip(self.won - z * x[coin] * (self.norm or 1.0) / self.spread, 0.0, 1e12)
+            self.theta -= z
+            self.slopes += np.abs(z)
         if self.full:
             new = (u != 0.0) & (self.prior == 0.0)
             self.prior[new] = 100.0 / (self.norm or 1.0)

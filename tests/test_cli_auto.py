@@ -106,7 +106,7 @@ def test_a_table_needs_no_scaling(houses, tmp_path):
     assert exact["average_loss"] == pytest.approx(hashed["average_loss"], rel=1e-3)
     assert exact["features"] == hashed["features"] == 4
     light = giftrl("train", path, "--label", "price", "--loss", "squared", "--preset", "light", "--json")
-    assert len(json.loads(light.stdout)["experts"]) == 5
+    assert len(json.loads(light.stdout)["experts"]) == 4
 
 
 def test_inspect_shows_experts_in_80_columns(houses, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from giftrl.ops.loss import conjugate, curvature, flow, land, land_all, prox, slope, value
+from giftrl.ops.loss import conjugate, curvature, flow, land, land_all, prox, prox_all, slope, value
 from tests.loss_laws import clear_of_corners, each_loss, half, near, powers, quarter, wide
 from tests.members import label_for, label_strategy
 from tests.oracles import exact_flow, exact_prox, formulas
@@ -106,4 +106,17 @@ def test_landing_side_by_side_is_landing_one_by_one(loss):
     found, room = np.empty((4, 60)), np.empty((4, 60))
     land_all(loss, p, y, c, *found, room)
     expected = np.array([land(loss, *row) for row in zip(p, y, c, strict=True)]).T
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+@each_loss
+@pytest.mark.parametrize("farthest", [-2.0, 6.0])
+def test_proximal_steps_side_by_side_are_those_one_by_one(loss, farthest):
+    rng = np.random.default_rng(1)
+    y = label_for(loss, float(rng.normal()))
+    p, c = rng.normal(0.0, 4.0, 60), 10.0 ** rng.uniform(-6, farthest, 60)
+    c[::7] = 0.0
+    found = np.empty(60)
+    prox_all(loss, p, y, c, found, np.empty((4, 60)))
+    expected = [prox(loss, start, y, length) for start, length in zip(p, c, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)

@@ -119,15 +119,17 @@ def expert_predictions(learner, row):
     features, state = learner.features, learner.mixing
     m, mu = features.record[:, SCALE], features.record[:, CENTRE]
     u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
+    coin = features.record.view(learner.dtype)[:, COIN:]
     view = features.record.view(learner.dtype)[:, PLACE:].astype(np.float64)
-    places, coin = view[:, 0].astype(int), view[:, COIN - PLACE :]
+    places = view[:, 0].astype(int)
     norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
     lanes = len(learner.grid.prior)
     p = state.offsets + state.units[unit.OFFSET]
     p[:lanes] += u @ view[:, LANES - PLACE : LANES - PLACE + lanes]
-    p[8] += spread / norm * (u @ ((4.0 + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])))
+    if "coin betting" in learner.expert_names:
+        p[lanes] += spread / norm * (u @ ((4.0 + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])))
     if learner.matrix.size[0] >= 0:
-        p[9] += u @ np.where(places > 0, np.append(0.0, learner.matrix.x)[places], 0.0)
+        p[lanes + 1] += u @ np.where(places > 0, np.append(0.0, learner.matrix.x)[places], 0.0)
     return np.where(np.isfinite(state.totals), p, 0.0)
 
 
@@ -160,7 +162,7 @@ def test_the_mixture_is_one_weight_vector(loss, preset, dtype):
     low, high = learner.range
     assert np.array_equal(learner.clip(expected), np.clip(expected, low, high))
     shares = {name: share for name, share, _ in learner.experts}
-    assert len(shares) == len(learner.experts) == (10 if preset == "default" else 5)
+    assert len(shares) == len(learner.experts) == (10 if preset == "default" else 4)
 
 
 # --------------------------------------------------------------------------- compiled, in batches, restored, grown
@@ -347,7 +349,7 @@ def test_without_a_constant_nothing_is_centred():
     learner = mixture("squared", 4, constant=None)
     learn(learner, stream)
     assert np.all(learner.features.record[:, CENTRE] == 0.0)
-    assert learner.mixing.units[unit.OFFSET] == 0.0 and learner.mixing.offsets.tolist() == [0.0] * 16
+    assert learner.mixing.units[unit.OFFSET] == 0.0 and learner.mixing.offsets.tolist() == [0.0] * 12
     assert_allclose(learner.predict(stream.x), stream.x @ learner.x, rtol=1e-12)
     assert learner.predict(np.zeros((1, 4)))[0] == 0.0
 

@@ -230,11 +230,11 @@ def test_the_extended_step_is_proximal(loss, data):
     room = 1e-8 * (1.0 + abs(y))
     assert longer.slope(p - a * c - near, y) - room <= a <= longer.slope(p - a * c + near, y) + room
     n = 5
-    out = [np.empty(n) for _ in range(4)]
+    out = np.empty(n)
     starts = np.linspace(p - 3.0, p + 3.0, n)
-    longer.land_all(starts, np.full(n, y), np.full(n, c), *out, np.empty((4, n)))
+    longer.prox_all(starts, y, np.full(n, c), out, np.empty((4, n)))
     expected = [longer.prox(float(s), y, c) for s in starts]
-    assert_allclose(out[0], expected, rtol=1e-9, atol=1e-9 * (1.0 + abs(y)))
+    assert_allclose(out, expected, rtol=1e-9, atol=1e-9 * (1.0 + abs(y)))
 
 
 # ----------------------------------------------------------------------------------------------- features on a scale

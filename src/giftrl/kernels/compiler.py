@@ -34,8 +34,8 @@ FORMULA_ROOMS = ("ops", "losses", "regularizers", "updates", "schedules", "kerne
 #: Not that there are no NaN or infinities: looking for these must keep working.
 FAST = frozenset({"reassoc", "contract", "nsz"})
 
-#: Where that goes for, and where it does not: numbers near the ends of float64 need the order in which they are written,
-#: and a quotient that a loop multiplies by is not to become a division in the loop.
+#: Where that goes for, and where it does not: numbers near the ends of float64 need the order in which they are
+#: written, and a quotient that a loop multiplies by is not to become a division in the loop.
 LOOPS = ("giftrl.kernels.", "giftrl.mixtures.")
 ORDERED = ("giftrl.mixtures.features", "giftrl.mixtures.labels")
 

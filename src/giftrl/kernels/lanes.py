@@ -4,7 +4,8 @@ In plain Python these are short NumPy arrays, and +, -, * and / are NumPy's. Com
 :mod:`giftrl.kernels.vectors` tells Numba of. A loop over the models would mean the same, but the compiler does not know
 that such loops are short and that arrays do not overlap, and what it asks before each takes longer than the step.
 
-Both sides of an operator have the same type. How many numbers there are is the ``COUNT`` of the class of ``side``.
+Both sides of an operator have the same type. How many numbers there are the class of ``side`` says, with a method
+``lanes`` that returns a number whatever the object: a compiler asks it before there is one.
 """
 
 from typing import Any
@@ -18,11 +19,11 @@ def load(side: Any, x: Any, j: int, at: int) -> Any:
     """The numbers of row j of x from column ``at``.
 
     >>> class Two(tuple):
-    ...     COUNT = 2
+    ...     def lanes(self): return 2
     >>> load(Two(), np.array([[1.0, 2.0, 3.0]]), 0, 1)
     array([2., 3.])
     """
-    return x[j, at : at + side.COUNT].copy()
+    return x[j, at : at + side.lanes()].copy()
 
 
 def store(x: Any, j: int, at: int, v: Any) -> None:
@@ -32,7 +33,7 @@ def store(x: Any, j: int, at: int, v: Any) -> None:
 
 def nothing(side: Any) -> Any:
     """Zeros, of float64."""
-    return np.zeros(side.COUNT)
+    return np.zeros(side.lanes())
 
 
 def wide(v: Any) -> Any:

@@ -13,7 +13,7 @@ from giftrl.kernels import lanes
 __all__ = ["Vector", "install"]
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """``count`` numbers of type ``real``."""
 
     def __init__(self, real: Any, count: int) -> None:
@@ -22,7 +22,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 @register_model(Vector)
-class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class VectorModel(models.PrimitiveModel):
     """The vector itself: it lives in registers."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
@@ -31,7 +31,7 @@ class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
 
 def count_of(side: Any) -> Any:
     """How many numbers a class holds side by side."""
-    return getattr(getattr(side, "instance_class", None), "COUNT", None)
+    return side.instance_class.lanes(None)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
@@ -50,7 +50,7 @@ def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kind
     return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
     """``lanes.load``, from memory that is aligned as single numbers are."""
     vector = Vector(x.dtype, count_of(like))
@@ -64,7 +64,7 @@ def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
     return vector(like, x, j, at), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def store_vector(typing: Any, x: Any, j: Any, at: Any, v: Any) -> Any:
     """``lanes.store``."""
 
@@ -76,11 +76,15 @@ def store_vector(typing: Any, x: Any, j: Any, at: Any, v: Any) -> Any:
     return types.void(x, j, at, v), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def zero_vector(typing: Any, like: Any) -> Any:
     """``lanes.nothing``."""
     vector = Vector(types.float64, count_of(like))
-    return vector(like), lambda context, builder, signature, args: ir.Constant(context.get_value_type(vector), None)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(vector), None)
+
+    return vector(like), code
 
 
 def cast(v: Any, real: Any) -> Any:
@@ -96,21 +100,21 @@ def cast(v: Any, real: Any) -> Any:
     return vector, code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def widen_vector(typing: Any, v: Any) -> Any:
     """``lanes.wide``."""
     vector, code = cast(v, types.float64)
     return vector(v), code
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def narrow_vector(typing: Any, x: Any, v: Any) -> Any:
     """``lanes.narrow``."""
     vector, code = cast(v, x.dtype)
     return vector(x, v), lambda context, builder, signature, args: code(context, builder, signature, args[1:])
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def clip_vector(typing: Any, v: Any, most: Any) -> Any:
     """``lanes.between``; most is of the type of the numbers."""
 
@@ -123,7 +127,7 @@ def clip_vector(typing: Any, v: Any, most: Any) -> Any:
     return (v(v, most), code) if most == v.real else None
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     """``lanes.prefetch``: to be written to, into every cache."""
 
@@ -141,7 +145,7 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
 def arithmetic(name: str) -> Any:
     """An intrinsic for an operator between two vectors, or a vector and a number of its type."""
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
         vector = a if isinstance(a, Vector) else b
 
@@ -162,26 +166,75 @@ def fits(a: Any, b: Any) -> bool:
     return isinstance(b, Vector) and a == b.real
 
 
+def apply_add(a: Any, b: Any) -> Any:
+    return add(a, b)
+
+
+def apply_sub(a: Any, b: Any) -> Any:
+    return sub(a, b)
+
+
+def apply_mul(a: Any, b: Any) -> Any:
+    return mul(a, b)
+
+
+def apply_div(a: Any, b: Any) -> Any:
+    return div(a, b)
+
+
+add, sub, mul, div = (arithmetic(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+OPERATORS = {operator.add: apply_add, operator.sub: apply_sub, operator.mul: apply_mul, operator.truediv: apply_div}
+
+
+def load(side: Any, x: Any, j: Any, at: Any) -> Any:
+    return load_vector(side, x, j, at)
+
+
+def store(x: Any, j: Any, at: Any, v: Any) -> None:
+    store_vector(x, j, at, v)
+
+
+def nothing(side: Any) -> Any:
+    return zero_vector(side)
+
+
+def wide(v: Any) -> Any:
+    return widen_vector(v)
+
+
+def narrow(x: Any, v: Any) -> Any:
+    return narrow_vector(x, v)
+
+
+def between(v: Any, most: Any) -> Any:
+    return clip_vector(v, most)
+
+
+def prefetch(x: Any, j: Any, at: Any) -> None:
+    prefetch_line(x, j, at)
+
+
 def install(options: Any) -> None:
     """Tell Numba; ``options`` as for every formula."""
-
-    def tell(function: Any, choose: Any) -> None:
-        overload(function, strict=False, jit_options=options)(choose)
-
-    tell(lanes.load, lambda side, x, j, at: lambda side, x, j, at: load_vector(side, x, j, at))
-    tell(lanes.store, lambda x, j, at, v: lambda x, j, at, v: store_vector(x, j, at, v))
-    tell(lanes.nothing, lambda side: lambda side: zero_vector(side))
-    tell(lanes.wide, lambda v: lambda v: widen_vector(v))
-    tell(lanes.narrow, lambda x, v: lambda x, v: narrow_vector(x, v))
-    tell(lanes.between, lambda v, most: lambda v, most: clip_vector(v, most))
-    tell(lanes.prefetch, lambda x, j, at: lambda x, j, at: prefetch_line(x, j, at))
-    for symbol, name in OPERATORS:
-        tell(symbol, between_vectors(arithmetic(name)))
+    for function in (load, store, nothing, wide, narrow, between, prefetch):
+        overload(getattr(lanes, function.__name__), strict=False, jit_options=options)(always(function))
+    for symbol, apply in OPERATORS.items():
+        overload(symbol, strict=False, jit_options=options)(where_it_fits(apply))
 
 
-def between_vectors(apply: Any) -> Any:
-    """What an operator is for these types; nothing for others, which Numba knows itself."""
-    return lambda a, b: (lambda a, b: apply(a, b)) if fits(a, b) else None
+def always(function: Any) -> Any:
+    """What Numba compiles, whatever the types."""
+
+    def choose(*args: Any) -> Any:
+        return function
+
+    return choose
 
 
-OPERATORS = ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv"))
+def where_it_fits(function: Any) -> Any:
+    """What Numba compiles between vectors; for other types it knows the operator itself."""
+
+    def choose(a: Any, b: Any) -> Any:
+        return function if fits(a, b) else None
+
+    return choose

@@ -175,9 +175,16 @@ class Logistic(NamedTuple):
 
     def prox_all(self, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
         u, low, high, last = room[0], room[1], room[2], room[3]
+        far = 0
         for k in range(len(p)):
-            u[k], low[k], high[k] = first_margin(y * p[k], c[k])
-            last[k] = high[k] - low[k]
+            m = y * p[k]
+            b, _, n, d = newton(m, m, c[k])
+            u[k], low[k], high[k], last[k] = m + d, m, m + c[k] * b, c[k] * b
+            far += 1 if n >= 0.5 else 0
+        if far > 0:  # the logarithms of a better guess
+            for k in range(len(p)):
+                u[k], low[k], high[k] = first_margin(y * p[k], c[k])
+                last[k] = high[k] - low[k]
         for _ in range(100):
             left = 0
             for k in range(len(p)):

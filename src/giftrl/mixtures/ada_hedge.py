@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl.errors import require
 from giftrl.ops.registry import formula
-from giftrl.ops.scalar import exp_minus
+from giftrl.ops.scalar import exp_minus, log
 
 __all__ = ["AdaHedge", "hedge", "observe"]
 
@@ -26,7 +26,7 @@ def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
     for k in range(len(total)):
         lowest = min(lowest, total[k])
     if gap > SMALLEST:
-        eta = math.log(experts) / gap
+        eta = log(experts) / gap
         for k in range(len(total)):
             weights[k] = exp_minus(eta * (total[k] - lowest))
     else:
@@ -50,13 +50,13 @@ def observe(total: Any, experts: int, gap: float, weights: Any, losses: Any) -> 
     for k in range(len(total)):
         lowest = min(lowest, losses[k] if weights[k] > 0.0 else math.inf)
     mean, mass = 0.0, 0.0
-    eta = math.log(experts) / gap if gap > SMALLEST else 0.0
+    eta = log(experts) / gap if gap > SMALLEST else 0.0
     for k in range(len(total)):
         above = max(0.0, losses[k] - lowest)  # negative only where there is no weight
         mean += weights[k] * above
         mass += weights[k] * exp_minus(eta * above)
         total[k] += losses[k]
-    mix = -math.log(mass) / eta if gap > SMALLEST else 0.0
+    mix = -log(mass) / eta if gap > SMALLEST else 0.0
     return gap + max(0.0, mean - mix)
 
 

@@ -105,8 +105,6 @@ class Eight(NamedTuple):
     curve: NDArray[np.float64]
     root: NDArray[np.float64]
 
-    COUNT = 8
-
     def lanes(self) -> int:
         return 8
 
@@ -117,8 +115,6 @@ class Four(NamedTuple):
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
     root: NDArray[np.float64]
-
-    COUNT = 4
 
     def lanes(self) -> int:
         return 4
@@ -163,7 +159,7 @@ def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
 
 @formula
 def measure(grid: Any, x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
-    """u_j/L_j, in the type in which weights are stored: what a coordinate moves by, and its part of kappa c_r by u_j."""
+    """u_j/L_j, in the type in which weights are stored: by what a coordinate moves, and u_j times its part of c_r."""
     real = x.dtype.type
     strengths = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * real(strength(ADAGRAD, 1.0, x[j, ROOT]))
     return real(u) / strengths

@@ -290,8 +290,9 @@ def teach(
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
     for r in (coin(grid), full(grid)):
         every[P, r], every[C, r] = 0.0, 0.0
-    c_stack = aim_stack(grid, state, f, tau, h, room) if pieces.stack and begun else -1.0
+    # An expert that leaves is gone before the stack learns.
     c_matrix = aim_matrix(grid, matrix, x, state, count, norm, kappa, h, room) if learns else -1.0
+    c_stack = aim_stack(grid, state, f, tau, h, room) if pieces.stack and begun else -1.0
     prox_all(extended, every[P], y, every[C], every[A], every[ROOM:])
     if c_stack >= 0.0:
         move_stack(state.stack, every[AZ], h * every[A, coin(grid)] / tau)
