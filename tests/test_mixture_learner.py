@@ -1,6 +1,8 @@
 """MixtureLearner: equal to its slow twin, one linear model, the same in any batches, and certified."""
 
+import copy
 import math
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -377,3 +379,16 @@ def test_wrong_batches_are_named_and_nothing_is_learnt():
         with pytest.raises(errors.InvalidInput, match=argument):
             learner.learn(*batch)
     assert learner.rounds == 0 and not np.any(learner.features.record)
+
+
+def test_copies_lie_at_cache_lines_and_go_on_the_same():
+    stream = ordinary(losses.Logistic(), 40, 3, seed=4)
+    learner = mixture("logistic", 4)
+    learn(learner, stream)
+    before = learner.features.record.copy()
+    copies = [pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)]
+    for each in copies:
+        assert each.features.record.ctypes.data % 64 == 0
+        assert np.array_equal(each.features.record, before)
+    expected = learn(learner, stream)
+    assert all(np.array_equal(learn(each, stream), expected) for each in copies)

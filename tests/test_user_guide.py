@@ -11,7 +11,6 @@ from river import linear_model
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.adapters.river import FTRLClassifier as RiverClassifier
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.linear.parts import CLASSIFIER_LOSSES
 from tests.test_estimators import interpreted
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "user-guide.md").read_text()
@@ -26,7 +25,7 @@ def rows(section):
 @pytest.mark.parametrize(
     ("parameter", "known"),
     [
-        ("loss", CLASSIFIER_LOSSES), ("update", updates.BY_NAME), ("regularizer", regularizers.BY_NAME),
+        ("loss", losses.EVERY), ("update", updates.BY_NAME), ("regularizer", regularizers.BY_NAME),
         ("schedule", schedules.BY_NAME),
     ],
 )  # fmt: skip
@@ -47,7 +46,7 @@ def test_what_becomes_of_a_parameter_is_a_parameter():
                 assert name in parameters, code
             for value in re.findall(r'"(\w+)"', code):
                 assert value in {
-                    *CLASSIFIER_LOSSES,
+                    *losses.EVERY,
                     *updates.BY_NAME,
                     *regularizers.BY_NAME,
                     *schedules.BY_NAME,

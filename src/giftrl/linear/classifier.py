@@ -13,10 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import ByClass, Model, One, by_class, learner, several
-from giftrl.linear.parts import CLASSIFIER_LOSSES
 from giftrl.losses import Logistic, Softmax
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.vector_loss import multiclass
@@ -25,7 +25,7 @@ __all__ = ["FTRLClassifier"]
 
 
 def _has_probabilities(estimator: "FTRLClassifier") -> bool:
-    kind = CLASSIFIER_LOSSES.get(estimator.loss) if isinstance(estimator.loss, str) else type(estimator.loss)
+    kind = losses.EVERY.get(estimator.loss) if isinstance(estimator.loss, str) else type(estimator.loss)
     if kind in (Logistic, Softmax):
         return True
     raise AttributeError(
@@ -81,7 +81,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     (0.11, True)
     """
 
-    _names = CLASSIFIER_LOSSES
+    _names = losses.EVERY
 
     def __init__(
         self,

@@ -265,8 +265,9 @@ def by_class(
 ) -> ByClass:
     """A column for each class and one loss for all of them.
 
-    >>> from giftrl.linear.parts import CLASSIFIER_LOSSES, make_parts
-    >>> by_class(make_parts(CLASSIFIER_LOSSES, "softmax", beta=1.0), 2, 3, 1, "float32", compiled=False).points.shape
+    >>> from giftrl import losses
+    >>> from giftrl.linear.parts import make_parts
+    >>> by_class(make_parts(losses.EVERY, "softmax", beta=1.0), 2, 3, 1, "float32", compiled=False).points.shape
     (2, 3)
     """
     if isinstance(parts, Mixed):

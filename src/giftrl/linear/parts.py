@@ -3,15 +3,13 @@
 from numbers import Real
 from typing import Any, NamedTuple
 
-from giftrl import losses, regularizers, schedules, updates
+from giftrl import regularizers, schedules, updates
 from giftrl.errors import InvalidInput, require
 from giftrl.mixtures.presets import preset as known_preset
 from giftrl.ops.names import Names
 
-__all__ = ["AUTO", "CLASSIFIER_LOSSES", "Mixed", "Parts", "make_parts"]
+__all__ = ["AUTO", "Mixed", "Parts", "make_parts"]
 
-#: Every loss that a classifier can name: those of one score for labels -1 and +1, and those of a score for each class.
-CLASSIFIER_LOSSES = Names("loss", **losses.BY_NAME, **losses.MULTICLASS)
 #: The beta of a learner that needs none.
 AUTO = "auto"
 #: What the parts are where a beta is given and they are not.
@@ -21,6 +19,7 @@ UPDATE, REGULARIZER, SCHEDULE = "proximal", "squared_norm", "temporal"
 class Parts(NamedTuple):
     """The members that an estimator's parameters name, where beta is a number.
 
+    >>> from giftrl import losses
     >>> make_parts(losses.BY_NAME, "logistic", beta=2.0).schedule
     TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
     """
@@ -34,6 +33,7 @@ class Parts(NamedTuple):
 class Mixed(NamedTuple):
     """What a mixture is made of, where beta is "auto".
 
+    >>> from giftrl import losses
     >>> make_parts(losses.BY_NAME, "logistic", preset="light")
     Mixed(loss=Logistic(), preset='light')
     """

@@ -44,7 +44,9 @@ BY_NAME = Names(
 #: Losses of K scores, one for each class (:mod:`giftrl.ops.vector_loss`).
 MULTICLASS = Names("loss", multiclass_hinge=MulticlassHinge, softmax=Softmax)
 
-get = Names("loss", **BY_NAME, **MULTICLASS).make
+#: Losses of one prediction and of a score for each class.
+EVERY = Names("loss", **BY_NAME, **MULTICLASS)
+get = EVERY.make
 
 
 def scalar(given: Any) -> Any:
@@ -63,6 +65,7 @@ def scalar(given: Any) -> Any:
 
 __all__ = [
     "BY_NAME",
+    "EVERY",
     "MULTICLASS",
     "Absolute",
     "EpsilonInsensitive",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COIN", "CURVE", "LANES", "PLACE", "ROOT", "THETA", "memory"]
+__all__ = ["COIN", "CURVE", "LANES", "PLACE", "ROOT", "THETA", "aligned", "lines", "memory"]
 
 #: In the view of float64, behind the five numbers of features.py: theta.
 THETA = 5
@@ -19,13 +19,28 @@ COLUMNS = 32
 LINE = 64
 
 
+def lines(features: int, size: int) -> NDArray[np.float64]:
+    """Zeros: so many bytes for each feature, the first at the beginning of a cache line; as float64.
+
+    >>> lines(3, 128).shape, lines(3, 128).ctypes.data % 64
+    ((3, 16), 0)
+    """
+    raw = np.zeros(features * size + LINE, np.uint8)
+    begin = -raw.ctypes.data % LINE
+    return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
+
+
 def memory(features: int, dtype: Any) -> NDArray[np.float64]:
     """Zeros for this many features, each at the beginning of a cache line; the view of float64.
 
     >>> memory(3, np.float32).shape, memory(3, np.float32).view(np.float32).shape
     ((3, 16), (3, 32))
     """
-    size = COLUMNS * np.dtype(dtype).itemsize
-    raw = np.zeros(features * size + LINE, np.uint8)
-    begin = -raw.ctypes.data % LINE
-    return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
+    return lines(features, COLUMNS * np.dtype(dtype).itemsize)
+
+
+def aligned(record: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A copy that begins at a cache line, as one from a file or a pickle may not."""
+    copy = lines(len(record), 8 * record.shape[1])
+    copy[:] = record
+    return copy

@@ -19,7 +19,7 @@ from giftrl.mixtures import rounds
 from giftrl.mixtures.experts import bets, columns, grid
 from giftrl.mixtures.features import ROOMS, Features, no_features, room_for
 from giftrl.mixtures.full_matrix import Matrix, no_matrix
-from giftrl.mixtures.layout import THETA, memory
+from giftrl.mixtures.layout import THETA, aligned, memory
 from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
 from giftrl.mixtures.restoring import check_state
@@ -185,8 +185,7 @@ class MixtureLearner:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
         check_state(self, state)
-        record = memory(len(state["features.record"]), self.dtype)
-        record[:] = state["features.record"]
+        record = aligned(state["features.record"])
         copies = {name: record if name == "features.record" else np.array(state[name]) for name in self.state()}
 
         def part(name: str) -> dict[str, Any]:
@@ -195,6 +194,11 @@ class MixtureLearner:
         self.dimension = len(record)
         self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
         self.mixing = State(**part("mixing"))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A pickle keeps what arrays hold, and not where they begin in memory."""
+        self.__dict__.update(state)
+        self.features = self.features._replace(record=aligned(self.features.record))
 
     def _shares(self) -> Shares:
         return shares(self.pieces, self.mixing, int(np.isfinite(self.mixing.totals).sum()))

@@ -19,7 +19,7 @@ from giftrl.mixtures.ada_hedge import hedge
 from giftrl.mixtures.experts import grid, lanes
 from giftrl.mixtures.features import CENTRE, COUNT, DENSE, NORM, PLACE, ROOMS, SCALE, Features, no_features, room_for
 from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.layout import THETA
+from giftrl.mixtures.layout import THETA, aligned
 from giftrl.mixtures.multiclass_experts import class_matrix, columns, feature_memory, wagers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes, make_room
 from giftrl.mixtures.newton_stack import COVARIANCE
@@ -238,8 +238,7 @@ class MulticlassMixture:
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
         check_state(self, state)
-        record = feature_memory(len(state["features.record"]), self.places, self.dtype)
-        record[:] = state["features.record"]
+        record = aligned(state["features.record"])
         copies = {name: record if name == "features.record" else np.array(state[name]) for name in self.state()}
 
         def part(name: str) -> dict[str, Any]:
@@ -248,6 +247,11 @@ class MulticlassMixture:
         self.dimension, self._kept = len(record), None
         self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
         self.mixing = ClassState(**part("mixing"))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A pickle keeps what arrays hold, and not where they begin in memory."""
+        self.__dict__.update(state)
+        self.features = self.features._replace(record=aligned(self.features.record))
 
     def _shares(self) -> Array:
         """The factor of each expert: with w, v and l the weights of AdaHedge, of the stack and of the candidates,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import ADAGRAD, CURVATURE, LARGEST, lanes
 from giftrl.mixtures.full_matrix import BETA, CREDIT, Matrix, is_in
-from giftrl.mixtures.layout import LINE, THETA
+from giftrl.mixtures.layout import LINE, THETA, lines
 from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 from giftrl.regularizers.contract import accumulate, strength
@@ -61,10 +61,7 @@ def columns(classes: int, experts: int, dtype: Any) -> Columns:
 
 def feature_memory(features: int, places: Columns, dtype: Any) -> NDArray[np.float64]:
     """Zeros for this many features; the view of float64."""
-    size = int(places.total) * np.dtype(dtype).itemsize
-    raw = np.zeros(features * size + LINE, np.uint8)
-    begin = -raw.ctypes.data % LINE
-    return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
+    return lines(features, int(places.total) * np.dtype(dtype).itemsize)
 
 
 def class_matrix(classes: int, places: int) -> Matrix:
