@@ -15,12 +15,13 @@ from scipy.optimize import brentq
 from giftrl import errors
 from giftrl.kernels.rows import as_rows
 from giftrl.losses import Squared
-from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, NewtonStack
+from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
+from giftrl.mixtures import labels as unit
 from giftrl.mixtures.features import CENTRE, SCALE, enter, entries, no_features, room_for
 from giftrl.ops import units
 from giftrl.ops.loss import curvature, slope, value
 from tests.members import is_classification, is_count, label_for, label_strategy
-from tests.mixtures import LOSSES
+from tests.mixtures import LOSSES, mixture, ordinary
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 few = settings(max_examples=max(5, settings.default.max_examples // 3))
@@ -235,6 +236,25 @@ def test_the_extended_step_is_proximal(loss, data):
     longer.prox_all(starts, y, np.full(n, c), out, np.empty((4, n)))
     expected = [longer.prox(float(s), y, c) for s in starts]
     assert_allclose(out, expected, rtol=1e-9, atol=1e-9 * (1.0 + abs(y)))
+
+
+# ------------------------------------------------------------------------------------------------- labels in units
+
+
+@each_loss
+@pytest.mark.parametrize("centre", [True, False])
+def test_units_alone_are_those_of_the_mixture(loss, centre):
+    stream = ordinary(loss, 30, 2, seed=2)
+    learner = mixture(loss, 3, centre_labels=centre)
+    learner.learn(stream.x, stream.y, np.arange(1.0, 31.0))
+    alone = LabelUnits(loss, centre=centre)
+    for k, y in enumerate(stream.y.tolist()):
+        alone.observe(y, k + 1.0)
+    own = slice(unit.WEIGHT, unit.JUDGED)
+    assert np.array_equal(alone.units[own], learner.mixing.units[own])
+    assert alone.range == learner.range and alone.clip(1e9) == min(1e9, alone.range[1])
+    with pytest.raises(errors.InvalidInput, match="y, weight"):
+        alone.observe(math.nan)
 
 
 # ----------------------------------------------------------------------------------------------- features on a scale

@@ -36,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 CURVATURE = Curvature()
-ADAGRAD = AdaGrad(1.0)
+ADAGRAD = AdaGrad(np.float32(1.0))  # type: ignore[arg-type]  # of the narrower type, so that it widens no other
 #: Steps in units of kappa are clipped here.
 LARGEST = 1e30
 
@@ -161,7 +161,7 @@ def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
 def measure(grid: Any, x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
     """u_j/L_j, in the type in which weights are stored: by what a coordinate moves, and u_j times its part of c_r."""
     real = x.dtype.type
-    strengths = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * real(strength(ADAGRAD, 1.0, x[j, ROOT]))
+    strengths = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * strength(ADAGRAD, real(1.0), x[j, ROOT])
     return real(u) / strengths
 
 
