@@ -36,10 +36,12 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     found.features.freeze()
     weights = found.learner.x
     largest = []
-    for slot in abs(weights).argsort(kind="stable")[::-1][:top].tolist():
-        name = _name(found, slot)
-        if weights[slot] != 0.0:
-            largest.append((name, float(weights[slot]) * _sign(found, name, slot)))
+    for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
+        slot, column = divmod(place, found.settings.classes)
+        name, weight = _name(found, slot), float(weights.flat[place])
+        if weight != 0.0:
+            of = f" (class {found.settings.label_values[column]:g})" if found.settings.label_values else ""
+            largest.append((name + (of if found.settings.many else ""), weight * _sign(found, name, slot)))
     import numpy as np
 
     summary = summary_of(found, radii)

@@ -12,7 +12,7 @@ __all__ = [
     "feature_options",
     "format_option",
     "input_options",
-    "numbers",
+    "label_list",
     "pairs",
     "radius_option",
     "require_apart",
@@ -105,15 +105,19 @@ def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str,
     return tuple(found)
 
 
-def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    """``0,1`` as two numbers."""
+def label_list(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
+    """``0,1`` or ``1..7`` as numbers."""
     if value is None:
         return None
+    found: list[float] = []
     try:
-        first, second = (float(each) for each in value.split(","))
+        for part in value.split(","):
+            first, dots, last = part.partition("..")
+            found += [float(each) for each in range(int(first), int(last) + 1)] if dots else [float(part)]
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not two numbers; write --labels 0,1") from None
-    return first, second
+        rule = "is not numbers; write --labels 0,1, or --labels 0..9 for ten classes"
+        raise click.BadParameter(f"{value!r} {rule}") from None
+    return tuple(found)
 
 
 _FEATURES = [

@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there and not to standard output.")
-@click.option("--proba", is_flag=True, help="Probabilities of the label +1 (logistic loss).")
+@click.option("--proba", is_flag=True, help="Probabilities: of the label +1 (logistic), of each class (softmax).")
 @input_options
 def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, **options: Any) -> None:
     """Predict for each row of DATA with MODEL, a line each; DATA needs no labels.
@@ -25,7 +25,8 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
 
     A prediction is <s, x>: for the logistic and hinge losses positive for the label +1, for the Poisson loss the
     logarithm of the count. A model that was trained with --beta auto on real labels predicts nothing beyond the lowest
-    and the highest label (Poisson: beyond their logarithms) that it has seen.
+    and the highest label (Poisson: beyond their logarithms) that it has seen. With a score for each class the
+    prediction is the label of the class with the largest; --proba gives a number for each, in the order of --labels.
 
     \b
     Examples:
@@ -38,8 +39,10 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
 
     found, _ = LinearModel.load(model)
     require_apart([model, *data], output=output, rejects=options["rejects"])
-    if proba and found.settings.loss != "logistic":
-        raise Incompatible(f"--proba needs the logistic loss, and {model} was trained with {found.settings.loss}")
+    if proba and found.settings.loss not in ("logistic", "softmax"):
+        raise Incompatible(
+            f"--proba needs the logistic or the softmax loss, and {model} was trained with {found.settings.loss}"
+        )
     found.features.freeze()
     columns = columns_of(options)
     reader = Reader(
@@ -62,10 +65,9 @@ def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:
     import numpy as np
 
     for batch in reader:
-        predictions = model.predict(batch)
-        if proba:
-            predictions = 0.5 * (1.0 + np.tanh(0.5 * predictions))
-        lines = [f"{each:.9g}" for each in predictions]
+        scores = model.scores(batch)
+        found = model.probabilities(scores) if proba else model.decide(scores)
+        lines = [" ".join(f"{each:.9g}" for each in row) for row in np.atleast_2d(found.T).T.tolist()]
         if batch.tags:
             lines = [f"{line} {tag}".rstrip() for line, tag in zip(lines, batch.tags, strict=True)]
         if batch.rejected:

@@ -62,9 +62,10 @@ class Progression:
     """The table of progressive loss, as Vowpal Wabbit's users know it, with the certified gap.
 
     *since last* is the mean loss since the line above, *average* that since the beginning; label, prediction and
-    nonzeros are those of the last example. *certified gap* bounds, with proof, how much better on average any linear
-    model could have done whose norm is at most that of the present one. A learner without parameters shows, in place
-    of lambda, which of its *experts* has the largest share of the prediction.
+    nonzeros are those of the last example (with a score for each class, the prediction is a class). *certified gap*
+    bounds, with proof, how much better on average any linear model could have done whose norm is at most that of the
+    present one. A learner without parameters shows, in place of lambda, which of its *experts* has the largest share of
+    the prediction.
 
     Args:
         console: where to.
@@ -108,7 +109,7 @@ class Progression:
         if not self._bar.disable:
             self._move(trainer)
         if not self._quiet and model.examples & (model.examples - 1) == 0:
-            self.line(model, batch, last - 1, float(predictions[-1]))
+            self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
 
     def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples, self._clock()
@@ -133,9 +134,10 @@ class Progression:
         radius = float(np.linalg.norm(model.learner.x))
         gap = certificate.regret_bound_ball(radius) / weight if weight > 0.0 else 0.0
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
+        shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
         cells = (
             f"{model.examples:,}", narrow(since), narrow(model.average_loss), f"{batch.labels[row]:.7g}",
-            f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction),
-            f"{batch.indptr[row + 1] - batch.indptr[row]}", state, narrow(gap),
+            f"{prediction:.7g}" if model.settings.many else shown, f"{batch.indptr[row + 1] - batch.indptr[row]}",
+            state, narrow(gap),
         )  # fmt: skip
         self._console.print(in_columns(cells))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import columns_of, feature_options, input_options, numbers, radius_option, require_apart
+from giftrl.cli.options import columns_of, feature_options, input_options, label_list, radius_option, require_apart
 
 __all__ = ["command"]
 
@@ -36,7 +36,13 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
-@click.option("--loss", default="logistic", show_default=True, help="logistic, hinge, squared, absolute, quantile, ...")
+@click.option(
+    "--loss",
+    default="logistic",
+    show_default=True,
+    help="logistic, hinge, squared_hinge, squared, absolute, quantile, huber, epsilon_insensitive, poisson; softmax "
+    "and multiclass_hinge for several classes.",
+)
 @click.option(
     "--beta",
     default="auto",
@@ -61,7 +67,10 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="A further parameter: tau, delta, epsilon, l1, l2, gradient_bound, floor; may be repeated.",
 )
 @click.option(
-    "--labels", callback=numbers, metavar="A,B", help="Which labels in DATA stand for -1 and +1, such as 0,1."
+    "--labels",
+    callback=label_list,
+    metavar="A,B",
+    help="Which labels in DATA stand for -1 and +1, such as 0,1; for several classes all of them, such as 0..9.",
 )
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go over DATA.")
 @feature_options
@@ -96,6 +105,7 @@ def command(
     Examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
+      giftrl train digits.svm.xz --loss softmax --labels 0..9 --model digits.giftrl
       giftrl train clicks.svm.gz --beta 1 --update proximal --regularizer curvature
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """

@@ -1,6 +1,7 @@
 """What every compiled learner of linear models shares: parts that go together, room for coordinates, checked input."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,36 @@ class Engine:
 
     def _weights(self, weights: ArrayLike | None, n: int) -> Array:
         return as_weights(weights, n)
+
+    def grow(self, dimension: int) -> None:
+        """Make room for more features; they have not been seen yet, and nothing else changes.
+
+        >>> from giftrl.kernels import LinearLearner
+        >>> learner = LinearLearner(1, "squared", compiled=False)
+        >>> _ = learner.learn([[1.0]], [1.0])
+        >>> learner.grow(3)
+        >>> learner.x
+        array([0.5, 0. , 0. ])
+        """
+        if dimension > self.dimension:
+            old, self.dimension = self.coordinates, dimension
+            self.coordinates = np.zeros((dimension, *old.shape[1:]), self.dtype)
+            self.coordinates[: len(old)] = old
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that :meth:`restore` takes up again, bit by bit."""
+        return {"coordinates": self.coordinates, "scalars": self.states}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of a learner with the same parts."""
+        coordinates, states = state["coordinates"], state["scalars"]
+        mine = self.coordinates
+        fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
+        fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self.states.shape
+        fits = fits and bool(np.isfinite(states).all()) and bool(np.isfinite(coordinates).all())
+        require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
+        self.dimension = len(coordinates)
+        self.coordinates, self.states = coordinates.copy(), states.copy()
 
     @property
     def rounds(self) -> int:

@@ -24,7 +24,7 @@ from giftrl.errors import Incompatible, require
 from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnyUpdate, encode_schedule, encode_update
 from giftrl.kernels.engine import Engine, overflowed
-from giftrl.kernels.rows import as_rows, begin, column, end, longest
+from giftrl.kernels.rows import Rows, as_rows, begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL, WALKED
 from giftrl.kernels.step import account
 from giftrl.kernels.uniform import next_lambda
@@ -338,7 +338,11 @@ class MulticlassLearner(Engine):
             labels[:] = found
         rule = f"must be whole numbers from 0 to {self.classes - 1}"
         require(whole and bool((labels == found).all()), "y", y, rule, "number your classes")
-        predictions = np.empty((n, self.classes))
+        return self.learn_rows(rows, labels, self._weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`."""
+        predictions = np.empty((len(y), self.classes))
         loop = compiler.ready(
             learn_multiclass_uniform if self.uniform else learn_multiclass_coordinate,
             (self.loss, self.regularizer, self.schedule),
@@ -346,9 +350,9 @@ class MulticlassLearner(Engine):
         )
         learnt = loop(
             self.loss, self.regularizer, self._code, self.lookahead, encode_schedule(self.schedule),
-            rows, labels, self._weights(weights, n), self.coordinates, self.states, predictions,
+            rows, y.astype(np.int64), weights, self.coordinates, self.states, predictions,
         )  # fmt: skip
-        if learnt < n:
+        if learnt < len(y):
             raise overflowed(int(learnt))
         return predictions
 
@@ -368,9 +372,19 @@ class MulticlassLearner(Engine):
         return self.coordinates[:, first : first + self.classes].astype(np.float64)
 
     @property
+    def lam(self) -> float:
+        """lambda_t."""
+        return float(self.states[0, LAM])
+
+    @property
     def t(self) -> int:
         """The number of the round that comes next, from 1."""
         return int(self.states[0, TIME])
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2(theta_t) of its entries."""
+        return float(np.linalg.norm(self.theta))
 
     @property
     def certificate(self) -> Certificate:

@@ -1,14 +1,12 @@
 """One linear model at the speed of memory: :class:`giftrl.Learner` for linear models, compiled, batch by batch."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
-from giftrl.errors import require
 from giftrl.kernels import compiler
 from giftrl.kernels.choices import encode_schedule, encode_update
 from giftrl.kernels.coordinate import learn_coordinate
@@ -94,35 +92,6 @@ class LinearLearner(Engine):
         if learnt < len(y):
             raise overflowed(int(learnt))
         return predictions
-
-    def grow(self, dimension: int) -> None:
-        """Make room for more features; they have not been seen yet, and nothing else changes.
-
-        >>> learner = LinearLearner(1, "squared", compiled=False)
-        >>> _ = learner.learn([[1.0]], [1.0])
-        >>> learner.grow(3)
-        >>> learner.x
-        array([0.5, 0. , 0. ])
-        """
-        if dimension > self.dimension:
-            old, self.dimension = self.coordinates, dimension
-            self.coordinates = self._room(1)
-            self.coordinates[: len(old)] = old
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that :meth:`restore` takes up again, bit by bit."""
-        return {"coordinates": self.coordinates, "scalars": self.states}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
-        coordinates, states = state["coordinates"], state["scalars"]
-        mine = self.coordinates
-        fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
-        fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self.states.shape
-        fits = fits and bool(np.isfinite(states).all()) and bool(np.isfinite(coordinates).all())
-        require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
-        self.dimension = len(coordinates)
-        self.coordinates, self.states = coordinates.copy(), states.copy()
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""

@@ -87,22 +87,42 @@ class LinearModel:
             yield last, predictions
             first = last
 
-    def predict(self, batch: Batch) -> Array:
-        """<s, x> for each row; features that were never seen count nothing.
+    def scores(self, batch: Batch) -> Array:
+        """<s, x> for each row, a column for each class where the loss has a score for each.
 
-        A mixture keeps predictions of real labels within the range of those that it has seen (for the Poisson loss:
-        that of their logarithms), as it does while it learns.
+        Features that were never seen count nothing. A mixture keeps predictions of real labels within the range of
+        those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
-        x = self.learner.x
+        x = self.learner.x.reshape(-1, self.settings.classes)
         known = batch.indices < len(x)
-        products = np.where(known, batch.data * x[np.where(known, batch.indices, 0)], 0.0)
-        found = np.zeros(len(batch))
+        products = batch.data[:, None] * np.where(known[:, None], x[np.where(known, batch.indices, 0)], 0.0)
+        found = np.zeros((len(batch), self.settings.classes))
         filled = np.diff(batch.indptr) > 0
         if filled.any():
             found[filled] = np.add.reduceat(products, batch.indptr[:-1][filled])
+        if self.settings.many:
+            return found
         if isinstance(self.learner, MixtureLearner) and not self.learner.pieces.margin:
-            return self.learner.clip(found)
+            return self.learner.clip(found[:, 0])
+        return found[:, 0]
+
+    def predict(self, batch: Batch) -> Array:
+        """<s, x> for each row; the label of the class with the largest score where the loss has one for each."""
+        return self.decide(self.scores(batch))
+
+    def decide(self, scores: Array) -> Array:
+        """What is predicted where these are the scores."""
+        if not self.settings.many:
+            return scores
+        found: Array = np.array(self.settings.label_values)[np.argmax(scores, axis=1)]
         return found
+
+    def probabilities(self, scores: Array) -> Array:
+        """That of +1 with the logistic loss, and that of each class with softmax."""
+        if not self.settings.many:
+            return np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
+        parts = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
     def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
         """Write the model; ``more`` is kept with it."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
-from giftrl.kernels import LinearLearner
-from giftrl.mixtures import MixtureLearner
+from giftrl.kernels.engine import Engine
 from giftrl.mixtures.features import DENSE
+from giftrl.training.settings import AnyLearner
 
 __all__ = ["pack", "unpack"]
 
@@ -20,10 +20,10 @@ RECORD, SEEN = "features.record", "features.seen"
 OF_DENSE = ("features.dense", "features.stamps")
 
 
-def pack(learner: LinearLearner | MixtureLearner, dimension: int) -> Arrays:
+def pack(learner: AnyLearner, dimension: int) -> Arrays:
     """The state of a learner of which this many features are in use.
 
-    A mixture has 128 bytes for each coordinate, and most that hashing offers are never seen: they are left out.
+    A mixture has 128 bytes or more for each coordinate, and most that hashing offers are never seen: they are left out.
 
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
@@ -31,7 +31,7 @@ def pack(learner: LinearLearner | MixtureLearner, dimension: int) -> Arrays:
     [0, 1]
     """
     state = learner.state()
-    if isinstance(learner, LinearLearner):
+    if isinstance(learner, Engine):
         return state | {"coordinates": state["coordinates"][: max(1, dimension)]}
     record = state[RECORD][: max(1, dimension)]
     seen = np.flatnonzero(record.view(np.uint64).any(axis=1))
@@ -39,7 +39,7 @@ def pack(learner: LinearLearner | MixtureLearner, dimension: int) -> Arrays:
     return state | {name: state[name][:dense] for name in OF_DENSE} | {RECORD: record[seen], SEEN: seen}
 
 
-def unpack(learner: LinearLearner | MixtureLearner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def unpack(learner: AnyLearner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """What :func:`pack` was given, for ``learner.restore``.
 
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
@@ -48,7 +48,7 @@ def unpack(learner: LinearLearner | MixtureLearner, dimension: int, arrays: Mapp
     (1000, 16)
     """
     state = dict(arrays)
-    if isinstance(learner, LinearLearner):
+    if isinstance(learner, Engine):
         return state
     seen, record = state.pop(SEEN), state[RECORD]
     sound = (

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.kernels import LinearLearner
+from giftrl.kernels.multiclass import MulticlassLearner
 from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.ops.loss import accepts, labels
 
-__all__ = ["AUTO", "Settings"]
+__all__ = ["AUTO", "AnyLearner", "Settings"]
+
+AnyLearner = LinearLearner | MixtureLearner | MulticlassLearner | MulticlassMixture
 
 #: The beta of a learner that needs none.
 AUTO = "auto"
@@ -43,12 +47,15 @@ class Settings:
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.
         interactions: pairs of namespaces or columns whose products are features too.
-        label_values: the two labels in the data that stand for -1 and +1; None where the data has these.
+        label_values: the two labels in the data that stand for -1 and +1; None where the data has these. With a loss of
+            a score for each class, the labels of all classes.
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
     Quantile(tau=0.9)
     >>> Settings(beta=2.0).schedule
     'temporal'
+    >>> Settings(loss="softmax", label_values=(1.0, 2.0, 3.0)).classes
+    3
     """
 
     loss: str = "logistic"
@@ -64,21 +71,42 @@ class Settings:
     normalize: str = "none"
     constant: bool = True
     interactions: tuple[tuple[str, str], ...] = ()
-    label_values: tuple[float, float] | None = None
+    label_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.label_values is None or (len(self.label_values) == 2 and self.label_values[0] != self.label_values[1]),
-            "label_values", self.label_values, "must be two different labels", "try (0, 1)",
-        )  # fmt: skip
-        if self.loss not in losses.BY_NAME:
-            losses.scalar(self.loss)  # says more of those that are losses, but of many scores
-            raise UnknownName("loss", self.loss, losses.BY_NAME)
+        if self.loss not in losses.EVERY:
+            raise UnknownName("loss", self.loss, losses.EVERY)
+        self._check_labels()
         if self.auto:
             self._require_no_parts()
         else:
             self._take_parts()
         self.make_learner(1)  # raises where the parts do not go together
+
+    def _check_labels(self) -> None:
+        """Raise unless the labels can be those of the loss."""
+        given = self.label_values or ()
+        if self.many:
+            require(
+                len(set(given)) == len(given) >= 2,
+                "label_values", self.label_values, f"must be the different labels of all classes for {self.loss}",
+                "try (0, 1, 2), or --labels 0,1,2 or --labels 0..9 on the command line",
+            )  # fmt: skip
+        else:
+            require(
+                self.label_values is None or (len(given) == 2 and given[0] != given[1]),
+                "label_values", self.label_values, "must be two different labels", "try (0, 1)",
+            )  # fmt: skip
+
+    @property
+    def many(self) -> bool:
+        """Whether the loss has a score for each class."""
+        return self.loss in losses.MULTICLASS
+
+    @property
+    def classes(self) -> int:
+        """How many numbers a prediction is: one for each class, or 1."""
+        return len(self.label_values) if self.many and self.label_values is not None else 1
 
     @property
     def auto(self) -> bool:
@@ -88,7 +116,7 @@ class Settings:
     def _require_no_parts(self) -> None:
         """Raise where a part is named that the learner chooses as it learns."""
         given: dict[str, Any] = {name: getattr(self, name) for name in (*PARTS, "lookahead")}
-        known = set(losses.BY_NAME[self.loss]._fields)
+        known = set(losses.EVERY[self.loss]._fields)
         of_parts = {each for kind in KINDS.values() for member in kind.values() for each in member._fields} - OWN
         for name, value in self.parameters.items():
             if name in of_parts - known:
@@ -113,7 +141,7 @@ class Settings:
             "preset", self.preset, f"is of beta={AUTO!r}, and beta is {self.beta!r}",
             f"leave one of them out, or use beta={AUTO!r}",
         )  # fmt: skip
-        known = set(losses.BY_NAME[self.loss]._fields)
+        known = set(losses.EVERY[self.loss]._fields)
         for name, usual in PARTS.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, usual)
@@ -132,25 +160,31 @@ class Settings:
 
     def make_loss(self) -> Any:
         """The loss."""
-        losses.scalar(self.loss)
-        return self._make(losses.BY_NAME, self.loss)
+        return self._make(losses.EVERY, self.loss)
 
-    def make_learner(self, dimension: int, constant: int | None = None) -> LinearLearner | MixtureLearner:
+    def make_learner(self, dimension: int, constant: int | None = None) -> AnyLearner:
         """A learner before its first round; ``constant`` is the coordinate of the constant feature, or None.
 
         >>> Settings(loss="hinge").make_learner(5)
         MixtureLearner(5, Hinge(), preset='default', dtype='float32')
         """
+        loss, classes = self.make_loss(), (self.classes,) if self.many else ()
+        kind: Any
         if self.auto:
-            return MixtureLearner(dimension, self.make_loss(), constant=constant, preset=self.preset, dtype=self.dtype)
-        return LinearLearner(
-            dimension,
-            self.make_loss(),
-            self._make(regularizers.BY_NAME, self.regularizer),
-            self._make(updates.BY_NAME, self.update, lookahead=self.lookahead),
-            self._make(schedules.BY_NAME, self.schedule, beta=float(self.beta)),
-            dtype=self.dtype,
-        )
+            kind = MulticlassMixture if self.many else MixtureLearner
+            made = kind(dimension, *classes, loss, constant=constant, preset=self.preset, dtype=self.dtype)
+        else:
+            kind = MulticlassLearner if self.many else LinearLearner
+            made = kind(
+                dimension,
+                *classes,
+                loss,
+                self._make(regularizers.BY_NAME, self.regularizer),
+                self._make(updates.BY_NAME, self.update, lookahead=self.lookahead),
+                self._make(schedules.BY_NAME, self.schedule, beta=float(self.beta)),
+                dtype=self.dtype,
+            )
+        return cast("AnyLearner", made)
 
     def accepts(self, found: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which labels, as they are in the data, can be used."""
@@ -163,13 +197,19 @@ class Settings:
     def expected(self) -> str:
         """Those labels in words."""
         if self.label_values is not None:
-            return f"{self.label_values[0]:g} or {self.label_values[1]:g}"
+            *others, last = (f"{label:g}" for label in self.label_values)
+            return f"{', '.join(others)} or {last}"
         hint = " (--labels says what stands for these)" if accepts(self.make_loss(), -1.0) else ""
         return f"a label of the {self.loss} loss: {labels(self.make_loss())}{hint}"
 
     def mapped(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
         """The labels of the data as labels of the loss."""
-        return found if self.label_values is None else np.where(found == self.label_values[1], 1.0, -1.0)
+        if self.label_values is None:
+            return found
+        if not self.many:
+            return np.where(found == self.label_values[1], 1.0, -1.0)
+        order = np.argsort(self.label_values)
+        return order[np.searchsorted(self.label_values, found, sorter=order)].astype(np.float64)
 
     def state(self) -> dict[str, Any]:
         """As JSON takes it. With a number for beta it is what versions before "auto" wrote, and read."""

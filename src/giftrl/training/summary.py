@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.training.model import LinearModel
 
 __all__ = ["summary_of"]
@@ -42,7 +43,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
         "average_loss": model.average_loss,
         "rejected": model.rejected,
     }
-    if isinstance(learner, MixtureLearner):
+    if isinstance(learner, (MixtureLearner, MulticlassMixture)):
         weight = model.weight if model.weight > 0.0 else 1.0
         found["experts"] = [
             {"name": name, "share": share, "average_loss": total / weight} for name, share, total in learner.experts
