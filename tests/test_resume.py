@@ -72,6 +72,7 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
         if process.returncode == 0:  # it came to the end: the same again, from the beginning
             assert broken.read_bytes() == whole.read_bytes()
             broken.unlink()
+    went_on += checkpoint.exists()
     giftrl(*command(rows, broken, [*extra, "--resume"]))
     assert killed == kills and went_on >= 1
     assert broken.read_bytes() == whole.read_bytes()
