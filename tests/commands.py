@@ -3,23 +3,39 @@
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
+
+from click.testing import CliRunner
+
+from giftrl.cli.main import main
 
 GIFTRL = str(Path(sys.executable).parent / "giftrl")
 WIDE = {**os.environ, "COLUMNS": "160", "TERM": "dumb"}
 
 
-def giftrl(*arguments, stdin=None, redirect=None, check=True, timeout=300, **options):
-    """What ``giftrl`` prints and its exit status; ``stdin`` is what it reads, or ``redirect`` a file that it reads."""
-    done = subprocess.run(
-        [GIFTRL, *map(str, arguments)],
-        **({"input": stdin} if redirect is None else {"stdin": redirect}),
-        capture_output=True,
-        timeout=timeout,
-        env=WIDE,
-        check=False,
-        **options,
-    )
+def giftrl(*arguments, stdin=None, redirect=None, check=True, timeout=300, real=False, **options):
+    """What ``giftrl`` prints and its exit status; ``stdin`` is what it reads, or ``redirect`` a file that it reads.
+
+    A process of its own where one is asked for (``real``), or something of it matters; starting one takes seconds, so
+    other calls run the same command in this process.
+    """
+    command = [GIFTRL, *map(str, arguments)]
+    if real or options or stdin is not None or redirect is not None:
+        done = subprocess.run(
+            command,
+            **({"input": stdin} if redirect is None else {"stdin": redirect}),
+            capture_output=True,
+            timeout=timeout,
+            env=WIDE,
+            check=False,
+            **options,
+        )
+    else:
+        found = CliRunner().invoke(main, command[1:], prog_name="giftrl", env={"COLUMNS": "160", "TERM": "dumb"})
+        crash = found.exc_info[2] is not None and not isinstance(found.exception, (SystemExit, type(None)))
+        said = "".join(traceback.format_exception(found.exception)).encode() if crash else b""
+        done = subprocess.CompletedProcess(command, found.exit_code, found.stdout_bytes, found.stderr_bytes + said)
     if check:
         assert done.returncode == 0, done.stderr.decode()
     return done

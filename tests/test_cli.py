@@ -194,29 +194,3 @@ def test_shell_completion():
     environment = {**WIDE, "_GIFTRL_COMPLETE": "bash_complete", "COMP_WORDS": "giftrl tr", "COMP_CWORD": "1"}
     found = subprocess.run([GIFTRL], env=environment, capture_output=True, check=False, timeout=60).stdout.decode()
     assert "train" in found
-
-
-def test_after_a_warm_up_nothing_is_compiled(rows, tmp_path):
-    """A second process finds every loop on disk: the cache does not change."""
-    cache = tmp_path / "cache"
-    environment = {**WIDE, "NUMBA_CACHE_DIR": str(cache)}
-    arguments = ["--loss", "hinge", "--regularizer", "squared_norm"]
-    warm = subprocess.run([GIFTRL, "warmup", *arguments], env=environment, capture_output=True, check=True, timeout=300)
-    assert b"hinge, squared_norm, libsvm" in warm.stdout and b"ready in" in warm.stdout
-    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
-    assert before
-    command = [
-        GIFTRL,
-        "train",
-        rows,
-        "--quiet",
-        "--beta",
-        "1",
-        *arguments,
-        "--update",
-        "truncated",
-        "--schedule",
-        "sqrt",
-    ]
-    subprocess.run(command, env=environment, check=True, timeout=300)
-    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before

@@ -81,7 +81,7 @@ def test_lines_of_the_table_keep_their_columns():
             certificate = SimpleNamespace(loss_sum=loss * examples, regret_bound_ball=lambda r, n=examples: 0.25 * n)
             model = SimpleNamespace(
                 examples=examples, weight=float(examples), average_loss=loss, certificate=certificate,
-                learner=SimpleNamespace(x=np.ones(3), lam=12_345.678),
+                learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(many=False),
             )  # fmt: skip
             progression.line(model, batch, 0, -123.45678)
     head, *lines = screen.getvalue().splitlines()

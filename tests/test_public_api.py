@@ -12,7 +12,7 @@ PUBLIC = {
         "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
     },
     "losses": {
-        "BY_NAME", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss", "Logistic",
+        "BY_NAME", "EVERY", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss", "Logistic",
         "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge", "VectorLoss",
         "get", "scalar",
     },

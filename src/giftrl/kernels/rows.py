@@ -137,5 +137,6 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
         row = int(np.searchsorted(x.indptr, bad, side="right") - 1) if sparse else bad // dimension
         raise InvalidInput("x", data[bad], f"must be finite, and row {row} is not", "remove NaN and infinities")
     if sparse:
-        return CSR(data, x.indices, x.indptr, int(np.diff(x.indptr).max(initial=0))), int(x.shape[0])
+        indptr = x.indptr.astype(np.int64)  # of one type whatever SciPy chose: every type is compiled for
+        return CSR(data, x.indices, indptr, int(np.diff(indptr).max(initial=0))), int(x.shape[0])
     return Dense(data, dimension), int(x.shape[0])

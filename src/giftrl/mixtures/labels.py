@@ -163,10 +163,10 @@ class LabelUnits:
         centre: False for predictions that start at 0 whatever the labels are.
 
     >>> units = LabelUnits("squared")
-    >>> for y in [10.0, 14.0, 14.0, 14.0]:
+    >>> for y in [10.0, 14.0]:
     ...     units.observe(y)
     >>> units.offset, units.spread, units.range
-    (13.0, 2.25, (10.0, 14.0))
+    (12.0, 4.0, (10.0, 14.0))
     """
 
     def __init__(self, loss: Any = "squared", *, centre: bool = True) -> None:

@@ -25,6 +25,7 @@ def pack(learner: AnyLearner, dimension: int) -> Arrays:
 
     A mixture has 128 bytes or more for each coordinate, and most that hashing offers are never seen: they are left out.
 
+    >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
     >>> pack(learner, 1000)["features.seen"].tolist()
@@ -42,6 +43,7 @@ def pack(learner: AnyLearner, dimension: int) -> Arrays:
 def unpack(learner: AnyLearner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """What :func:`pack` was given, for ``learner.restore``.
 
+    >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
     >>> unpack(learner, 1000, pack(learner, 1000))["features.record"].shape
