@@ -12,8 +12,8 @@ PUBLIC = {
         "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
     },
     "losses": {
-        "BY_NAME", "EVERY", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss", "Logistic",
-        "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge", "VectorLoss",
+        "BY_NAME", "EVERY", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss",
+        "Logistic", "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge", "VectorLoss",
         "get", "scalar",
     },
     "regularizers": {
