@@ -13,8 +13,8 @@ PUBLIC = {
     },
     "losses": {
         "BY_NAME", "EVERY", "MULTICLASS", "Absolute", "EpsilonInsensitive", "Hinge", "Huber", "LinearModelLoss",
-        "Logistic", "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge", "VectorLoss",
-        "get", "scalar",
+        "Logistic", "MulticlassHinge", "Poisson", "Quantile", "ScalarLoss", "Softmax", "Squared", "SquaredHinge",
+        "VectorLoss", "get", "scalar",
     },
     "regularizers": {
         "BY_NAME", "AdaGrad", "Centred", "Curvature", "CurvatureFull", "ElasticNet", "Entropy", "Evidence", "PNorm",
