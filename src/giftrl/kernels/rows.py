@@ -11,7 +11,7 @@ from giftrl.ops.registry import operation
 __all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "coming", "end", "longest"]
 
 #: How many entries ahead the memory of a feature is asked for.
-AHEAD = 16
+AHEAD = 64
 
 
 @operation

@@ -26,13 +26,12 @@ from giftrl.errors import require
 from giftrl.kernels.lanes import between, load, nothing, store, wide
 from giftrl.mixtures.layout import CURVE, LANES, ROOT
 from giftrl.ops.registry import formula, operation
-from giftrl.ops.scalar import clamp
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
 __all__ = [
     "Eight", "Expert", "Four", "adagrad", "bets", "coin", "columns", "curvature", "drift", "factors", "full", "grid",
-    "grow", "lanes", "measure", "step",
+    "grow", "lanes", "measure", "step", "strengths",
 ]  # fmt: skip
 
 CURVATURE = Curvature()
@@ -131,23 +130,6 @@ def grid(experts: tuple[Expert, ...]) -> Eight | Four:
 
 
 @formula
-def grow(grid: Any, x: Any, j: int, factor: float, norm: float) -> None:
-    """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
-
-    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
-    weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
-    """
-    q, z2 = np.float64(x[j, CURVE]), np.float64(x[j, ROOT])
-    new_q, new_z2 = factor * factor * q, factor * factor * z2
-    root, new_root = strength(ADAGRAD, math.sqrt(norm), z2), strength(ADAGRAD, math.sqrt(norm), new_z2)
-    for r in range(lanes(grid)):
-        old = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * q) + grid.root[r] * root
-        new = strength(CURVATURE, grid.prior[r] * norm, grid.curve[r] * new_q) + grid.root[r] * new_root
-        x[j, LANES + r] = clamp(np.float64(x[j, LANES + r]) * (factor * (old / new)), -LARGEST, LARGEST)
-    x[j, CURVE], x[j, ROOT] = new_q, new_z2
-
-
-@formula
 def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
     """The three factors of the strengths of a row; ``room`` has the type in which weights are stored."""
     for r in range(lanes(grid)):
@@ -158,11 +140,29 @@ def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
 
 
 @formula
-def measure(grid: Any, x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
+def strengths(x: Any, q: Any, z2: Any, prior: Any, curve: Any, root: Any) -> Any:
+    """L_j of all experts, in the type in which weights are stored."""
+    return strength(CURVATURE, prior, curve * q) + root * strength(ADAGRAD, x.dtype.type(1.0), z2)
+
+
+@formula
+def grow(grid: Any, x: Any, j: int, factor: float, prior: Any, curve: Any, root: Any) -> None:
+    """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
+
+    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
+    weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
+    """
+    f, q, z2 = x.dtype.type(factor), x[j, CURVE], x[j, ROOT]
+    new_q, new_z2 = f * f * q, f * f * z2
+    shrunk = strengths(x, q, z2, prior, curve, root) / strengths(x, new_q, new_z2, prior, curve, root) * f
+    store(x, j, LANES, between(load(grid, x, j, LANES) * shrunk, x.dtype.type(LARGEST)))
+    x[j, CURVE], x[j, ROOT] = new_q, new_z2
+
+
+@formula
+def measure(x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
     """u_j/L_j, in the type in which weights are stored: by what a coordinate moves, and u_j times its part of c_r."""
-    real = x.dtype.type
-    strengths = strength(CURVATURE, prior, curve * x[j, CURVE]) + root * strength(ADAGRAD, real(1.0), x[j, ROOT])
-    return real(u) / strengths
+    return x.dtype.type(u) / strengths(x, x[j, CURVE], x[j, ROOT], prior, curve, root)
 
 
 @formula

@@ -116,14 +116,16 @@ def make_room(grid: Any, width: int, places: int, dtype: Any) -> Room:
 
 
 @formula
-def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: Any, i: int, row: Any) -> Any:
+def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: Any, i: int, room: Any) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; the number of entries."""
+    row = room.row
     norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
     count = enter(features, rows, i, pieces.constant, pieces.centre, pieces.scale, row)
+    prior, curve, root = factors(grid, norm, room.factors)
     for place in range(row.many[0]):
         k = row.moved[place]
         if row.growth[k] < 1.0:
-            grow(grid, x, row.j[k], row.growth[k], norm)
+            grow(grid, x, row.j[k], row.growth[k], prior, curve, root)
             if bets(grid):
                 grow_coin(x, row.j[k], row.growth[k])
             if is_in(matrix):
@@ -143,7 +145,7 @@ def predict_row(
     p, c, total = nothing(grid), nothing(grid), 0.0
     for k in range(count):
         j, u = row.j[k], row.u[k]
-        along = measure(grid, x, j, u, prior, curve, root)
+        along = measure(x, j, u, prior, curve, root)
         store(room.steps, k, 0, along)
         c = c + wide(along) * u
         p = p + wide(load(grid, x, j, LANES)) * u
@@ -187,8 +189,8 @@ def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room
 
 
 @formula
-def account(loss: Any, sums: Any, record: Any, row: Any, count: int, p: float, y: float, h: float) -> None:
-    """Add a round to the certificate: its loss, phi* at the slope g there, and theta -= h g s in the original features.
+def account(loss: Any, sums: Any, p: float, y: float, h: float) -> float:
+    """Add a round to the certificate: its loss, and phi* at the slope g there; h g, by which theta is to move.
 
     Where one of them is beyond float64 nothing is certified, which an infinite phi* says.
     """
@@ -200,15 +202,16 @@ def account(loss: Any, sums: Any, record: Any, row: Any, count: int, p: float, y
     sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
     sums[ROUNDS] += 1.0
     sums[WEIGHT] += h
-    far = 0
-    for k in range(count):
-        j = row.j[k]
-        theta = record[j, THETA] - h * g * row.v[k]
-        fits = abs(theta) <= CERTIFIABLE
-        record[j, THETA] = theta if fits else record[j, THETA]
-        far += 0 if fits else 1
-    if far > 0:
-        sums[CONJUGATE] = math.inf
+    return h * g
+
+
+@formula
+def move_theta(record: Any, j: int, z: float) -> int:
+    """theta_j -= z, in the original features; where that is out of bounds it stays, and 1 says so."""
+    theta = record[j, THETA] - z
+    fits = abs(theta) <= CERTIFIABLE
+    record[j, THETA] = theta if fits else record[j, THETA]
+    return 0 if fits else 1
 
 
 @formula
@@ -261,30 +264,35 @@ def aim_matrix(
 
 @formula
 def teach_entries(
-    extended: Any, grid: Any, x: Any, units: Any, count: int, norm: float, p: float, y: float, h: float, bend: float,
-    room: Any,
-) -> None:  # fmt: skip
-    """A round of the experts that have a weight of their own for each feature; p is the combined prediction."""
+    extended: Any, grid: Any, record: Any, x: Any, units: Any, count: int, norm: float, p: float, slant: float,
+    y: float, h: float, bend: float, room: Any,
+) -> int:  # fmt: skip
+    """A round of the experts that have a weight of their own for each feature, and of theta; p is the combined
+    prediction, and slant the h g there. How many coordinates of theta are out of bounds.
+    """
     row, every = room.row, room.every
     kappa, steep = unit.kappa(units), unit.unit_slope(units)
     a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST))
     relative = clamp(h * slope(extended, p, y) / steep, -STEEPEST, STEEPEST)
     stake = clamp(h * slope(extended, every[ALL, coin(grid)], y) / steep, -1.0, 1.0)
     curved, per_stake = min(bend / kappa, LARGEST), 1.0 / unit.per_norm(units, norm)
+    far = 0
     for k in range(count):
         j, u = row.j[k], row.u[k]
+        far += move_theta(record, j, slant * row.v[k])
         step(grid, x, j, u, a, load(grid, room.steps, k, 0), curved, relative)
         if bets(grid):
             settle_bet(x, j, stake * u, -stake * u * room.bets[k] * per_stake)
+    return far
 
 
 @formula
 def teach(
-    extended: Any, grid: Any, pieces: Any, x: Any, matrix: Any, state: Any, begun: bool, count: int, norm: float,
-    p: float, f: float, y: float, h: float, bend: float, room: Any,
+    extended: Any, grid: Any, pieces: Any, record: Any, x: Any, matrix: Any, state: Any, begun: bool, count: int,
+    norm: float, p: float, f: float, slant: float, y: float, h: float, bend: float, room: Any,
 ) -> None:  # fmt: skip
     """A round of every expert and of the stack: the proximal steps of all of them side by side."""
-    units, every = state.units, room.every
+    units, every, row, far = state.units, room.every, room.row, 0
     kappa, tau, learns = unit.kappa(units), unit.temperature(units, pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
@@ -300,7 +308,12 @@ def teach(
     if c_matrix >= 0.0:
         step_matrix(matrix, room.au, c_matrix, h * every[A, full(grid)] / kappa, bend / kappa)
     if learns:
-        teach_entries(extended, grid, x, units, count, norm, p, y, h, bend, room)
+        far = teach_entries(extended, grid, record, x, units, count, norm, p, slant, y, h, bend, room)
+    else:
+        for k in range(count):
+            far += move_theta(record, row.j[k], slant * row.v[k])
+    if far > 0:
+        state.sums[CONJUGATE] = math.inf
 
 
 @formula
@@ -324,14 +337,14 @@ def learn_mixture(
         y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
         h = weights[i] if len(weights) > 0 else 1.0
         experts = lanes(grid) + (1 if bets(grid) else 0) + (1 if is_in(matrix) else 0)
-        count = read_row(grid, pieces, features, x, matrix, rows, i, room.row)
+        count = read_row(grid, pieces, features, x, matrix, rows, i, room)
         norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
         stake, o = unit.per_norm(units, norm), units[unit.OFFSET]
         predict_row(grid, x, matrix, count, norm, stake, state.offsets, o, room)
         p, f = combine(grid, pieces, state, experts, choices, room)
         p = unit.within(units, p)
         predictions[i] = p
-        account(loss, state.sums, features.record, room.row, count, p, labels[i], h)
+        slant = account(loss, state.sums, p, labels[i], h)
         h = clamp(h, LIGHTEST, HEAVIEST)
         begun = units[unit.LOW] <= units[unit.HIGH]
         if begun:
@@ -344,6 +357,8 @@ def learn_mixture(
         if pieces.extend:
             extended = Extended(loss, units[unit.LOW], units[unit.HIGH])
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
-        teach(extended, grid, pieces, x, matrix, state, begun, count, norm, p, f, y, h, bend, room)
+        teach(
+            extended, grid, pieces, features.record, x, matrix, state, begun, count, norm, p, f, slant, y, h, bend, room
+        )  # fmt: skip
         unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
     return len(labels)
