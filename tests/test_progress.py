@@ -57,6 +57,12 @@ def test_examples_before_a_resume_do_not_count():
     assert bar.split()[-3:-1] == ["38%", "100/s"]
 
 
+def test_the_wait_for_the_first_piece_is_explained():
+    waiting = shown([])
+    assert "compiling, if this is the first run" in waiting and len(waiting) <= 79
+    assert "compiling" not in shown([(30.0, 3, 0)])
+
+
 def test_there_is_no_rate_before_the_second_piece():
     assert "/s" not in shown([(30.0, 3, 0)])
 

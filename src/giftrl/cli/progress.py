@@ -90,7 +90,7 @@ class Progression:
             TimeRemainingColumn(), console=console, transient=True, disable=quiet or not console.is_terminal,
             get_time=clock,
         )  # fmt: skip
-        self._task = self._bar.add_task("", total=None, done="", rate="")
+        self._task = self._bar.add_task("", total=None, done="", rate="compiling, if this is the first run")
 
     def __enter__(self) -> "Progression":
         if not self._quiet:
