@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.features import Dictionary
-from giftrl.streams.libsvm import LibsvmText
-from giftrl.streams.numbers import read_number
-from giftrl.streams.vw_text import VwText
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.numbers import read_number
+from giftrl.streams.text.vw import VwText
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 FEATURE = re.compile(rb"([0-9]+):(.*)", re.DOTALL)

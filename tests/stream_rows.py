@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.errors import BadRow
 from giftrl.streams.batch import Batch
-from giftrl.streams.features import Dictionary
+from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
-from giftrl.streams.rejects import BadRow
 
 Row = tuple[int, float | None, float, dict[str, float]]
 

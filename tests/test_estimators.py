@@ -25,7 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from giftrl import errors, losses, regularizers, schedules, updates
-from giftrl.kernels import LinearLearner, compiler
+from giftrl.compiled import door
+from giftrl.kernels import LinearLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 
 CANCER = load_breast_cancer(return_X_y=True)
@@ -40,8 +41,8 @@ BOTH = pytest.mark.parametrize("beta", ["auto", 1.0])
 @contextlib.contextmanager
 def interpreted():
     """The same functions as plain Python: a compilation takes seconds, and laws need few rows of many losses."""
-    ready = compiler.ready
-    with mock.patch.object(compiler, "ready", lambda loop, *args, **options: ready(loop, (), False)):
+    ready = door.ready
+    with mock.patch.object(door, "ready", lambda loop, *args, **options: ready(loop, False)):
         yield
 
 

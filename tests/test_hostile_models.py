@@ -15,8 +15,8 @@ import safetensors.numpy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from giftrl.errors import GiftrlError
-from giftrl.models import ModelFileError, load, save
+from giftrl.errors import GiftrlError, ModelFileError
+from giftrl.models import load, save
 from giftrl.training import LinearModel, Settings
 from tests.fixtures.models.make import V1
 from tests.model_files import arrays_strategy, deep, entry, same, sealed, values, written

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from giftrl.kernels import compiler
-from giftrl.kernels.lanes import between, load, narrow, nothing, prefetch, store, wide
-from giftrl.ops.registry import formula
+from giftrl.compiled import door
+from giftrl.compiled.lanes import between, load, narrow, nothing, prefetch, store, wide
+from giftrl.compiled.registry import formula
 
 
 class Four(NamedTuple):
@@ -47,7 +47,7 @@ def test_compiled_lanes_are_arrays(side, dtype):
     found = []
     for compiled in (False, True):
         out, sums = np.zeros((5, 12), dtype), np.zeros((1, side.lanes()))
-        compiler.ready(everything, (side,), compiled)(side, x, out, sums)
+        door.ready(everything, compiled)(side, x, out, sums)
         found += [out, sums]
     assert np.abs(found[0]).max() >= 2.0 and found[0][:, side.lanes() + 1 :].any() == np.False_
     rounding = 1e-6 if dtype == np.float32 else 1e-14
@@ -65,4 +65,4 @@ def test_numbers_of_another_type_are_refused():
     from numba.core.errors import TypingError
 
     with pytest.raises(TypingError):
-        compiler.ready(mixed, (Four(1.0),))(Four(1.0), np.zeros((1, 4), np.float32))
+        door.ready(mixed)(Four(1.0), np.zeros((1, 4), np.float32))

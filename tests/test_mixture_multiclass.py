@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from giftrl import errors
-from giftrl.kernels.rows import as_rows
+from giftrl.compiled.rows import as_rows
 from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.mixtures import AdaHedge
 from giftrl.mixtures.features import enter, entries, no_features, room_for

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from giftrl import errors
-from giftrl.kernels.rows import as_rows
+from giftrl.compiled.rows import as_rows
 from giftrl.losses import Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit

@@ -18,8 +18,8 @@ import safetensors.numpy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from giftrl.errors import InvalidInput
-from giftrl.models import ModelFileError, load, save
+from giftrl.errors import InvalidInput, ModelFileError
+from giftrl.models import load, save
 from tests.fixtures.models.make import V1, v1
 from tests.model_files import arrays_strategy, deep, headers, same
 

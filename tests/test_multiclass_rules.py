@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
 from giftrl.errors import Incompatible
-from giftrl.kernels.compiler import ready
 from giftrl.losses import Hinge, Logistic
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax
 from giftrl.ops import loss as scalar
-from giftrl.ops.registry import formula
 from giftrl.ops.vector_loss import (
     conjugate,
     curvature,
@@ -146,7 +146,7 @@ def test_compiled_rules_are_the_plain_ones(loss):
     results = []
     for compiled in (False, True):
         out, sums = np.full((count, 6, classes), np.nan), np.full((count, 4), np.nan)
-        call = ready(every_rule, (loss, Everything()), compiled)
+        call = ready(every_rule, compiled)
         call((loss, Everything()), scores, labels, lengths, out, sums)
         results.append((out, sums))
     for plain, compiled in zip(*results, strict=True):

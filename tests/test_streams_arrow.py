@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giftrl.errors import InvalidInput
-from giftrl.streams.arrow import ArrowTable, ConvertedWriter
-from giftrl.streams.arrow_batches import RecordBatches
+from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.libsvm import LibsvmText
-from giftrl.streams.sources import BadSource, Source, Stream
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter
+from giftrl.streams.tables.batches import RecordBatches
+from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows
 
 

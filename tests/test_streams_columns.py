@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giftrl.errors import InvalidInput, UnknownName
+from giftrl.errors import BadSource, InvalidInput, UnknownName
 from giftrl.streams.columns import Columns, Schema, decide
-from giftrl.streams.csv_header import find_delimiter, layout
-from giftrl.streams.csv_table import CsvText
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.sources import BadSource, Source, Stream
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables.csv import CsvText
+from giftrl.streams.tables.csv_header import find_delimiter, layout
 from tests.stream_rows import named_rows
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -143,7 +143,7 @@ def test_csv_agrees_with_the_csv_module(table, delimiter, quoting, ending, mark,
 
 @given(table=tables(), size=st.integers(1, 60))
 def test_csv_in_plain_python_and_in_blocks_is_the_same(tmp_path_factory, table, size):
-    from giftrl.streams.lines import Lines
+    from giftrl.streams.sources.lines import Lines
 
     names, kinds, rows = table
     sink = io.StringIO(newline="")

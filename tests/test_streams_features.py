@@ -11,10 +11,10 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
 from giftrl.errors import InvalidInput, UnknownName
-from giftrl.streams.features import Dictionary, Hashing, restore
-from giftrl.streams.murmur import murmur3
-from giftrl.streams.text_names import Sections
-from giftrl.streams.text_tables import OTHERS
+from giftrl.streams.names.features import Dictionary, Hashing, restore
+from giftrl.streams.names.loops import Sections
+from giftrl.streams.names.murmur import murmur3
+from giftrl.streams.names.tables import OTHERS
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 KINDS = pytest.mark.parametrize("make", [lambda: Hashing(12), Dictionary], ids=["hashing", "dictionary"])

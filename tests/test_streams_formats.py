@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.errors import UnknownName
+from giftrl.errors import BadSource, UnknownName
 from giftrl.streams.formats import FORMATS, HEAD, detect
-from giftrl.streams.sources import BadSource
 
 
 def arrow_head(kind: str) -> bytes:

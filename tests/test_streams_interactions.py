@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from giftrl.errors import InvalidInput
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.crossing import SEPARATOR, Crossing
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.interactions import Interactions
+from giftrl.streams.names.crossing import SEPARATOR, Crossing
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.parsing import Parsing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources import Source
+from giftrl.streams.sources.source import Source
 from tests.stream_rows import check, named_rows
 
 GROUPS = ["", "a", "ab", "b", "c", "user"]

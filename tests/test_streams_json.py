@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.features import Dictionary
-from giftrl.streams.interactions import Interactions
-from giftrl.streams.json_lines import JsonLines
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.text.json_lines import JsonLines
 from tests.stream_rows import flat, named_rows
 
 

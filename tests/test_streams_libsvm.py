@@ -13,14 +13,14 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.libsvm import LibsvmText, scan_libsvm
-from giftrl.streams.libsvm import room as libsvm_room
-from giftrl.streams.numbers import long_numbers
-from giftrl.streams.text_rows import as_block, scan_start
-from giftrl.streams.text_vw import room as vw_room
-from giftrl.streams.text_vw import scan_vw
-from giftrl.streams.vw_text import VwText
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.text.libsvm import LibsvmText, scan_libsvm
+from giftrl.streams.text.libsvm import room as libsvm_room
+from giftrl.streams.text.numbers import long_numbers
+from giftrl.streams.text.rows import as_block, scan_start
+from giftrl.streams.text.vw import VwText
+from giftrl.streams.text.vw_scan import room as vw_room
+from giftrl.streams.text.vw_scan import scan_vw
 from tests.fuzz_parsers import check_libsvm, mutated, pieces, run_random
 from tests.stream_rows import arrays
 

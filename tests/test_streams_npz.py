@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from giftrl.errors import BadSource
 from giftrl.streams.batch import Position
-from giftrl.streams.features import Dictionary
-from giftrl.streams.npz import NpzMatrix
-from giftrl.streams.sources import BadSource, Source, Stream
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables.npz import NpzMatrix
 from tests.stream_rows import named_rows
 
 

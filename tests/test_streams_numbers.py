@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.streams.batch import Position
-from giftrl.streams.features import Hashing
-from giftrl.streams.libsvm import LibsvmText
-from giftrl.streams.numbers import LARGEST, POWERS, SMALLEST, read_number
+from giftrl.streams.names.features import Hashing
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.numbers import LARGEST, POWERS, SMALLEST, read_number
 from tests.fuzz_parsers import check_number, mutated, pieces
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from giftrl.errors import UnknownName
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.merge import keep_rows, merge, overflowed
+from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
 
 

@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from giftrl.errors import InvalidInput, UnknownName
-from giftrl.streams.arrow import ConvertedWriter
+from giftrl.errors import BadRow, BadSource, InvalidInput, UnknownName
 from giftrl.streams.batch import Position
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.interactions import Interactions
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
-from giftrl.streams.rejects import BadRow
-from giftrl.streams.sources import BadSource
+from giftrl.streams.tables.arrow import ConvertedWriter
 from tests.stream_rows import TEXTS, named_rows, read, signs, until_bad
 
 
@@ -174,7 +172,7 @@ def test_standard_input(tmp_path):
     code = (
         "import numpy as np\n"
         "from giftrl.streams.reader import Reader\n"
-        "from giftrl.streams.features import Hashing\n"
+        "from giftrl.streams.names.features import Hashing\n"
         "reader = Reader('-', Hashing(4), constant=False)\n"
         "print([batch.data.tolist() for batch in reader], reader.progress.total, reader.schema)\n"
     )

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giftrl.errors import InvalidInput
+from giftrl.errors import BadRow, BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
-from giftrl.streams.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.rejects import BadRow
-from giftrl.streams.sources import BadSource
 from tests.stream_rows import TEXTS, named_rows, read, signs, until_bad
 
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.errors import InvalidInput
-from giftrl.streams import lines as lines_module
+from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
-from giftrl.streams.lines import Lines
-from giftrl.streams.sources import BadSource, Source, Stream, find_sources
+from giftrl.streams.sources import lines as lines_module
+from giftrl.streams.sources.lines import Lines
+from giftrl.streams.sources.source import Source, Stream, find_sources
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -219,8 +219,8 @@ def test_a_long_line_is_not_kept(tmp_path):
     code = (
         "import re, sys\n"
         "from pathlib import Path\n"
-        "from giftrl.streams.sources import Source, Stream\n"
-        "from giftrl.streams.lines import Lines\n"
+        "from giftrl.streams.sources.source import Source, Stream\n"
+        "from giftrl.streams.sources.lines import Lines\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(Source('x', Path(sys.argv[1]))) as stream:\n"
         "    blocks = list(Lines(stream, Position(), max_line=1 << 24))\n"
@@ -301,8 +301,8 @@ def test_a_named_pipe(tmp_path):
 
 def test_standard_input(tmp_path, monkeypatch):
     code = (
-        "from giftrl.streams.sources import Stream, find_sources\n"
-        "from giftrl.streams.lines import Lines\n"
+        "from giftrl.streams.sources.source import Stream, find_sources\n"
+        "from giftrl.streams.sources.lines import Lines\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(find_sources('-')[0]) as stream:\n"
         "    print(stream.compression, stream.total, [b.data.tobytes() for b in Lines(stream, Position(0, 4, 2))])\n"

@@ -10,9 +10,9 @@ from sklearn.feature_extraction import FeatureHasher
 
 from giftrl.errors import InvalidInput
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.features import Dictionary, Hashing
-from giftrl.streams.libsvm import LibsvmText
-from giftrl.streams.vw_text import VwText
+from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.vw import VwText
 from tests.fuzz_parsers import Row, check_vw, mutated, pieces, twin_vw
 from tests.stream_rows import arrays
 

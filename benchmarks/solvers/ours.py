@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from benchmarks.datasets import Data
 from benchmarks.solvers.contract import Timing
 from giftrl import schedules
-from giftrl.kernels import LinearLearner, LinearLearners, compiler
+from giftrl.compiled import door
+from giftrl.kernels import LinearLearner, LinearLearners
 from giftrl.mixtures import MixtureLearner
 
 __all__ = ["Many", "Mixed", "One", "loop_clock"]
@@ -28,7 +29,7 @@ SCHEDULES: dict[str, Callable[[float], Any]] = {
 def loop_clock() -> Iterator[list[float]]:
     """Collect the seconds of each call of a compiled loop.
 
-    Every loop is got from ``compiler.ready``, so a clock around what it returns sees them all, and the checks of the
+    Every loop is got from ``door.ready``, so a clock around what it returns sees them all, and the checks of the
     input and the preparation of arrays around them are left out.
 
     >>> with loop_clock() as spent:
@@ -37,7 +38,7 @@ def loop_clock() -> Iterator[list[float]]:
     (1, True)
     """
     spent: list[float] = []
-    ready = compiler.ready
+    ready = door.ready
 
     def clocked(*args: Any, **options: Any) -> Callable[..., Any]:
         loop = ready(*args, **options)
@@ -50,7 +51,7 @@ def loop_clock() -> Iterator[list[float]]:
 
         return call
 
-    with mock.patch.object(compiler, "ready", clocked):
+    with mock.patch.object(door, "ready", clocked):
         yield spent
 
 

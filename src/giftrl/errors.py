@@ -4,7 +4,11 @@
 
     GiftrlError
     ├── InvalidInput (ValueError)       an argument breaks a rule
-    │   └── UnknownName                 no member of that name; the nearest one is suggested
+    │   ├── UnknownName                 no member of that name; the nearest one is suggested
+    │   ├── BadSource                   a source of rows that cannot be read
+    │   └── BadRow                      a row that cannot be used
+    ├── ModelFileError                  a model file, or another file of ours, that cannot be read or written
+    ├── DownloadFailed                  a data set that did not arrive as it should
     ├── Incompatible (TypeError)        two parts that do not work together
     ├── AssumptionFailed (ValueError)   a theorem was asked about a run it does not cover
     ├── NotConverged (ArithmeticError)  an inner solver stopped short of its tolerance
@@ -15,13 +19,19 @@ as it was.
 """
 
 import difflib
+import os
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "AssumptionFailed",
+    "BadRow",
+    "BadSource",
+    "DownloadFailed",
     "GiftrlError",
     "Incompatible",
     "InvalidInput",
+    "ModelFileError",
     "NotConverged",
     "Overflowed",
     "UnknownName",
@@ -76,6 +86,63 @@ class NotConverged(GiftrlError, ArithmeticError):
 
 class Overflowed(GiftrlError, ArithmeticError):
     """A number left the range of float64; the message says which."""
+
+
+class BadSource(InvalidInput):
+    """A source that cannot be read, or not to its end.
+
+    >>> print(BadSource("a.gz", "the gzip data ends too early", "copy the file again", line=7))
+    a.gz:7:1: the gzip data ends too early; copy the file again
+    """
+
+    def __init__(self, source: str, rule: str, remedy: str, line: int | None = None) -> None:
+        super().__init__("sources", source, rule, remedy)
+        place = source if line is None else f"{source}:{line}:1"
+        self.args = (f"{place}: {rule}; {remedy}",)
+
+
+class BadRow(InvalidInput):
+    """A row that cannot be used, where the reader was told to stop at the first one. All rows before it were delivered.
+
+    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it.
+
+    >>> str(BadRow("a.svm", "a.svm:3:7: a value that is not a number: 'x', expected a finite number"))
+    "a.svm:3:7: a value that is not a number: 'x', expected a finite number"
+    """
+
+    def __init__(self, source: str, message: str, rejected: Any = None) -> None:
+        super().__init__("sources", source, message, "mend the row, or skip bad rows")
+        self.rejected = rejected
+        self.args = (message,)
+
+
+class ModelFileError(GiftrlError):
+    """A model file that cannot be read or written; what is wrong with it, and what to do.
+
+    >>> str(ModelFileError("a.giftrl", "is empty", "save it again"))
+    'a.giftrl: is empty; save it again'
+    """
+
+    def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
+        self.path = os.fspath(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{self.path}: {problem}; {remedy}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is copied from one process to another by its arguments, which are not those given to Exception.
+        return type(self), (self.path, self.problem, self.remedy)
+
+
+class DownloadFailed(GiftrlError):
+    """A data set that did not arrive, or not as it should be.
+
+    >>> str(DownloadFailed("a9a", "https://example.org/a9a", "is not there", "try again"))
+    'a9a: https://example.org/a9a is not there; try again'
+    """
+
+    def __init__(self, name: str, address: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{name}: {address} {problem}; {remedy}")
 
 
 def require(condition: bool, argument: str, value: object, rule: str, remedy: str) -> None:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.certificates import Certificate
+from giftrl.compiled.rows import CSR
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels import LinearLearner
-from giftrl.kernels.rows import CSR
 from giftrl.linear.blocks import blocks, canonical, unit_rows
 from giftrl.linear.models import Experts, One, learner
 from giftrl.linear.parts import Mixed, Parts

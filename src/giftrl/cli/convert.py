@@ -31,10 +31,10 @@ def command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
-    from giftrl.streams.converted import ConvertedWriter
-    from giftrl.streams.features import Dictionary, Hashing
-    from giftrl.streams.interactions import Interactions
+    from giftrl.streams.names.features import Dictionary, Hashing
+    from giftrl.streams.names.interactions import Interactions
     from giftrl.streams.reader import Reader
+    from giftrl.streams.tables.converted import ConvertedWriter
 
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)

@@ -60,7 +60,7 @@ def require_apart(sources: Sequence[str], **written: str | None) -> None:
         written: what is written, by argument; None for nothing.
     """
     from giftrl.errors import InvalidInput
-    from giftrl.streams.sources import find_sources
+    from giftrl.streams.sources.source import find_sources
 
     files = {name: Path(path) for name, path in written.items() if path is not None and Path(path).is_file()}
     if not files:

@@ -169,7 +169,7 @@ def command(
 
 def _require_writable(path: Path) -> None:
     """Find out before training, not after it."""
-    from giftrl.models import ModelFileError
+    from giftrl.errors import ModelFileError
 
     if not path.absolute().parent.is_dir():
         raise ModelFileError(path, "cannot be written: the folder does not exist", "make the folder, or give another")

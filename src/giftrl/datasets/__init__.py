@@ -5,7 +5,8 @@
 32561
 """
 
-from giftrl.datasets.download import DownloadFailed, default_folder, get
+from giftrl.datasets.download import default_folder, get
 from giftrl.datasets.registry import REGISTRY, SITE, Dataset
+from giftrl.errors import DownloadFailed
 
 __all__ = ["REGISTRY", "SITE", "Dataset", "DownloadFailed", "default_folder", "get"]

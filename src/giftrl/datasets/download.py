@@ -7,22 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.datasets.registry import REGISTRY, SITE, Dataset
-from giftrl.errors import GiftrlError, UnknownName
-from giftrl.models.atomic import file_errors
+from giftrl.errors import DownloadFailed, GiftrlError, UnknownName
+from giftrl.files import file_errors
 from giftrl.sweeps import fingerprint, read_all
 
-__all__ = ["DownloadFailed", "default_folder", "get"]
-
-
-class DownloadFailed(GiftrlError):
-    """A data set that did not arrive, or not as it should be.
-
-    >>> str(DownloadFailed("a9a", "https://example.org/a9a", "is not there", "try again"))
-    'a9a: https://example.org/a9a is not there; try again'
-    """
-
-    def __init__(self, name: str, address: str, problem: str, remedy: str) -> None:
-        super().__init__(f"{name}: {address} {problem}; {remedy}")
+__all__ = ["default_folder", "get"]
 
 
 def default_folder() -> Path:

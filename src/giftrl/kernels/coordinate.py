@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels import side_by_side as side
 from giftrl.kernels.choices import AnySchedule, AnyUpdate
-from giftrl.kernels.rows import begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TIME, TOTAL
 from giftrl.kernels.step import account, choose, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
-from giftrl.ops.registry import formula
 from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength, uses_curvature
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
 
@@ -36,7 +36,7 @@ X, Q, THETA, G = 0, 1, 2, 3
 COLUMNS = {"plain": 2, "centred": 3, "centred with l1": 4}
 
 
-@formula
+@formula(fast=True)
 def read_x(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """x of the row's k-th coordinate."""
     if centred(psi):
@@ -44,7 +44,7 @@ def read_x(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     return soft(np.float64(w[m, X, k]), l1_strength(psi)) / big_l
 
 
-@formula
+@formula(fast=True)
 def read_u(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """u = theta + tilt of the row's k-th coordinate."""
     if not centred(psi):
@@ -82,7 +82,7 @@ class CoordinateLine(NamedTuple):
         return total / (2.0 * self.h)
 
 
-@formula
+@formula(fast=True)
 def led_divergence(psi: Any, v: Any, w: Any, m: int, lam_now: float, a: float) -> float:
     """B_{psi_t} from x_t to the point to which a leads under psi_t, with an L1 term."""
     total = 0.0
@@ -94,7 +94,7 @@ def led_divergence(psi: Any, v: Any, w: Any, m: int, lam_now: float, a: float) -
     return total
 
 
-@formula
+@formula(fast=True)
 def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float, a: float, bend: float) -> float:
     """Move the coordinates of a centred psi; norm2^2 of the theta that is stored.
 
@@ -119,7 +119,7 @@ def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float, a
     return stored
 
 
-@formula
+@formula(fast=True)
 def move_plain(
     psi: Any, v: Any, w: Any, m: int, lam_now: float, next_lam: float, a: float, bend: float, energy: bool
 ) -> tuple[float, float, float, float, float]:
@@ -148,7 +148,7 @@ def move_plain(
     return stored, moved, p_after, before2, after2
 
 
-@formula
+@formula(fast=True)
 def measure(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float) -> tuple[float, float, float]:
     """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``."""
     p, c, n2 = 0.0, 0.0, 0.0
@@ -163,7 +163,7 @@ def measure(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float) -> tup
     return p, c, n2
 
 
-@formula
+@formula(fast=True)
 def finish(
     loss: Any, psi: Any, schedule: Any, y: float, h: float, v: Any, w: Any, m: int, steps: Any, c: float, n2: float,
     a: float, phi: float, phi_star: float, delta: float, phi_led: float, bend: float, state: Any,
@@ -193,7 +193,7 @@ def finish(
     account(state, m, h, phi, phi_star, delta, stored, next_lam)
 
 
-@formula
+@formula(fast=True)
 def round_coordinate(
     loss: Any, psi: Any, update: Any, schedule: Any, y: float, h: float, v: Any, w: Any, m: int, steps: Any, state: Any
 ) -> tuple[float, float]:
@@ -219,7 +219,7 @@ def round_coordinate(
     return p, a
 
 
-@formula
+@formula(fast=True)
 def gather(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> None:
     """Copy the coordinates of a row."""
     first, last = begin(rows, i), end(rows, i)
@@ -233,7 +233,7 @@ def gather(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> Non
                 w[m, G, k - first] = coordinates[j, m, G]
 
 
-@formula
+@formula(fast=True)
 def scatter(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> None:
     """Put them back."""
     first, last = begin(rows, i), end(rows, i)
@@ -247,7 +247,7 @@ def scatter(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> No
                 coordinates[j, m, G] = w[m, G, k - first]
 
 
-@formula
+@formula(fast=True)
 def learn_coordinate(
     loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, rows: Any, labels: Any, weights: Any,
     coordinates: Any, state: Any, predictions: Any,
@@ -266,7 +266,7 @@ def learn_coordinate(
     return len(labels)
 
 
-@formula
+@formula(fast=True)
 def learn_coordinate_many(
     loss: Any, psi: Any, codes: Any, aheads: Any, schedules: Any, rows: Any, labels: Any, weights: Any,
     coordinates: Any, states: Any, predictions: Any,

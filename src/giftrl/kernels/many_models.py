@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
+from giftrl.compiled import door
+from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
-from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnySchedule, AnyUpdate, encode_schedule, encode_update
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
-from giftrl.kernels.rows import as_rows
 from giftrl.kernels.scalars import LAM
 from giftrl.kernels.uniform import learn_uniform_many
 from giftrl.regularizers.contract import l1_strength
@@ -88,11 +88,7 @@ class LinearLearners(Engine):
         one_each = np.ndim(y) == 2
         labels_ = self._labels(y, (n, models) if one_each else (n,)).reshape(n, -1)
         predictions = np.empty((n, models))
-        loop = compiler.ready(
-            learn_uniform_many if self.uniform else learn_coordinate_many,
-            (self.loss, self.regularizer),
-            self.compiled,
-        )
+        loop = door.ready(learn_uniform_many if self.uniform else learn_coordinate_many, self.compiled)
         loop(
             self.loss, self.regularizer, self._codes, self._aheads, self._schedules,
             rows, labels_, self._weights(weights, n), self.coordinates, self.states, predictions,

@@ -20,15 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
+from giftrl.compiled import door
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import Rows, as_rows, begin, column, end, longest
 from giftrl.errors import Incompatible, require
-from giftrl.kernels import compiler
 from giftrl.kernels.choices import AnyUpdate, encode_schedule, encode_update
 from giftrl.kernels.engine import Engine, overflowed
-from giftrl.kernels.rows import Rows, as_rows, begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL, WALKED
 from giftrl.kernels.step import account
 from giftrl.kernels.uniform import next_lambda
-from giftrl.ops.registry import formula
 from giftrl.ops.vector_loss import (
     conjugate,
     curvature,
@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 P, START, SLOPE, CHOICE, WORK, SUMS, ROOM = 0, 1, 2, 3, 4, 5, 6
 
 
-@formula
+@formula(fast=True)
 def energy(start: Any, c: float, a: Any) -> float:
     """The psi* part of H."""
     total = 0.0
@@ -61,7 +61,7 @@ def energy(start: Any, c: float, a: Any) -> float:
     return total
 
 
-@formula
+@formula(fast=True)
 def keep_better(loss: Any, start: Any, y: int, c: float, a: Any, other: Any) -> None:
     """Replace a by the other unless it has the smaller H; an infinite or undefined H loses."""
     if not objective(loss, start, y, c, a) < objective(loss, start, y, c, other):
@@ -69,7 +69,7 @@ def keep_better(loss: Any, start: Any, y: int, c: float, a: Any, other: Any) -> 
             a[k] = other[k]
 
 
-@formula
+@formula(fast=True)
 def choose_scores(loss: Any, code: int, y: int, h: float, c: float, r: Any) -> tuple[float, float, float]:
     """The choice a for the scores and the line in r, into r: phi(p), phi*(a) and (H(g) - H(a))/h."""
     p, start, g, a, work = r[P], r[START], r[SLOPE], r[CHOICE], r[WORK]
@@ -108,7 +108,7 @@ def choose_scores(loss: Any, code: int, y: int, h: float, c: float, r: Any) -> t
     return phi, phi_star, energy(start, c, g) + at_g - energy(start, c, a) - phi_star
 
 
-@formula
+@formula(fast=True)
 def weigh(h: float, r: Any) -> tuple[float, bool]:
     """Let the choice be h a, z = (h a) s^T; norm2(h a)^2, and whether all of it is finite."""
     squares, finite = 0.0, True
@@ -119,7 +119,7 @@ def weigh(h: float, r: Any) -> tuple[float, bool]:
     return squares, finite
 
 
-@formula
+@formula(fast=True)
 def count_theta(theta: Any, state: Any, entries: float) -> None:
     """Count norm2(theta)^2 anew once in a while: what is stored is rounded, and what is added up drifts."""
     state[0, WALKED] += entries
@@ -132,7 +132,7 @@ def count_theta(theta: Any, state: Any, entries: float) -> None:
         state[0, WALKED] = 0.0
 
 
-@formula
+@formula(fast=True)
 def learn_multiclass_uniform(
     loss: Any, psi: Any, code: int, ahead: bool, schedule: Any, rows: Any, labels: Any, weights: Any,
     theta: Any, state: Any, predictions: Any,
@@ -183,7 +183,7 @@ def learn_multiclass_uniform(
     return len(labels)
 
 
-@formula
+@formula(fast=True)
 def learn_multiclass_coordinate(
     loss: Any, psi: Any, code: int, ahead: bool, schedule: Any, rows: Any, labels: Any, weights: Any,
     coordinates: Any, state: Any, predictions: Any,
@@ -343,11 +343,7 @@ class MulticlassLearner(Engine):
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`."""
         predictions = np.empty((len(y), self.classes))
-        loop = compiler.ready(
-            learn_multiclass_uniform if self.uniform else learn_multiclass_coordinate,
-            (self.loss, self.regularizer, self.schedule),
-            self.compiled,
-        )
+        loop = door.ready(learn_multiclass_uniform if self.uniform else learn_multiclass_coordinate, self.compiled)
         learnt = loop(
             self.loss, self.regularizer, self._code, self.lookahead, encode_schedule(self.schedule),
             rows, y.astype(np.int64), weights, self.coordinates, self.states, predictions,

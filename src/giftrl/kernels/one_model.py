@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate
-from giftrl.kernels import compiler
+from giftrl.compiled import door
+from giftrl.compiled.rows import Rows, as_rows
 from giftrl.kernels.choices import encode_schedule, encode_update
 from giftrl.kernels.coordinate import learn_coordinate
 from giftrl.kernels.engine import Array, Engine, dual, overflowed, point
 from giftrl.kernels.predict import predict_coordinate, predict_uniform
-from giftrl.kernels.rows import Rows, as_rows
 from giftrl.kernels.scalars import LAM, TIME
 from giftrl.kernels.uniform import learn_uniform
 
@@ -80,11 +80,7 @@ class LinearLearner(Engine):
             weights: finite and not negative; empty for all 1.
         """
         predictions = np.empty(len(y))
-        loop = compiler.ready(
-            learn_uniform if self.uniform else learn_coordinate,
-            (self.loss, self.regularizer, self.update, self.schedule),
-            self.compiled,
-        )
+        loop = door.ready(learn_uniform if self.uniform else learn_coordinate, self.compiled)
         learnt = loop(
             self.loss, self.regularizer, encode_update(self.update), self.lookahead, encode_schedule(self.schedule),
             rows, y, weights, self.coordinates, self.states, predictions,
@@ -97,8 +93,7 @@ class LinearLearner(Engine):
         """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""
         scores = np.empty(n)
         loop = predict_uniform if self.uniform else predict_coordinate
-        members = (self.regularizer,)
-        compiler.ready(loop, members, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
+        door.ready(loop, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
         return scores
 
     def predict(self, x: Any) -> Array:

@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.coordinate import Q, X
-from giftrl.kernels.rows import begin, column, end
 from giftrl.kernels.step import soft
-from giftrl.ops.registry import formula
 from giftrl.regularizers.contract import centred, l1_strength, strength
 
 __all__ = ["predict_coordinate", "predict_uniform"]
 
 
-@formula
+@formula(fast=True)
 def predict_uniform(psi: Any, lam_now: float, rows: Any, theta: Any, scores: Any) -> int:
     """<s, x> with x_j = soft(theta_j, l1)/L."""
     per = 1.0 / strength(psi, lam_now, 0.0)
@@ -25,7 +25,7 @@ def predict_uniform(psi: Any, lam_now: float, rows: Any, theta: Any, scores: Any
     return len(scores)
 
 
-@formula
+@formula(fast=True)
 def predict_coordinate(psi: Any, lam_now: float, rows: Any, coordinates: Any, scores: Any) -> int:
     """<s, x> with x_j stored where psi is centred, and soft(theta_j, l1)/L_j where it is not."""
     for i in range(len(scores)):

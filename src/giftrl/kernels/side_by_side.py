@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
 from giftrl.kernels.choices import TRUNCATED, AnyUpdate
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land_all, slope, value
-from giftrl.ops.registry import formula
 from giftrl.updates.contract import pick
 
 __all__ = [
@@ -41,13 +41,13 @@ _G, _WORK = 10, 11
 _ROWS = 15
 
 
-@formula
+@formula(fast=True)
 def room() -> Any:
     """A place for the rows. Its shape is a constant, so a compiler can see that they do not overlap."""
     return np.zeros((_ROWS, WIDTH))
 
 
-@formula
+@formula(fast=True)
 def same_update(codes: Any, low: int) -> int:
     """The end of the models from ``low`` on that share an update, at most WIDTH of them."""
     high = low + 1
@@ -56,7 +56,7 @@ def same_update(codes: Any, low: int) -> int:
     return high
 
 
-@formula
+@formula(fast=True)
 def choose_all(loss: Any, code: int, h: float, w: Any, count: int, arrival: bool) -> None:
     """``choose`` for the first ``count`` models, which all use the update of this number, on affine lines."""
     for m in range(count):

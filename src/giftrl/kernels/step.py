@@ -2,16 +2,16 @@
 
 from typing import Any
 
+from giftrl.compiled.registry import formula
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, TIME
 from giftrl.ops.line import arrive, at, energy
 from giftrl.ops.loss import conjugate, curvature, slope, value
-from giftrl.ops.registry import formula
 from giftrl.updates.contract import minimises, pick
 
 __all__ = ["account", "choose", "soft"]
 
 
-@formula
+@formula(fast=True)
 def soft(u: float, level: float) -> float:
     """u moved towards 0 by the level, and no further."""
     if level == 0.0 or u == 0.0:
@@ -23,7 +23,7 @@ def soft(u: float, level: float) -> float:
     return 0.0
 
 
-@formula
+@formula(fast=True)
 def choose(
     loss: Any, update: Any, y: float, h: float, p: float, line: Any, arrival: bool
 ) -> tuple[float, float, float, float, float, float]:
@@ -50,7 +50,7 @@ def choose(
     return b, phi, phi_star, energy(line, g) + phi_star_g - energy(line, b) - phi_star, phi_led, bend
 
 
-@formula
+@formula(fast=True)
 def account(
     state: Any, m: int, h: float, phi: float, phi_star: float, delta: float, stored: float, next_lam: float
 ) -> None:

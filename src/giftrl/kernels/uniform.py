@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels import side_by_side as side
 from giftrl.kernels.choices import AnySchedule
-from giftrl.kernels.rows import begin, column, end, longest
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, THETA2, TIME, TOTAL, WALKED
 from giftrl.kernels.step import account, choose, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
-from giftrl.ops.registry import formula
 from giftrl.regularizers.contract import l1_strength, strength
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
 
@@ -59,7 +59,7 @@ class UniformLine(NamedTuple):
         return total / (2.0 * self.big_l * self.h)
 
 
-@formula
+@formula(fast=True)
 def next_lambda(schedule: Any, state: Any, m: int, z_norm_squared: float) -> float:
     """lambda_{t+1}; z_t counts only for schedules that need it."""
     total = state[m, TOTAL]
@@ -68,7 +68,7 @@ def next_lambda(schedule: Any, state: Any, m: int, z_norm_squared: float) -> flo
     return lam(schedule, int(state[m, TIME]) + 1, total)
 
 
-@formula
+@formula(fast=True)
 def finish_affine(
     loss: Any, psi: Any, ahead: bool, schedule: Any, y: float, h: float, ts: float, n2: float, next_lam: float,
     a: float, phi: float, phi_star: float, delta: float, phi_led: float, state: Any, m: int,
@@ -91,7 +91,7 @@ def finish_affine(
     account(state, m, h, phi, phi_star, delta, state[m, THETA2], next_lam)
 
 
-@formula
+@formula(fast=True)
 def begin_affine(
     psi: Any, ahead: bool, schedule: Any, h: float, ts: float, n2: float, state: Any, m: int
 ) -> tuple[float, float, float, float]:
@@ -103,7 +103,7 @@ def begin_affine(
     return ts * per_now, ts * per_used, min(h * n2 * per_used, 1.7e308), next_lam
 
 
-@formula
+@formula(fast=True)
 def round_affine(
     loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, ts: float, n2: float,
     state: Any, m: int,
@@ -123,7 +123,7 @@ def round_affine(
     return p, a
 
 
-@formula
+@formula(fast=True)
 def round_sparse(
     loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, y: float, h: float, v: Any, u: Any,
     state: Any, m: int,
@@ -171,7 +171,7 @@ def round_sparse(
     return p, a
 
 
-@formula
+@formula(fast=True)
 def count_anew(theta: Any, state: Any, entries: float) -> None:
     """Count norm2(theta)^2 anew once in a while: what is stored is rounded, and what is added up drifts.
 
@@ -187,7 +187,7 @@ def count_anew(theta: Any, state: Any, entries: float) -> None:
         state[0, WALKED] = 0.0
 
 
-@formula
+@formula(fast=True)
 def learn_uniform(
     loss: Any, psi: Any, update: Any, ahead: bool, schedule: Any, rows: Any, labels: Any, weights: Any,
     theta: Any, state: Any, predictions: Any,
@@ -220,7 +220,7 @@ def learn_uniform(
     return len(labels)
 
 
-@formula
+@formula(fast=True)
 def learn_uniform_many(
     loss: Any, psi: Any, codes: Any, aheads: Any, schedules: Any, rows: Any, labels: Any, weights: Any,
     theta: Any, states: Any, predictions: Any,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from giftrl.kernels import compiler
-from giftrl.streams.numbers import ROOMS
+from giftrl.compiled import door
 from giftrl.streams.prepare import prepare_rows
 
 __all__ = ["blocks", "canonical", "row_norms", "unit_rows"]
@@ -107,7 +106,7 @@ def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
     n = len(indptr) - 1
     total = int(indptr[-1]) - int(indptr[0]) + n * constant
     new_data, new_indices = np.empty(total, data.dtype), np.empty(total, small)
-    compiler.ready(prepare_rows, (), True, ROOMS)(
+    door.ready(prepare_rows)(
         data, indices, indptr.astype(np.int64), unit, False, x.shape[1] if constant else -1, new_data, new_indices,
     )  # fmt: skip
     new_indptr = (indptr - indptr[0] + np.arange(n + 1) * constant).astype(small)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.ops.registry import formula
+from giftrl.compiled.registry import formula
 from giftrl.ops.vector_loss import mass_moved, prox, slope, value
 
 __all__ = ["MulticlassHinge"]

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
 from giftrl.losses.logistic import Logistic
 from giftrl.ops import loss as scalar
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp, exp, log_add_exp, sigmoid, softplus
 from giftrl.ops.vector_loss import mass_moved, slope
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from giftrl.compiled.registry import formula
 from giftrl.errors import require
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import exp_minus, log
 
 __all__ = ["AdaHedge", "hedge", "observe"]
@@ -16,7 +16,7 @@ __all__ = ["AdaHedge", "hedge", "observe"]
 SMALLEST = 1e-290
 
 
-@formula
+@formula(fast=True)
 def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
     """The weights, exp(-eta total_k) with eta = ln(experts)/gap; the leaders alone while the gap is 0.
 
@@ -40,7 +40,7 @@ def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
         weights[k] *= share
 
 
-@formula
+@formula(fast=True)
 def observe(total: Any, experts: int, gap: float, weights: Any, losses: Any) -> float:
     """Add the losses to the totals; the new gap, which grows by the mean loss less the mix loss.
 

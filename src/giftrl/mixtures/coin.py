@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.registry import formula
 from giftrl.mixtures.layout import COIN
-from giftrl.ops.registry import formula
 
 __all__ = ["WEALTH", "bet", "grow_coin", "settle_bet"]
 
@@ -22,21 +22,21 @@ WEALTH = 4.0
 RICHEST = 1e12
 
 
-@formula
+@formula(fast=True)
 def bet(x: Any, j: int, unit: float) -> float:
     """x_j, with unit = Y/N; but for that, in the type in which weights are stored."""
     real = x.dtype.type
     return unit * np.float64((real(WEALTH) + x[j, COIN + 2]) * x[j, COIN] / (real(1.0) + x[j, COIN + 1]))
 
 
-@formula
+@formula(fast=True)
 def grow_coin(x: Any, j: int, factor: float) -> None:
     """Follow a scale m_j that has grown by 1/factor: slopes of the past are smaller in its units."""
     x[j, COIN] = factor * np.float64(x[j, COIN])
     x[j, COIN + 1] = factor * np.float64(x[j, COIN + 1])
 
 
-@formula
+@formula(fast=True)
 def settle_bet(x: Any, j: int, z: float, won: float) -> None:
     """Take in the slope z of the coordinate, and what its bet has won, in units of Y/N."""
     real = x.dtype.type

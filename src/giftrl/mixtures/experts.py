@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.lanes import between, load, nothing, store, wide
+from giftrl.compiled.registry import formula, operation
 from giftrl.errors import require
-from giftrl.kernels.lanes import between, load, nothing, store, wide
 from giftrl.mixtures.layout import CURVE, LANES, ROOT
-from giftrl.ops.registry import formula, operation
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
@@ -79,19 +79,19 @@ def bets(grid: Any) -> bool:
     return True
 
 
-@formula
+@formula(fast=True)
 def coin(grid: Any) -> int:
     """The column of the coin, where experts of all kinds have one each."""
     return lanes(grid)
 
 
-@formula
+@formula(fast=True)
 def full(grid: Any) -> int:
     """The column of the full matrix."""
     return lanes(grid) + 1
 
 
-@formula
+@formula(fast=True)
 def columns(grid: Any) -> int:
     """How many columns there are; the last are empty, and there because a wide register holds four numbers."""
     return lanes(grid) + 4
@@ -129,7 +129,7 @@ def grid(experts: tuple[Expert, ...]) -> Eight | Four:
     return Eight(prior, curve, root) if len(experts) == 8 else Four(prior, curve, root)
 
 
-@formula
+@formula(fast=True)
 def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
     """The three factors of the strengths of a row; ``room`` has the type in which weights are stored."""
     for r in range(lanes(grid)):
@@ -139,13 +139,13 @@ def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
     return load(grid, room, 0, 0), load(grid, room, 1, 0), load(grid, room, 2, 0)
 
 
-@formula
+@formula(fast=True)
 def strengths(x: Any, q: Any, z2: Any, prior: Any, curve: Any, root: Any) -> Any:
     """L_j of all experts, in the type in which weights are stored."""
     return strength(CURVATURE, prior, curve * q) + root * strength(ADAGRAD, x.dtype.type(1.0), z2)
 
 
-@formula
+@formula(fast=True)
 def grow(grid: Any, x: Any, j: int, factor: float, prior: Any, curve: Any, root: Any) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
 
@@ -159,13 +159,13 @@ def grow(grid: Any, x: Any, j: int, factor: float, prior: Any, curve: Any, root:
     x[j, CURVE], x[j, ROOT] = new_q, new_z2
 
 
-@formula
+@formula(fast=True)
 def measure(x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
     """u_j/L_j, in the type in which weights are stored: by what a coordinate moves, and u_j times its part of c_r."""
     return x.dtype.type(u) / strengths(x, x[j, CURVE], x[j, ROOT], prior, curve, root)
 
 
-@formula
+@formula(fast=True)
 def drift(grid: Any, x: Any, row: Any) -> Any:
     """How far the constants move with the centres of features."""
     moved = nothing(grid)
@@ -175,7 +175,7 @@ def drift(grid: Any, x: Any, row: Any) -> Any:
     return moved
 
 
-@formula
+@formula(fast=True)
 def step(grid: Any, x: Any, j: int, u: float, a: Any, along: Any, h: float, g: float) -> None:
     """x_j -= a_r u_j/L_j, and what the coordinate remembers: h is the curvature, g the slope, in units of kappa and S.
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled import door
+from giftrl.compiled.lanes import prefetch
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import as_rows, begin, column, coming, end, longest
 from giftrl.errors import require
-from giftrl.kernels import compiler
-from giftrl.kernels.lanes import prefetch
-from giftrl.kernels.rows import as_rows, begin, column, coming, end, longest
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
 __all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "no_features"]
@@ -253,10 +253,5 @@ class FeatureScaler:
         rows, n = as_rows(x, self.dimension)
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))
-        compiler.ready(scale_rows, (), self.compiled, ROOMS)(
-            self.features, rows, n, self.constant, self.centre, self.scale, row, out
-        )
+        door.ready(scale_rows, self.compiled)(self.features, rows, n, self.constant, self.centre, self.scale, row, out)
         return out
-
-
-ROOMS = (*compiler.FORMULA_ROOMS, "mixtures")

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.registry import formula
 from giftrl.mixtures.layout import PLACE
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
 __all__ = [
@@ -60,13 +60,13 @@ def no_matrix(places: int) -> Matrix:
     return Matrix(np.zeros((places, places)), np.zeros(places), np.zeros(places), size, credit)
 
 
-@formula
+@formula(fast=True)
 def is_in(matrix: Any) -> bool:
     """Whether the expert is part of the mixture."""
     return bool(matrix.size[0] >= 0)
 
 
-@formula
+@formula(fast=True)
 def affords(matrix: Any, count: int) -> bool:
     """Whether the expert can pay for a round on a row of this many entries; if so, it has paid."""
     matrix.credit[0] = min(CREDIT, matrix.credit[0] + EARNED * count)
@@ -77,7 +77,7 @@ def affords(matrix: Any, count: int) -> bool:
     return True
 
 
-@formula
+@formula(fast=True)
 def admit(matrix: Any, x: Any, row: Any, count: int, norm: float) -> None:
     """Give the new features of a row their places; leave where there is no room."""
     for k in range(count):
@@ -93,7 +93,7 @@ def admit(matrix: Any, x: Any, row: Any, count: int, norm: float) -> None:
                 matrix.inverse[place, place] = matrix.prior[place]
 
 
-@formula
+@formula(fast=True)
 def grow_matrix(matrix: Any, x: Any, j: int, factor: float) -> None:
     """Follow a scale m_j that has grown by 1/factor.
 
@@ -117,7 +117,7 @@ def grow_matrix(matrix: Any, x: Any, j: int, factor: float) -> None:
             matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST, LARGEST)
 
 
-@formula
+@formula(fast=True)
 def measure_matrix(matrix: Any, x: Any, row: Any, count: int) -> tuple[float, float]:
     """p and the drift of the constant."""
     p, moved = 0.0, 0.0
@@ -129,7 +129,7 @@ def measure_matrix(matrix: Any, x: Any, row: Any, count: int) -> tuple[float, fl
     return p, moved
 
 
-@formula
+@formula(fast=True)
 def multiply(matrix: Any, x: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
     """A u into ``au``; <u, A u>, and the most that it can be, since A is not above its first diagonal."""
     n = matrix.size[0]
@@ -151,7 +151,7 @@ def multiply(matrix: Any, x: Any, row: Any, count: int, au: Any) -> tuple[float,
     return c, most
 
 
-@formula
+@formula(fast=True)
 def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
     """A u into ``au``; <u, A u>. A matrix that rounding has spoilt begins anew."""
     c, most = multiply(matrix, x, row, count, au)
@@ -165,7 +165,7 @@ def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
     return max(0.0, c)
 
 
-@formula
+@formula(fast=True)
 def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and the curvature h into A."""
     n = matrix.size[0]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl import losses
+from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.loss import accepts, curvature, slope
 from giftrl.ops.loss import labels as describe
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 

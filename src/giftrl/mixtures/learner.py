@@ -2,24 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
-from giftrl.certificates import Certificate
+from giftrl.compiled import door
+from giftrl.compiled.rows import Rows, as_rows, longest
 from giftrl.errors import require
-from giftrl.kernels import compiler
 from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.rows import Rows, as_rows, between, longest
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
 from giftrl.mixtures.experts import bets, columns, grid
-from giftrl.mixtures.features import ROOMS, Features, no_features, room_for
-from giftrl.mixtures.full_matrix import Matrix, no_matrix
-from giftrl.mixtures.layout import THETA, aligned, memory
+from giftrl.mixtures.features import no_features, room_for
+from giftrl.mixtures.full_matrix import no_matrix
+from giftrl.mixtures.layout import THETA, memory
+from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
 from giftrl.mixtures.restoring import check_state
@@ -30,10 +29,8 @@ from giftrl.ops.units import bold
 
 __all__ = ["MixtureLearner"]
 
-Array = NDArray[np.float64]
 
-
-class MixtureLearner:
+class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
 
     Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.features` and
@@ -123,10 +120,6 @@ class MixtureLearner:
             sums=np.zeros(7),
         )
 
-    @property
-    def _view(self) -> NDArray[Any]:
-        return self.features.record.view(self.dtype)
-
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions, each made before its label was used.
 
@@ -141,70 +134,25 @@ class MixtureLearner:
         rows, n = as_rows(x, self.dimension)
         return self.learn_rows(rows, as_labels(self.loss, y, (n,)), as_weights(weights, n))
 
-    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
-        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
-
-        Rows of weight 0 are predicted, and leave everything as it is.
-        """
-        predictions = np.empty(len(y))
-        bounds = [0, len(y)]
-        if len(weights) > 0 and not weights.all():
-            bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
-        for first, last in pairwise(bounds):
-            part = between(rows, first, last)
-            if len(weights) > 0 and last > first and weights[first] == 0.0:
-                predictions[first:last] = self.clip(self.predict_rows(part, last - first))
-            else:
-                predictions[first:last] = self._learn(part, y[first:last], weights[first:last])
-        return predictions
-
-    def _learn(self, rows: Rows, y: Array, weights: Array) -> Array:
+    def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         predictions = np.empty(len(y))
         width = int(longest(rows)) + len(self.features.dense)
         room = make_room(self.grid, width, len(self.matrix.x), self.dtype)
-        compiler.ready(learn_mixture, (self.loss, self.grid), self.compiled, ROOMS, counted=False)(
+        door.ready(learn_mixture, self.compiled, counted=False)(
             self.loss, self.grid, self.pieces, self.features, self._view, self.matrix, self.mixing,
             rows, y, weights, predictions, room,
         )  # fmt: skip
         return predictions
 
-    def grow(self, dimension: int) -> None:
-        """Make room for more features; they have not been seen yet, and nothing else changes."""
-        if dimension > self.dimension:
-            old, self.dimension = self.features.record, dimension
-            record = memory(dimension, self.dtype)
-            record[: len(old)] = old
-            self.features = self.features._replace(record=record)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that :meth:`restore` takes up again, bit by bit."""
-        parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
-        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
+    def check(self, state: Mapping[str, NDArray[Any]]) -> None:
         check_state(self, state)
-        record = aligned(state["features.record"])
-        copies = {name: record if name == "features.record" else np.array(state[name]) for name in self.state()}
-
-        def part(name: str) -> dict[str, Any]:
-            return {key.removeprefix(f"{name}."): array for key, array in copies.items() if key.startswith(f"{name}.")}
-
-        self.dimension = len(record)
-        self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
-        self.mixing = State(**part("mixing"))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """A pickle keeps what arrays hold, and not where they begin in memory."""
-        self.__dict__.update(state)
-        self.features = self.features._replace(record=aligned(self.features.record))
 
     def _shares(self) -> Shares:
         return shares(self.pieces, self.mixing, int(np.isfinite(self.mixing.totals).sum()))
 
     def _call(self, loop: Any, factors: Array, *more: Any) -> Any:
-        ready = compiler.ready(loop, (self.grid,), self.compiled, ROOMS)
+        ready = door.ready(loop, self.compiled)
         return ready(self.grid, self.features, self._view, self.matrix, self.mixing.units, factors, *more)
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
@@ -245,26 +193,6 @@ class MixtureLearner:
         return self.features.record[:, THETA].copy()
 
     @property
-    def theta_norm(self) -> float:
-        """norm2(theta)."""
-        return float(np.linalg.norm(self.theta))
-
-    @property
-    def rounds(self) -> int:
-        """How many rows were learnt."""
-        return int(self.mixing.sums[rounds.ROUNDS])
-
-    @property
-    def t(self) -> int:
-        """The number of the round that comes next, from 1."""
-        return self.rounds + 1
-
-    @property
-    def loss_sums(self) -> Array:
-        """The progressive loss, as an array of one number."""
-        return self.mixing.sums[[rounds.LOSS]]
-
-    @property
     def experts(self) -> list[tuple[str, float, float]]:
         """Name, share of the prediction and progressive loss of each expert in the mixture.
 
@@ -277,15 +205,6 @@ class MixtureLearner:
             for name, share, total in zip(self.expert_names, factors, self.mixing.totals, strict=True)
             if math.isfinite(total)
         ]
-
-    @property
-    def certificate(self) -> Certificate:
-        """What the run so far proves about itself, against any linear model of the original features."""
-        sums = self.mixing.sums
-        return Certificate(
-            loss_sum=float(sums[rounds.LOSS]), conjugate_sum=float(sums[rounds.CONJUGATE]), delta_sum=0.0,
-            theta=self.theta,
-        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"MixtureLearner({self.dimension}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"

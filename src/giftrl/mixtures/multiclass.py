@@ -2,35 +2,32 @@
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
-from giftrl.certificates import Certificate
+from giftrl.compiled import door
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import Rows, as_rows, begin, column, end, longest
 from giftrl.errors import Incompatible, require
-from giftrl.kernels import compiler
 from giftrl.kernels.checks import as_weights
-from giftrl.kernels.rows import Rows, as_rows, begin, between, column, end, longest
 from giftrl.mixtures import multiclass_rounds as rounds
 from giftrl.mixtures.ada_hedge import hedge
 from giftrl.mixtures.experts import grid, lanes
-from giftrl.mixtures.features import CENTRE, COUNT, DENSE, NORM, PLACE, ROOMS, SCALE, Features, no_features, room_for
-from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.layout import THETA, aligned
+from giftrl.mixtures.features import CENTRE, COUNT, DENSE, NORM, PLACE, SCALE, no_features, room_for
+from giftrl.mixtures.layout import THETA
+from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.multiclass_experts import class_matrix, columns, feature_memory, wagers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes, make_room
 from giftrl.mixtures.newton_stack import COVARIANCE
 from giftrl.mixtures.presets import preset
-from giftrl.ops.registry import formula
+from giftrl.mixtures.rounds import GAP, LAST_GAP
 from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import multiclass, smoothness
 
 __all__ = ["MulticlassMixture"]
-
-Array = NDArray[np.float64]
 
 #: Weights, and their products with values, are clipped here, so that sums of them are in float64.
 LARGEST = 1e303
@@ -38,7 +35,7 @@ LARGEST = 1e303
 BOLD, BOLD_IN_REACH = 1.25, 10.0
 
 
-@formula
+@formula(fast=True)
 def add_weights(
     grid: Any, places: Any, features: Any, x: Any, matrix: Any, factors: Any, j: int, v: float, bets: Any, out: Any
 ) -> None:
@@ -59,7 +56,7 @@ def add_weights(
             out[m] += clamp(v * clamp(total / scale, -LARGEST, LARGEST), -LARGEST, LARGEST)
 
 
-@formula
+@formula(fast=True)
 def add_centres(grid: Any, places: Any, features: Any, x: Any, matrix: Any, factors: Any, bets: Any, out: Any) -> None:
     """Take from the constants what the centres of dense features have in them."""
     for k in range(np.uint64(features.counts[DENSE])):
@@ -67,7 +64,7 @@ def add_centres(grid: Any, places: Any, features: Any, x: Any, matrix: Any, fact
         add_weights(grid, places, features, x, matrix, factors, j, -features.record[j, CENTRE], bets, out)
 
 
-@formula
+@formula(fast=True)
 def weigh_classes(
     grid: Any, places: Any, features: Any, x: Any, matrix: Any, factors: Any, bets: Any, constants: Any, out: Any
 ) -> None:
@@ -77,7 +74,7 @@ def weigh_classes(
     add_centres(grid, places, features, x, matrix, factors, bets, constants)
 
 
-@formula
+@formula(fast=True)
 def predict_classes(
     grid: Any, places: Any, features: Any, x: Any, matrix: Any, factors: Any, bets: Any, constants: Any,
     rows: Any, out: Any,
@@ -92,7 +89,7 @@ def predict_classes(
             add_weights(grid, places, features, x, matrix, factors, column(rows, i, k), v, bets, out[i])
 
 
-class MulticlassMixture:
+class MulticlassMixture(Mixture):
     """K linear models with one loss of their K scores that need no parameter: experts mixed as they prove themselves.
 
     Everything is as in :class:`giftrl.mixtures.MixtureLearner`, with a column of weights for each class.
@@ -173,10 +170,6 @@ class MulticlassMixture:
             sums=np.zeros(6),
         )
 
-    @property
-    def _view(self) -> NDArray[Any]:
-        return self.features.record.view(self.dtype)
-
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the scores, each made before its label was used.
 
@@ -195,63 +188,21 @@ class MulticlassMixture:
         require(good, "y", y, f"must be whole numbers from 0 to {self.classes - 1}", "number your classes")
         return self.learn_rows(rows, found, as_weights(weights, n))
 
-    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
-
-        Rows of weight 0 are predicted, and leave everything as it is.
-        """
-        scores, labels = np.empty((len(y), self.classes)), y.astype(np.int64)
-        bounds = [0, len(y)]
-        if len(weights) > 0 and not weights.all():
-            bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
-        for first, last in pairwise(bounds):
-            part = between(rows, first, last)
-            if len(weights) > 0 and last > first and weights[first] == 0.0:
-                scores[first:last] = self.clip(self.predict_rows(part, last - first))
-            else:
-                self._learn(part, labels[first:last], weights[first:last], scores[first:last])
-        return scores
-
-    def _learn(self, rows: Rows, labels: NDArray[np.int64], weights: Array, scores: Array) -> None:
+    def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         self.features = room_for(self.features, self.dimension, int(longest(rows)))
         self._kept = None
+        scores = np.empty((len(y), self.classes))
         width = int(longest(rows)) + len(self.features.dense)
         room = make_room(width, len(self.grid.prior), self.classes, len(self.matrix.x), self.dtype)
-        compiler.ready(learn_classes, (self.loss, self.grid), self.compiled, ROOMS, counted=False)(
+        door.ready(learn_classes, self.compiled, counted=False)(
             self.loss, self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing,
-            rows, labels, weights, scores, room,
+            rows, y.astype(np.int64), weights, scores, room,
         )  # fmt: skip
+        return scores
 
-    def grow(self, dimension: int) -> None:
-        """Make room for more features; they have not been seen yet, and nothing else changes."""
-        if dimension > self.dimension:
-            old, self.dimension = self.features.record, dimension
-            record = feature_memory(dimension, self.places, self.dtype)
-            record[: len(old)] = old
-            self.features = self.features._replace(record=record)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that :meth:`restore` takes up again, bit by bit."""
-        parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
-        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
+    def check(self, state: Mapping[str, NDArray[Any]]) -> None:
         check_state(self, state)
-        record = aligned(state["features.record"])
-        copies = {name: record if name == "features.record" else np.array(state[name]) for name in self.state()}
-
-        def part(name: str) -> dict[str, Any]:
-            return {key.removeprefix(f"{name}."): array for key, array in copies.items() if key.startswith(f"{name}.")}
-
-        self.dimension, self._kept = len(record), None
-        self.features, self.matrix = Features(**part("features")), Matrix(**part("matrix"))
-        self.mixing = ClassState(**part("mixing"))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """A pickle keeps what arrays hold, and not where they begin in memory."""
-        self.__dict__.update(state)
-        self.features = self.features._replace(record=aligned(self.features.record))
+        self._kept = None  # what follows is another state
 
     def _shares(self) -> Array:
         """The factor of each expert: with w, v and l the weights of AdaHedge, of the stack and of the candidates,
@@ -260,8 +211,8 @@ class MulticlassMixture:
         if self._kept is None:
             mixing, bold = self.mixing, self.pieces.bold
             w, last = np.empty(len(mixing.totals)), np.empty(rounds.CANDIDATES)
-            hedge(mixing.totals, int(np.isfinite(mixing.totals).sum()), mixing.sums[rounds.GAP], w)
-            hedge(mixing.candidates, rounds.CANDIDATES, mixing.sums[rounds.LAST_GAP], last)
+            hedge(mixing.totals, int(np.isfinite(mixing.totals).sum()), mixing.sums[GAP], w)
+            hedge(mixing.candidates, rounds.CANDIDATES, mixing.sums[LAST_GAP], last)
             self._kept = (last[0] + bold * last[2]) * w + (last[1] + bold * last[3]) * mixing.stack
         return self._kept
 
@@ -269,7 +220,7 @@ class MulticlassMixture:
         """Run a loop that reads the weights; the constants."""
         factors = self._shares()
         constants, bets = np.asarray(factors @ self.mixing.offsets), np.empty(self.classes)
-        ready = compiler.ready(loop, (self.grid,), self.compiled, ROOMS, counted=False)
+        ready = door.ready(loop, self.compiled, counted=False)
         ready(self.grid, self.places, self.features, self._view, self.matrix, factors, bets, constants, *more)
         return constants
 
@@ -306,26 +257,6 @@ class MulticlassMixture:
         return self.features.record[:, THETA : THETA + self.classes].copy()
 
     @property
-    def theta_norm(self) -> float:
-        """norm2(theta) of its entries."""
-        return float(np.linalg.norm(self.theta))
-
-    @property
-    def rounds(self) -> int:
-        """How many rows were learnt."""
-        return int(self.mixing.sums[rounds.ROUNDS])
-
-    @property
-    def t(self) -> int:
-        """The number of the round that comes next, from 1."""
-        return self.rounds + 1
-
-    @property
-    def loss_sums(self) -> Array:
-        """The progressive loss, as an array of one number."""
-        return self.mixing.sums[[rounds.LOSS]]
-
-    @property
     def experts(self) -> list[tuple[str, float, float]]:
         """Name, share of the scores and progressive loss of each expert in the mixture.
 
@@ -333,15 +264,6 @@ class MulticlassMixture:
         """
         found = zip(self.expert_names, self._shares(), self.mixing.totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in found if math.isfinite(total)]
-
-    @property
-    def certificate(self) -> Certificate:
-        """What the run so far proves about itself; a comparator is a matrix like x, flattened row by row."""
-        sums = self.mixing.sums
-        return Certificate(
-            loss_sum=float(sums[rounds.LOSS]), conjugate_sum=float(sums[rounds.CONJUGATE]), delta_sum=0.0,
-            theta=self.theta.reshape(-1),
-        )  # fmt: skip
 
     def __repr__(self) -> str:
         return (
@@ -361,7 +283,7 @@ def check_state(learner: MulticlassMixture, state: Mapping[str, NDArray[Any]]) -
             good = good and not bool((np.isnan(found) if inf else ~np.isfinite(found)).any())
         require(good, "state", name, f"must be that of {learner!r}", "use the parts that it was made with")
     sums, totals = state["mixing.sums"], state["mixing.totals"]
-    good = _sound_record(learner, state) and bool(np.isfinite(sums[rounds.GAP :]).all() and np.isfinite(totals[0]))
+    good = _sound_record(learner, state) and bool(np.isfinite(sums[GAP:]).all() and np.isfinite(totals[0]))
     require(good, "state", "features.record", f"must be that of {learner!r}", "use the parts that it was made with")
 
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import ADAGRAD, CURVATURE, LARGEST, lanes
 from giftrl.mixtures.full_matrix import BETA, CREDIT, Matrix, is_in
 from giftrl.mixtures.layout import LINE, THETA, lines
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 from giftrl.regularizers.contract import accumulate, strength
 
@@ -75,7 +75,7 @@ def class_matrix(classes: int, places: int) -> Matrix:
     return Matrix(np.zeros((classes, places, places)), np.zeros((places, classes)), np.zeros(places), size, credit)
 
 
-@formula
+@formula(fast=True)
 def wagers(x: Any, j: int, places: Any, norm: float, out: Any) -> None:
     """The weights of the coin for feature j (:mod:`giftrl.mixtures.coin`)."""
     classes, at = np.uint64(len(out)), places.coin
@@ -86,7 +86,7 @@ def wagers(x: Any, j: int, places: Any, norm: float, out: Any) -> None:
         out[m] = (WEALTH + np.float64(wealth[m])) * np.float64(theta[m]) / (norm + norm * np.float64(slopes[m]))
 
 
-@formula
+@formula(fast=True)
 def settle(x: Any, j: int, places: Any, a: Any, u: float, bets: Any, norm: float) -> None:
     """Take in the slopes a of the coin, and what its bets have won."""
     classes, at = np.uint64(len(a)), places.coin
@@ -101,7 +101,7 @@ def settle(x: Any, j: int, places: Any, a: Any, u: float, bets: Any, norm: float
         wealth[m] = clamp(np.float64(wealth[m]) - a[m] * u * bets[m] * norm, 0.0, RICHEST)
 
 
-@formula
+@formula(fast=True)
 def follow(grid: Any, places: Any, x: Any, matrix: Any, classes: Any, j: int, factor: float, norm: float) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new, as grow, grow_coin and grow_matrix do for one class."""
     n, own = np.uint64(lanes(grid)), x[j]
@@ -123,7 +123,7 @@ def follow(grid: Any, places: Any, x: Any, matrix: Any, classes: Any, j: int, fa
             grow_place(matrix.inverse[m], matrix.size[0], s, factor, matrix.prior[s], matrix.x[s], m)
 
 
-@formula
+@formula(fast=True)
 def grow_place(a: Any, size: int, s: Any, factor: float, prior: float, x: Any, m: Any) -> None:
     """:func:`giftrl.mixtures.full_matrix.grow_matrix` for one class."""
     if not a[s, s] > 0.0:  # lost to rounding: as a new feature
@@ -138,7 +138,7 @@ def grow_place(a: Any, size: int, s: Any, factor: float, prior: float, x: Any, m
     x[m] *= factor * g * g
 
 
-@formula
+@formula(fast=True)
 def measure(
     grid: Any, places: Any, x: Any, row: Any, count: Any, norm: float, p: Any, moved: Any, c: Any, steps: Any,
     factors: Any,
@@ -173,7 +173,7 @@ def measure(
                 moved[e] += drift * np.float64(own[e])
 
 
-@formula
+@formula(fast=True)
 def measure_others(
     places: Any, x: Any, matrix: Any, row: Any, count: Any, norm: float, scores: Any, moved: Any, bets: Any
 ) -> None:
@@ -194,7 +194,7 @@ def measure_others(
                 moved[1, m] += drift * own[m]
 
 
-@formula
+@formula(fast=True)
 def step(grid: Any, places: Any, x: Any, row: Any, count: Any, a: Any, steps: Any, bend: float, steep: float) -> None:
     """x[m, r] -= a[m, r] u_j/L_j, and what coordinates remember: the curvature and the slope."""
     n = np.uint64(lanes(grid))
@@ -212,7 +212,7 @@ def step(grid: Any, places: Any, x: Any, row: Any, count: Any, a: Any, steps: An
         x[j, places.root] = min(accumulate(ADAGRAD, z2, steep * u, 0.0), LARGEST)
 
 
-@formula
+@formula(fast=True)
 def admit(places: Any, x: Any, matrix: Any, row: Any, count: Any, norm: float) -> None:
     """Give the new features of a row their places in the full matrix; leave where there is no room."""
     for k in range(count):
@@ -229,7 +229,7 @@ def admit(places: Any, x: Any, matrix: Any, row: Any, count: Any, norm: float) -
                     matrix.inverse[m, s, s] = matrix.prior[s]
 
 
-@formula
+@formula(fast=True)
 def spread(places: Any, x: Any, matrix: Any, row: Any, count: Any, g: Any, au: Any, c: Any) -> float:
     """A_m u into ``au`` and <u, A_m u> into ``c`` for each class; the mean of these by g_m^2."""
     n, total, weight = matrix.size[0], 0.0, 0.0
@@ -256,7 +256,7 @@ def spread(places: Any, x: Any, matrix: Any, row: Any, count: Any, g: Any, au: A
     return total / weight if weight > 0.0 else 0.0
 
 
-@formula
+@formula(fast=True)
 def step_matrix(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
     """x_m -= a_m A_m u, and the curvature into A_m; ``bends`` are bounds, twice the diagonal of the Hessian."""
     n = matrix.size[0]

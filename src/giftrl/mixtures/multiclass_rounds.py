@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.registry import formula
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.experts import LARGEST, lanes
 from giftrl.mixtures.features import NORM, enter, entries
@@ -33,17 +34,25 @@ from giftrl.mixtures.multiclass_experts import (
     step_matrix,
 )
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
-from giftrl.mixtures.rounds import CERTIFIABLE, FAR, FARTHEST, HEAVIEST, HOPELESS, LIGHTEST
-from giftrl.ops.registry import formula
+from giftrl.mixtures.rounds import (
+    CANDIDATES,
+    CERTIFIABLE,
+    CONJUGATE,
+    FAR,
+    FARTHEST,
+    GAP,
+    HEAVIEST,
+    HOPELESS,
+    LAST_GAP,
+    LIGHTEST,
+    LOSS,
+    ROUNDS,
+    WEIGHT,
+)
 from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
 __all__ = ["CANDIDATES", "ClassPieces", "ClassState", "learn_classes", "make_room"]
-
-#: The candidates for the scores: AdaHedge, the stack, and both bold.
-CANDIDATES = 4
-#: The entries of ``ClassState.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight.
-LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT = range(6)
 
 
 class ClassPieces(NamedTuple):
@@ -110,7 +119,7 @@ def make_room(width: int, lanes: int, classes: int, places: int, dtype: Any) -> 
     )  # fmt: skip
 
 
-@formula
+@formula(fast=True)
 def predict_row(grid: Any, places: Any, x: Any, matrix: Any, count: Any, norm: float, offsets: Any, room: Any) -> None:
     """The scores of every expert, and what the experts of the grid need to learn."""
     n, scores, flat, drift = lanes(grid), room.scores, room.flat, room.drift
@@ -127,7 +136,7 @@ def predict_row(grid: Any, places: Any, x: Any, matrix: Any, count: Any, norm: f
             scores[r, m] = scores[r, m] if abs(scores[r, m]) < HOPELESS else 0.0
 
 
-@formula
+@formula(fast=True)
 def add_up(scores: Any, weights: Any, factor: float, out: Any) -> None:
     """Scores by their weights, times a factor."""
     for m in range(len(out)):
@@ -138,7 +147,7 @@ def add_up(scores: Any, weights: Any, factor: float, out: Any) -> None:
                 out[m] += factor * weights[r] * scores[r, m]
 
 
-@formula
+@formula(fast=True)
 def clip(p: Any, reach: float, out: Any) -> None:
     """The scores as they count: none further below the best than ``reach``."""
     best = -math.inf
@@ -148,7 +157,7 @@ def clip(p: Any, reach: float, out: Any) -> None:
         out[m] = max(p[m], best - reach)
 
 
-@formula
+@formula(fast=True)
 def combine(pieces: Any, state: Any, experts: int, room: Any, out: Any) -> None:
     """The candidates, and what they come to."""
     scores, first = room.scores, len(room.weights)
@@ -163,7 +172,7 @@ def combine(pieces: Any, state: Any, experts: int, room: Any, out: Any) -> None:
         scores[first + CANDIDATES, m] = out[m]
 
 
-@formula
+@formula(fast=True)
 def account(loss: Any, sums: Any, record: Any, count: Any, y: int, h: float, room: Any) -> None:
     """Add a round to the certificate: its loss, phi* at the slopes g there, and theta -= h g s, s as it came.
 
@@ -188,7 +197,7 @@ def account(loss: Any, sums: Any, record: Any, count: Any, y: int, h: float, roo
                 sums[CONJUGATE] = math.inf
 
 
-@formula
+@formula(fast=True)
 def find_bends(loss: Any, pieces: Any, slopes: Any, part: float, y: int, room: Any) -> tuple[float, float]:
     """The curvatures of the classes into the room; a bound of all of them, and norm2 of the slopes."""
     p, g, bends = room.scores[len(room.a) - 1], room.a[len(room.a) - 1], room.classes[BENDS]
@@ -205,14 +214,14 @@ def find_bends(loss: Any, pieces: Any, slopes: Any, part: float, y: int, room: A
     return bend, math.sqrt(squares)
 
 
-@formula
+@formula(fast=True)
 def column_of(inverse: Any, scores: Any, m: int, centre: Any, z: Any) -> None:
     """The scores of one class, less a centre; 0 for experts that are not there."""
     for r in range(len(z)):
         z[r] = scores[r, m] - centre[r] if inverse[r, r] > 0.0 else 0.0
 
 
-@formula
+@formula(fast=True)
 def move_along(v: Any, inverse: Any, scores: Any, a: Any, mixed: Any) -> None:
     """v -= A Z a."""
     z = mixed[Z]
@@ -225,7 +234,7 @@ def move_along(v: Any, inverse: Any, scores: Any, a: Any, mixed: Any) -> None:
     move_stack(v, mixed[AZ], 1.0)
 
 
-@formula
+@formula(fast=True)
 def bend_all(inverse: Any, scores: Any, bends: Any, h: float, mixed: Any) -> None:
     """Add the curvature of a round to that of the stack."""
     z, centre, mass = mixed[Z], mixed[CENTRE], 0.0
@@ -243,7 +252,7 @@ def bend_all(inverse: Any, scores: Any, bends: Any, h: float, mixed: Any) -> Non
             bend_stack(inverse, mixed[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
 
 
-@formula
+@formula(fast=True)
 def leave(state: Any, full: int) -> None:
     """Take the full matrix out of the mixture."""
     state.totals[full] = math.inf
@@ -252,7 +261,7 @@ def leave(state: Any, full: int) -> None:
         state.inverse[full, r], state.inverse[r, full] = 0.0, 0.0
 
 
-@formula
+@formula(fast=True)
 def choose_all(
     loss: Any, places: Any, x: Any, matrix: Any, state: Any, count: Any, norm: float, y: int, h: float, room: Any
 ) -> bool:
@@ -284,7 +293,7 @@ def choose_all(
     return learns
 
 
-@formula
+@formula(fast=True)
 def learn_classes(
     loss: Any, grid: Any, places: Any, pieces: Any, features: Any, x: Any, matrix: Any, state: Any,
     rows: Any, labels: Any, weights: Any, predictions: Any, room: Any,

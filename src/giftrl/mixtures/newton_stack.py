@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
+from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.loss import curvature, prox
-from giftrl.ops.registry import formula
 
 __all__ = ["COVARIANCE", "NewtonStack", "bend_stack", "move_stack", "spread_stack"]
 
 COVARIANCE = 0.1
 
 
-@formula
+@formula(fast=True)
 def spread_stack(inverse: Any, z: Any, az: Any) -> float:
     """A z into ``az``; <z, A z>."""
     n = len(z)
@@ -35,14 +35,14 @@ def spread_stack(inverse: Any, z: Any, az: Any) -> float:
     return max(0.0, c)
 
 
-@formula
+@formula(fast=True)
 def move_stack(v: Any, az: Any, a: float) -> None:
     """v -= a A z."""
     for k in range(len(v)):
         v[k] -= a * az[k]
 
 
-@formula
+@formula(fast=True)
 def bend_stack(inverse: Any, az: Any, c: float, h: float) -> None:
     """Add the curvature h z z' to the inverse of A."""
     n = len(az)

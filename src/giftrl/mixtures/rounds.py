@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.lanes import between, load, narrow, nothing, store, wide
+from giftrl.compiled.lanes import between, load, narrow, nothing, store, wide
+from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
@@ -37,7 +38,6 @@ from giftrl.mixtures.full_matrix import (
 from giftrl.mixtures.layout import LANES, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.ops.loss import prox_all, slope, value
-from giftrl.ops.registry import formula
 from giftrl.ops.scalar import clamp
 
 __all__ = ["CANDIDATES", "Pieces", "State", "learn_mixture"]
@@ -115,7 +115,7 @@ def make_room(grid: Any, width: int, places: int, dtype: Any) -> Room:
     )  # fmt: skip
 
 
-@formula
+@formula(fast=True)
 def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: Any, i: int, room: Any) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; the number of entries."""
     row = room.row
@@ -133,7 +133,7 @@ def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: A
     return count
 
 
-@formula
+@formula(fast=True)
 def predict_row(
     grid: Any, x: Any, matrix: Any, count: int, norm: float, stake: float, offsets: Any, o: float, room: Any
 ) -> None:
@@ -168,7 +168,7 @@ def predict_row(
         every[ALL, r] = guess if abs(guess) < HOPELESS else o
 
 
-@formula
+@formula(fast=True)
 def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room: Any) -> tuple[float, float]:
     """The combined prediction, and that of the stack."""
     origin, every, last = state.units[unit.ORIGIN], room.every, room.last
@@ -188,7 +188,7 @@ def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room
     return p, origin + f2
 
 
-@formula
+@formula(fast=True)
 def account(loss: Any, sums: Any, p: float, y: float, h: float) -> float:
     """Add a round to the certificate: its loss, and phi* at the slope g there; h g, by which theta is to move.
 
@@ -205,7 +205,7 @@ def account(loss: Any, sums: Any, p: float, y: float, h: float) -> float:
     return h * g
 
 
-@formula
+@formula(fast=True)
 def move_theta(record: Any, j: int, z: float) -> int:
     """theta_j -= z, in the original features; where that is out of bounds it stays, and 1 says so."""
     theta = record[j, THETA] - z
@@ -214,7 +214,7 @@ def move_theta(record: Any, j: int, z: float) -> int:
     return 0 if fits else 1
 
 
-@formula
+@formula(fast=True)
 def judge_all(loss: Any, low: float, high: float, y: float, h: float, p: Any, losses: Any) -> None:
     """The losses by which predictions are compared."""
     if high == math.inf:
@@ -223,7 +223,7 @@ def judge_all(loss: Any, low: float, high: float, y: float, h: float, p: Any, lo
         losses[r] = min(h * value(loss, clamp(p[r], low, high), y), MOST)
 
 
-@formula
+@formula(fast=True)
 def compare(loss: Any, state: Any, experts: int, choices: int, y: float, h: float, room: Any) -> None:
     """Let both AdaHedges see what predictions have cost."""
     low, high = state.units[unit.LOW], state.units[unit.HIGH]
@@ -234,7 +234,7 @@ def compare(loss: Any, state: Any, experts: int, choices: int, y: float, h: floa
     sums[LAST_GAP] = observe(state.candidates, choices, sums[LAST_GAP], last[1], last[2])
 
 
-@formula
+@formula(fast=True)
 def aim_stack(grid: Any, state: Any, f: float, tau: float, h: float, room: Any) -> float:
     """c of the stack, which goes with f where it learns; -1 where it does not."""
     every, spread = room.every, unit.unit_spread(state.units)
@@ -245,7 +245,7 @@ def aim_stack(grid: Any, state: Any, f: float, tau: float, h: float, room: Any) 
     return c
 
 
-@formula
+@formula(fast=True)
 def aim_matrix(
     grid: Any, matrix: Any, x: Any, state: Any, count: int, norm: float, kappa: float, h: float, room: Any
 ) -> float:
@@ -262,7 +262,7 @@ def aim_matrix(
     return c
 
 
-@formula
+@formula(fast=True)
 def teach_entries(
     extended: Any, grid: Any, record: Any, x: Any, units: Any, count: int, norm: float, p: float, slant: float,
     y: float, h: float, bend: float, room: Any,
@@ -286,7 +286,7 @@ def teach_entries(
     return far
 
 
-@formula
+@formula(fast=True)
 def teach(
     extended: Any, grid: Any, pieces: Any, record: Any, x: Any, matrix: Any, state: Any, begun: bool, count: int,
     norm: float, p: float, f: float, slant: float, y: float, h: float, bend: float, room: Any,
@@ -316,7 +316,7 @@ def teach(
         state.sums[CONJUGATE] = math.inf
 
 
-@formula
+@formula(fast=True)
 def leave(state: Any, expert: int) -> None:
     """Take an expert out of the mixture."""
     state.totals[expert] = math.inf
@@ -325,7 +325,7 @@ def leave(state: Any, expert: int) -> None:
         state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0
 
 
-@formula
+@formula(fast=True)
 def learn_mixture(
     loss: Any, grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, state: Any,
     rows: Any, labels: Any, weights: Any, predictions: Any, room: Any,

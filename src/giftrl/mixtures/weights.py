@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.rows import begin, column, end
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, end
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import rounds
 from giftrl.mixtures.ada_hedge import hedge
@@ -14,7 +15,6 @@ from giftrl.mixtures.coin import bet
 from giftrl.mixtures.experts import bets, coin, full, lanes
 from giftrl.mixtures.features import CENTRE, DENSE, NORM, SCALE
 from giftrl.mixtures.layout import LANES, PLACE
-from giftrl.ops.registry import formula
 
 __all__ = ["Shares", "predict_mixture", "shares", "weigh"]
 
@@ -45,7 +45,7 @@ def shares(pieces: Any, state: Any, experts: int) -> Shares:
     return Shares(alpha, float(origin + alpha @ constants))
 
 
-@formula
+@formula(fast=True)
 def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, j: int) -> float:
     """The weight of feature j."""
     m = features.record[j, SCALE]
@@ -63,7 +63,7 @@ def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: An
     return max(-LARGEST, min(LARGEST, total / m)) if math.isfinite(total) else 0.0
 
 
-@formula
+@formula(fast=True)
 def centred_part(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any) -> float:
     """What the centres of dense features take from the constant."""
     total = 0.0
@@ -73,7 +73,7 @@ def centred_part(grid: Any, features: Any, x: Any, matrix: Any, units: Any, fact
     return max(-LARGEST, min(LARGEST, total))
 
 
-@formula
+@formula(fast=True)
 def weigh_all(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, out: Any) -> float:
     """All weights; what the centres take from the constant."""
     for j in range(len(out)):
@@ -81,7 +81,7 @@ def weigh_all(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors
     return centred_part(grid, features, x, matrix, units, factors)
 
 
-@formula
+@formula(fast=True)
 def predict_mixture(
     grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, constant: float, rows: Any, out: Any
 ) -> None:

@@ -9,7 +9,7 @@
 (np.float64(3.0), {'loss': 'logistic'})
 """
 
-from giftrl.models.atomic import ModelFileError
+from giftrl.errors import ModelFileError
 from giftrl.models.files import load, save
 
 __all__ = ["ModelFileError", "load", "save"]

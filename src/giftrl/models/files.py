@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import require
-from giftrl.models.atomic import ModelFileError, file_errors, write
+from giftrl.errors import ModelFileError, require
+from giftrl.files import file_errors, write
 from giftrl.models.header import from_json, parse, to_json
 
 __all__ = ["load", "save"]

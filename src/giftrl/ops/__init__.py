@@ -19,6 +19,6 @@ needs is kept here and costs nothing until then.
 ======================= ==============================================================
 """
 
-from giftrl.ops.registry import FORMULAS, OPERATIONS, brings, formula, operation, validated
+from giftrl.compiled.registry import FORMULAS, OPERATIONS, brings, formula, operation, validated
 
 __all__ = ["FORMULAS", "OPERATIONS", "brings", "formula", "operation", "validated"]

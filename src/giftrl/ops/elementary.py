@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from giftrl.ops.registry import formula
+from giftrl.compiled.registry import formula
 
 __all__ = ["exp_minus", "log", "log1p_unit"]
 

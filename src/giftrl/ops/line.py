@@ -15,9 +15,9 @@ For an unconstrained quadratic psi the line is affine, pi(b) = p - b c, and ever
 import math
 from typing import Any, NamedTuple
 
+from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
 from giftrl.ops.loss import conjugate, curvature, flow, land, prox, slope, value
-from giftrl.ops.registry import operation
 from giftrl.ops.scalar import clamp
 
 __all__ = ["Affine", "arrive", "at", "energy", "follow", "objective", "solve"]

@@ -14,8 +14,8 @@ is 0 wherever 0 is a subgradient).
 import math
 from typing import Any, Protocol
 
+from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
-from giftrl.ops.registry import operation
 from giftrl.ops.scalar import clamp, decay_mean, exp
 
 __all__ = [

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from giftrl.compiled.registry import brings
 from giftrl.errors import InvalidInput, UnknownName
-from giftrl.ops.registry import brings
 
 __all__ = ["Names"]
 

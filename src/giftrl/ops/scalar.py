@@ -5,8 +5,8 @@
 
 import math
 
+from giftrl.compiled.registry import compiled_as, formula
 from giftrl.ops import elementary
-from giftrl.ops.registry import compiled_as, formula
 
 __all__ = [
     "clamp",

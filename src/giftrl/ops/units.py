@@ -7,8 +7,8 @@ whose predictions are not on the scale of its labels, as the Poisson loss, bring
 import math
 from typing import Any
 
+from giftrl.compiled.registry import operation
 from giftrl.ops.loss import smoothness
-from giftrl.ops.registry import operation
 
 __all__ = ["bold", "highest", "kinked", "lowest", "offset", "reach", "spread"]
 

@@ -23,8 +23,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
-from giftrl.ops.registry import formula, operation
 from giftrl.ops.scalar import share
 
 __all__ = [

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from giftrl.models.atomic import file_errors, write
+from giftrl.files import file_errors, write
 from giftrl.paper import beyond, temporal
 from giftrl.paper.compare import LARGEST, MEDIAN
 from giftrl.paper.panels import PaperPanel

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.compiled.registry import brings, operation
 from giftrl.errors import Incompatible, require
-from giftrl.ops.registry import brings, operation
 from giftrl.regularizers.potentials import Diagonal, Potential, Vector
 
 __all__ = [

@@ -8,8 +8,8 @@ is not needs the evidence of round t as well.
 import math
 from typing import Any
 
+from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, require
-from giftrl.ops.registry import operation
 
 __all__ = ["check_scale", "evidence", "known_ahead", "lam", "uses_gamma"]
 

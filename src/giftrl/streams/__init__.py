@@ -10,16 +10,15 @@
 >>> folder.cleanup()
 """
 
+from giftrl.errors import BadRow, BadSource
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.converted import ConvertedWriter
-from giftrl.streams.features import Dictionary, Features, Hashing, Report, restore
 from giftrl.streams.formats import FORMATS
-from giftrl.streams.interactions import Interactions
+from giftrl.streams.names.features import Dictionary, Features, Hashing, Report, restore
+from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.prepare import NORMALIZATIONS
 from giftrl.streams.reader import Progress, Reader
-from giftrl.streams.rejects import BadRow
-from giftrl.streams.sources import BadSource
+from giftrl.streams.tables.converted import ConvertedWriter
 
 __all__ = [
     "FORMATS",

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.errors import BadSource, InvalidInput, UnknownName, require
 from giftrl.ops import validated
-from giftrl.streams.sources import BadSource
 
 __all__ = ["LABELS", "Columns", "Kind", "Schema", "decide", "group_of"]
 

@@ -3,8 +3,7 @@
 import re
 from typing import NamedTuple
 
-from giftrl.errors import UnknownName
-from giftrl.streams.sources import BadSource
+from giftrl.errors import BadSource, UnknownName
 
 __all__ = ["FORMATS", "HEAD", "TEXT", "detect"]
 

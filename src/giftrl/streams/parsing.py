@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.csv_table import CsvText
-from giftrl.streams.features import Features
 from giftrl.streams.formats import HEAD, TEXT, detect
-from giftrl.streams.interactions import Interactions
-from giftrl.streams.json_lines import JsonLines
-from giftrl.streams.libsvm import LibsvmText
-from giftrl.streams.lines import BLOCK, MAX_LINE, Block, Lines
-from giftrl.streams.sources import Source, Stream
-from giftrl.streams.vw_text import VwText
+from giftrl.streams.names.features import Features
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
+from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables.csv import CsvText
+from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.vw import VwText
 
 __all__ = ["Parsed", "Parsing"]
 
@@ -165,7 +165,7 @@ class Parsing:
     def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         total = stream.total or 0
         if format_ == "npz":
-            from giftrl.streams.npz import NpzMatrix
+            from giftrl.streams.tables.npz import NpzMatrix
 
             matrix = NpzMatrix(self.features, compiled=self.compiled)
             for batch in matrix.read(stream, start):
@@ -174,7 +174,7 @@ class Parsing:
                     batch = replace(batch, groups=self._one_group(batch, "npz"))
                 yield Parsed(batch, None, False)
             return
-        from giftrl.streams.arrow import ArrowTable
+        from giftrl.streams.tables.arrow import ArrowTable
 
         table = self._table(ArrowTable, "arrow")
         for batch in table.read(stream, format_, start):

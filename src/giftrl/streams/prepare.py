@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
 from giftrl.errors import UnknownName
-from giftrl.kernels.compiler import ready
-from giftrl.ops.registry import formula
 from giftrl.streams.batch import Batch
-from giftrl.streams.numbers import ROOMS
 
 __all__ = ["NORMALIZATIONS", "prepare"]
 
@@ -81,7 +80,7 @@ def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, 
         return batch
     more = 0 if constant is None else len(batch)
     data, indices = np.empty(len(batch.data) + more), np.empty(len(batch.data) + more, np.int32)
-    ready(prepare_rows, (), compiled, ROOMS)(
+    ready(prepare_rows, compiled)(
         batch.data, batch.indices, batch.indptr, normalize != "none", normalize == "unit_after",
         -1 if constant is None else int(constant), data, indices,
     )  # fmt: skip

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import UnknownName, require
-from giftrl.streams.background import Ahead
+from giftrl.errors import BadRow, UnknownName, require
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.crossing import Crossing
-from giftrl.streams.features import Features
 from giftrl.streams.formats import FORMATS
-from giftrl.streams.interactions import Interactions
-from giftrl.streams.lines import BLOCK, MAX_LINE
-from giftrl.streams.merge import keep_rows
+from giftrl.streams.names.crossing import Crossing
+from giftrl.streams.names.features import Features
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.merge import keep_rows
 from giftrl.streams.parsing import Parsed, Parsing
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
-from giftrl.streams.rejects import BadRow, RejectsFile
-from giftrl.streams.sources import find_sources
+from giftrl.streams.rejects import RejectsFile
+from giftrl.streams.sources.ahead import Ahead
+from giftrl.streams.sources.lines import BLOCK, MAX_LINE
+from giftrl.streams.sources.source import find_sources
 
 __all__ = ["Progress", "Reader"]
 
@@ -77,7 +77,7 @@ class Reader:
         max_line: the most bytes that a line may have.
 
     >>> import pathlib, tempfile
-    >>> from giftrl.streams.features import Dictionary
+    >>> from giftrl.streams.names.features import Dictionary
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = pathlib.Path(folder.name, "a.csv")
     >>> _ = path.write_text("age,city,label\\n33,Rome,1\\n8,Oslo,-1\\n")
@@ -182,7 +182,7 @@ class Reader:
                     self.rows += len(batch)
                     if len(batch):
                         yield replace(batch, rejected=())
-                    raise BadRow(bad[0])
+                    raise BadRow(bad[0].source, str(bad[0]), bad[0])
                 if file is not None:
                     file.write(bad)
                 self.rejected += len(bad)

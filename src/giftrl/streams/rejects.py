@@ -9,20 +9,7 @@ from typing import Any
 from giftrl.errors import InvalidInput
 from giftrl.streams.batch import Rejected
 
-__all__ = ["BadRow", "RejectsFile"]
-
-
-class BadRow(InvalidInput):
-    """A row that cannot be used, where the reader was to stop at the first one; all rows before it were delivered.
-
-    >>> print(BadRow(Rejected("a.svm", 3, 7, "a value that is not a number: 'x'", "a finite number", b"1 2:x")))
-    a.svm:3:7: a value that is not a number: 'x', expected a finite number
-    """
-
-    def __init__(self, rejected: Rejected) -> None:
-        super().__init__("sources", rejected.source, str(rejected), "mend the row, or skip bad rows")
-        self.rejected = rejected
-        self.args = (str(rejected),)
+__all__ = ["RejectsFile"]
 
 
 class RejectsFile:

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from giftrl import losses
 from giftrl.errors import InvalidInput, require
 from giftrl.ops.loss import accepts
-from giftrl.streams.features import Dictionary
+from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
 
 __all__ = [

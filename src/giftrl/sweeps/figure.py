@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.errors import GiftrlError, require
-from giftrl.models.atomic import write
+from giftrl.files import write
 from giftrl.sweeps.summary import Summary
 
 __all__ = ["AXES", "Look", "Panel", "inline", "new_figure", "save", "side_by_side", "style", "svg"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from giftrl.models.atomic import write
+from giftrl.files import write
 
 __all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
 

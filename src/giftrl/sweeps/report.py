@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from giftrl.models.atomic import file_errors, write
+from giftrl.files import file_errors, write
 from giftrl.sweeps import page as html
 from giftrl.sweeps.data import PREPARATIONS, Data
 from giftrl.sweeps.figure import AXES, Panel, inline, save, svg

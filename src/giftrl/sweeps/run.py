@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
-from giftrl.models.atomic import file_errors, write
+from giftrl.files import file_errors, write
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
 from giftrl.sweeps.summary import Summary

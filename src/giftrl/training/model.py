@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.errors import GiftrlError
-from giftrl.kernels.rows import CSR
+from giftrl.compiled.rows import CSR
+from giftrl.errors import GiftrlError, ModelFileError
 from giftrl.mixtures import MixtureLearner
-from giftrl.models import ModelFileError, load, save
+from giftrl.models import load, save
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
-from giftrl.streams.features import Dictionary, Features, Hashing, restore
+from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
 from giftrl.training.packing import pack, unpack
 from giftrl.training.settings import Settings
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl import mirror
+from giftrl.compiled.registry import brings, operation
 from giftrl.domains import Domain
 from giftrl.errors import Incompatible
 from giftrl.losses.vector import Vector, VectorLoss
-from giftrl.ops.registry import brings, operation
 from giftrl.regularizers import Potential
 
 __all__ = ["Choice", "VectorProblem", "check_loss", "minimises", "needs", "pick", "pick_vector"]

@@ -1,0 +1,114 @@
+"""The registry: which functions dispatch on a member, and which are plain scalar helpers."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, overload
+
+__all__ = ["FORMULAS", "OPERATIONS", "TWINS", "Operation", "brings", "compiled_as", "formula", "operation", "validated"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class Operation(NamedTuple):
+    """A generic function: the method it looks for, its public dispatcher, and what runs for a member without one."""
+
+    name: str
+    dispatch: Callable[..., Any]
+    fallback: Callable[..., Any]
+
+
+class Formula(NamedTuple):
+    """A function that compiled loops call, and whether its sums may be reordered."""
+
+    function: Callable[..., Any]
+    fast: bool
+
+
+OPERATIONS: list[Operation] = []
+FORMULAS: list[Formula] = []
+TWINS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def operation(fallback: F) -> F:
+    """Turn a fallback into a generic function of its first argument.
+
+    >>> class Double(NamedTuple):
+    ...     def grow(self, x): return 2 * x
+    >>> class Plain(NamedTuple):
+    ...     pass
+    >>> @operation
+    ... def grow(member, x): return x
+    >>> grow(Double(), 3), grow(Plain(), 3)
+    (6, 3)
+    """
+    name = fallback.__name__
+
+    @functools.wraps(fallback)
+    def dispatch(member: Any, *args: Any) -> Any:
+        return getattr(type(member), name, fallback)(member, *args)
+
+    OPERATIONS.append(Operation(name, dispatch, fallback))
+    return dispatch  # type: ignore[return-value]
+
+
+@overload
+def formula(function: F) -> F: ...
+@overload
+def formula(*, fast: bool) -> Callable[[F], F]: ...
+def formula(function: Any = None, *, fast: bool = False) -> Any:
+    """Mark a function that compiled loops call.
+
+    Args:
+        fast: whether sums in it may be reordered, and multiplications fused into them: right for sums over features.
+            Where a number can be near the ends of float64, the order that is written must be kept.
+
+    >>> @formula(fast=True)
+    ... def dot(a, b): return sum(a[k] * b[k] for k in range(len(a)))
+    >>> dot([1, 2], [3, 4])
+    11
+    """
+    if function is None:
+        return functools.partial(formula, fast=fast)
+    FORMULAS.append(Formula(function, fast))
+    return function
+
+
+def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
+    """Mark a scalar helper for which a compiler is to take another function, equal to it but for rounding."""
+
+    def mark(function: F) -> F:
+        TWINS[function] = twin
+        return formula(function)
+
+    return mark
+
+
+def brings(member: object, name: str) -> bool:
+    """Whether a member has its own method for an operation.
+
+    >>> class OnlyValue(NamedTuple):
+    ...     def value(self, p, y): return p * p
+    >>> brings(OnlyValue(), "value"), brings(OnlyValue(), "prox")
+    (True, False)
+    """
+    return hasattr(type(member), name)
+
+
+def validated(cls: type[T]) -> type[T]:
+    """Call ``self.validate()`` whenever a member of this ``NamedTuple`` class is made.
+
+    A ``NamedTuple`` body may not define ``__new__`` itself, so it is wrapped here; ``_make`` (used by ``_replace``)
+    is sent the same way.
+    """
+    original = cls.__new__
+
+    def new(cls: type[T], *args: Any, **kwargs: Any) -> T:
+        self = original(cls, *args, **kwargs)
+        self.validate()  # type: ignore[attr-defined]
+        return self
+
+    functools.update_wrapper(new, original)
+    cls.__new__ = new  # type: ignore[method-assign,assignment]
+    cls._make = classmethod(lambda cls, values: cls(*values))  # type: ignore[attr-defined]
+    return cls

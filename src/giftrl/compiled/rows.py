@@ -1,0 +1,142 @@
+"""Batches of examples: rows of features, sparse or dense, behind one way to walk over them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.registry import operation
+from giftrl.errors import Incompatible, InvalidInput, require
+
+__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "coming", "end", "longest"]
+
+#: How many entries ahead the memory of a feature is asked for.
+AHEAD = 64
+
+
+@operation
+def begin(rows: Any, i: int) -> int:
+    """Where the entries of row i begin in ``rows.data``."""
+    raise Incompatible("rows must bring begin(self, i); add that method to their class")
+
+
+@operation
+def end(rows: Any, i: int) -> int:
+    """Where they end."""
+    raise Incompatible("rows must bring end(self, i); add that method to their class")
+
+
+@operation
+def column(rows: Any, i: int, k: int) -> int:
+    """The feature of entry k, which belongs to row i."""
+    raise Incompatible("rows must bring column(self, i, k); add that method to their class")
+
+
+@operation
+def longest(rows: Any) -> int:
+    """The most entries that a row has."""
+    raise Incompatible("rows must bring longest(self); add that method to their class")
+
+
+@operation
+def coming(rows: Any, i: int, k: int) -> int:
+    """The feature of an entry a little after k, of this row or a later one, or that of k: one to prefetch."""
+    return column(rows, i, k)
+
+
+class CSR(NamedTuple):
+    """Sparse rows: the entries of row i are ``data[indptr[i]:indptr[i + 1]]``, their features ``indices`` likewise."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    width: int  # the most entries of a row
+
+    # Unsigned, so that a compiled index needs no look at its sign.
+    def longest(self) -> int:
+        return self.width
+
+    def begin(self, i: int) -> int:
+        return np.uint64(self.indptr[i])  # type: ignore[return-value]
+
+    def end(self, i: int) -> int:
+        return np.uint64(self.indptr[i + 1])  # type: ignore[return-value]
+
+    def column(self, i: int, k: int) -> int:
+        return np.uint64(self.indices[k])  # type: ignore[return-value]
+
+    def coming(self, i: int, k: int) -> int:
+        later = min(k + np.uint64(AHEAD), np.uint64(len(self.indices) - 1))
+        return np.uint64(self.indices[later])  # type: ignore[return-value]
+
+
+class Dense(NamedTuple):
+    """Dense rows, one after the other in a flat array."""
+
+    data: NDArray[Any]
+    dimension: int
+
+    def longest(self) -> int:
+        return self.dimension
+
+    def begin(self, i: int) -> int:
+        return np.uint64(i * self.dimension)  # type: ignore[return-value]
+
+    def end(self, i: int) -> int:
+        return np.uint64((i + 1) * self.dimension)  # type: ignore[return-value]
+
+    def column(self, i: int, k: int) -> int:
+        return np.uint64(k) - np.uint64(i * self.dimension)  # type: ignore[return-value]
+
+
+Rows = CSR | Dense
+
+
+def between(rows: Rows, first: int, last: int) -> Rows:
+    """Some of the rows, in the same memory.
+
+    >>> between(Dense(np.arange(6.0), 2), 1, 2).data.tolist()
+    [2.0, 3.0]
+    """
+    if isinstance(rows, CSR):
+        return rows._replace(indptr=rows.indptr[first : last + 1])
+    return rows._replace(data=rows.data[first * rows.dimension : last * rows.dimension])
+
+
+def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
+    """A SciPy sparse matrix or array, or anything NumPy takes for a matrix, as rows; and how many there are.
+
+    float32 and float64 are used as they are; other numbers become float64. Values must be finite.
+
+    >>> rows, n = as_rows([[1.0, 2.0], [3.0, 4.0]], 2)
+    >>> n, int(column(rows, 1, 3)), float(rows.data[3])
+    (2, 1, 4.0)
+    """
+    sparse = hasattr(x, "tocsr")
+    if sparse:
+        x = x.tocsr()
+        if not x.has_canonical_format:
+            x = x.copy()
+            x.sum_duplicates()  # a feature named twice in a row would be updated twice from the same old value
+    else:
+        x = np.asarray(x)
+        require(x.ndim == 2, "x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")
+    rule = f"must have {dimension} columns, one for each feature of the learner"
+    require(x.shape[1] == dimension, "x", x.shape, rule, f"it has {x.shape[1]}")
+    data = x.data if sparse else np.ascontiguousarray(x).reshape(-1)
+    if data.dtype not in (np.float32, np.float64):
+        try:
+            data = data.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput("x", x, "must be numbers", "encode text and categories first") from None
+    # A sum is finite only if its terms are: the quick look first, since this reads all of the data once more.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = data.sum()
+    if not np.isfinite(total) and not np.isfinite(data).all():
+        bad = int(np.flatnonzero(~np.isfinite(data))[0])
+        row = int(np.searchsorted(x.indptr, bad, side="right") - 1) if sparse else bad // dimension
+        raise InvalidInput("x", data[bad], f"must be finite, and row {row} is not", "remove NaN and infinities")
+    if sparse:
+        indptr = x.indptr.astype(np.int64)  # of one type whatever SciPy chose: every type is compiled for
+        return CSR(data, x.indices, indptr, int(np.diff(indptr).max(initial=0))), int(x.shape[0])
+    return Dense(data, dimension), int(x.shape[0])

@@ -1,0 +1,240 @@
+"""Vectors of LLVM for Numba: the compiled form of :mod:`giftrl.compiled.lanes`. Imported by the first compiled call."""
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.extending import intrinsic, overload, register_model
+
+from giftrl.compiled import lanes
+
+__all__ = ["Vector", "install"]
+
+
+class Vector(types.Type):
+    """``count`` numbers of type ``real``."""
+
+    def __init__(self, real: Any, count: int) -> None:
+        self.real, self.count = real, count
+        super().__init__(name=f"Vector({real}, {count})")
+
+
+@register_model(Vector)
+class VectorModel(models.PrimitiveModel):
+    """The vector itself: it lives in registers."""
+
+    def __init__(self, manager: Any, kind: Vector) -> None:
+        super().__init__(manager, kind, ir.VectorType(manager[kind.real].get_value_type(), kind.count))
+
+
+def count_of(side: Any) -> Any:
+    """How many numbers a class holds side by side."""
+    return side.instance_class.lanes(None)
+
+
+def spread(builder: Any, number: Any, kind: Any) -> Any:
+    """A vector of one number."""
+    empty = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(empty, number, ir.Constant(ir.IntType(32), 0))
+    order = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
+    return builder.shuffle_vector(first, empty, order)
+
+
+def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kinds: Any, vector: Any) -> Any:
+    """Where a vector is in an array; indices are not negative."""
+    found = context.make_array(array)(context, builder, value)
+    at = [context.cast(builder, index, kind, types.uintp) for index, kind in zip(indices, kinds, strict=True)]
+    pointer = cgutils.get_item_pointer(context, builder, array, found, at, wraparound=False)
+    return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
+
+
+@intrinsic
+def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
+    """``lanes.load``, from memory that is aligned as single numbers are."""
+    vector = Vector(x.dtype, count_of(like))
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = place(context, builder, x, args[1], args[2:], (j, at), vector)
+        found = builder.load(pointer)
+        found.align = x.dtype.bitwidth // 8
+        return found
+
+    return vector(like, x, j, at), code
+
+
+@intrinsic
+def store_vector(typing: Any, x: Any, j: Any, at: Any, v: Any) -> Any:
+    """``lanes.store``."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = place(context, builder, x, args[0], args[1:3], (j, at), v)
+        builder.store(args[3], pointer).align = x.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return types.void(x, j, at, v), code
+
+
+@intrinsic
+def zero_vector(typing: Any, like: Any) -> Any:
+    """``lanes.nothing``."""
+    vector = Vector(types.float64, count_of(like))
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(vector), None)
+
+    return vector(like), code
+
+
+def cast(v: Any, real: Any) -> Any:
+    """How to make the numbers floats of another width."""
+    vector = Vector(real, v.count)
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.get_value_type(vector)
+        if v.real == real:
+            return args[0]
+        return builder.fpext(args[0], kind) if v.real == types.float32 else builder.fptrunc(args[0], kind)
+
+    return vector, code
+
+
+@intrinsic
+def widen_vector(typing: Any, v: Any) -> Any:
+    """``lanes.wide``."""
+    vector, code = cast(v, types.float64)
+    return vector(v), code
+
+
+@intrinsic
+def narrow_vector(typing: Any, x: Any, v: Any) -> Any:
+    """``lanes.narrow``."""
+    vector, code = cast(v, x.dtype)
+    return vector(x, v), lambda context, builder, signature, args: code(context, builder, signature, args[1:])
+
+
+@intrinsic
+def clip_vector(typing: Any, v: Any, most: Any) -> Any:
+    """``lanes.between``; most is of the type of the numbers."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        high = spread(builder, args[1], args[0].type)
+        low = builder.fneg(high)
+        found = builder.select(builder.fcmp_ordered("<", args[0], high), args[0], high)
+        return builder.select(builder.fcmp_ordered(">", found, low), found, low)
+
+    return (v(v, most), code) if most == v.real else None
+
+
+@intrinsic
+def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
+    """``lanes.prefetch``: to be written to, into every cache."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = place(context, builder, x, args[0], args[1:], (j, at), types.int8)
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, word(1), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(x, j, at), code
+
+
+def arithmetic(name: str) -> Any:
+    """An intrinsic for an operator between two vectors, or a vector and a number of its type."""
+
+    @intrinsic
+    def apply(typing: Any, a: Any, b: Any) -> Any:
+        vector = a if isinstance(a, Vector) else b
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = context.get_value_type(vector)
+            both = [value if value.type == kind else spread(builder, value, kind) for value in args]
+            return getattr(builder, name)(*both)
+
+        return vector(a, b), code
+
+    return apply
+
+
+def fits(a: Any, b: Any) -> bool:
+    """Whether an operator is between numbers of one type."""
+    if isinstance(a, Vector):
+        return b in (a, a.real)
+    return isinstance(b, Vector) and a == b.real
+
+
+def apply_add(a: Any, b: Any) -> Any:
+    return add(a, b)
+
+
+def apply_sub(a: Any, b: Any) -> Any:
+    return sub(a, b)
+
+
+def apply_mul(a: Any, b: Any) -> Any:
+    return mul(a, b)
+
+
+def apply_div(a: Any, b: Any) -> Any:
+    return div(a, b)
+
+
+add, sub, mul, div = (arithmetic(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+OPERATORS = {operator.add: apply_add, operator.sub: apply_sub, operator.mul: apply_mul, operator.truediv: apply_div}
+
+
+def load(side: Any, x: Any, j: Any, at: Any) -> Any:
+    return load_vector(side, x, j, at)
+
+
+def store(x: Any, j: Any, at: Any, v: Any) -> None:
+    store_vector(x, j, at, v)
+
+
+def nothing(side: Any) -> Any:
+    return zero_vector(side)
+
+
+def wide(v: Any) -> Any:
+    return widen_vector(v)
+
+
+def narrow(x: Any, v: Any) -> Any:
+    return narrow_vector(x, v)
+
+
+def between(v: Any, most: Any) -> Any:
+    return clip_vector(v, most)
+
+
+def prefetch(x: Any, j: Any, at: Any) -> None:
+    prefetch_line(x, j, at)
+
+
+def install(options: Any) -> None:
+    """Tell Numba; ``options`` as for every formula."""
+    for function in (load, store, nothing, wide, narrow, between, prefetch):
+        overload(getattr(lanes, function.__name__), strict=False, jit_options=options)(always(function))
+    for symbol, apply in OPERATORS.items():
+        overload(symbol, strict=False, jit_options=options)(where_it_fits(apply))
+
+
+def always(function: Any) -> Any:
+    """What Numba compiles, whatever the types."""
+
+    def choose(*args: Any) -> Any:
+        return function
+
+    return choose
+
+
+def where_it_fits(function: Any) -> Any:
+    """What Numba compiles between vectors; for other types it knows the operator itself."""
+
+    def choose(a: Any, b: Any) -> Any:
+        return function if fits(a, b) else None
+
+    return choose

@@ -1,0 +1,1 @@
+"""From the name of a feature to a coordinate: hashing, dictionary, interactions."""

@@ -1,0 +1,258 @@
+"""Products of features, in compiled loops."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
+from giftrl.streams.batch import Batch
+from giftrl.streams.names.features import Features, Hashing
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.merge import keep_rows, merge, overflowed
+
+__all__ = ["SEPARATOR", "Crossed", "Crossing", "pair_slot"]
+
+#: Between the names of two features, in the name of their product.
+SEPARATOR = " \u00d7 "
+#: How many products a batch may have; larger ones are cut into several.
+PIECE = 1 << 22
+#: How many products a row may have.
+MOST = 1 << 24
+#: The pairs that are remembered as unknown to a frozen dictionary.
+FORGET = 1 << 22
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+HALF = np.uint64(32)
+LOW = np.uint64(2**32 - 1)
+# Of the splitmix64 generator (G. Steele, D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014).
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+
+
+@formula
+def spread(key: Any) -> Any:
+    """Sixty-four well mixed bits."""
+    key = (key + GOLDEN) & np.uint64(2**64 - 1)
+    key = (key ^ (key >> np.uint64(30))) * MIX1
+    key = (key ^ (key >> np.uint64(27))) * MIX2
+    return key ^ (key >> np.uint64(31))
+
+
+@formula
+def pair_key(a: Any, b: Any) -> Any:
+    """One number for two coordinates, in whatever order they come."""
+    u, v = np.uint64(a), np.uint64(b)
+    return (min(u, v) << HALF) | max(u, v)
+
+
+@formula
+def pair_slot(a: Any, b: Any, mask: Any) -> Any:
+    """The coordinate of the product of two hashed features: 32 mixed bits, modulo a power of two."""
+    return (spread(pair_key(a, b)) >> HALF) & mask
+
+
+@formula
+def count_products(groups: Any, indptr: Any, allowed: Any, counts: Any) -> None:
+    """How many products each row has, from how many entries each group has in it."""
+    members = np.zeros(256, np.int64)
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        total = 0
+        for k in range(first, last):
+            g = np.uint64(groups[k])
+            members[g] += 1
+            # With itself, and with those that came before.
+            for other in range(len(allowed)):
+                if allowed[g, np.uint64(other)]:
+                    total += members[np.uint64(other)]
+        for k in range(first, last):
+            members[np.uint64(groups[k])] = 0
+        counts[np.uint64(i)] = total
+
+
+@formula
+def cross_rows(
+    data: Any, indices: Any, groups: Any, indptr: Any, allowed: Any, mask: Any,
+    new_data: Any, new_indices: Any, new_indptr: Any, keys: Any,
+) -> None:  # fmt: skip
+    """Copy rows and put their products behind them: by their coordinates, or (mask 0) by their keys, with index -1."""
+    out = ZERO
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        new_indptr[np.uint64(i)] = np.int64(out)
+        for k in range(first, last):
+            new_data[out] = data[k]
+            new_indices[out] = indices[k]
+            out = out + ONE
+        for k in range(first, last):
+            g = np.uint64(groups[k])
+            if g == ZERO:
+                continue
+            for j in range(first, k + ONE):
+                if allowed[g, np.uint64(groups[j])]:
+                    new_data[out] = data[k] * data[j]
+                    if mask > ZERO:
+                        new_indices[out] = np.int64(pair_slot(indices[k], indices[j], mask))
+                    else:
+                        new_indices[out] = -1
+                        keys[out] = pair_key(indices[k], indices[j])
+                    out = out + ONE
+    new_indptr[len(new_indptr) - 1] = np.int64(out)
+
+
+@formula
+def find_pairs(keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fresh: Any, room: Any) -> tuple[Any, Any]:
+    """Look up the slots of keys (0 is none), from an entry on, and enter the new ones with a number below -1.
+
+    Returns:
+        the first entry that there was no room for, and how many new pairs there are; ``fresh`` are their cells.
+    """
+    last = np.uint64(len(cells) - 1)
+    count = 0
+    for k in range(start, len(keys)):
+        key = keys[np.uint64(k)]
+        if key == ZERO:
+            continue
+        at = spread(key) & last
+        while cells[at] != ZERO and cells[at] != key:
+            at = (at + ONE) & last
+        if cells[at] == ZERO:
+            if count == room:
+                return k, count
+            cells[at] = key
+            slots[at] = -2 - count
+            fresh[np.uint64(count)] = np.int64(at)
+            count += 1
+        indices[np.uint64(k)] = slots[at]
+    return len(keys), count
+
+
+class _Pairs:
+    """The coordinates of pairs in a dictionary: a table in front of the names of the products."""
+
+    def __init__(self, features: Features, compiled: bool) -> None:
+        self.features = features
+        self.compiled = compiled
+        self._clear()
+
+    def _clear(self) -> None:
+        self._cells, self._slots = np.zeros(1024, np.uint64), np.zeros(1024, np.int32)
+        self._known = 0
+        self._frozen = self.features.frozen
+
+    def fill(self, keys: NDArray[np.uint64], indices: NDArray[np.int32]) -> None:
+        if self.features.frozen != self._frozen or (self._frozen and self._known > FORGET):
+            self._clear()
+        loop = ready(find_pairs, self.compiled)
+        start = 0
+        while start < len(keys):
+            room = len(self._cells) // 2 - self._known
+            fresh = np.empty(room, np.int64)
+            stop, count = loop(keys, indices, start, self._cells, self._slots, fresh, room)
+            if count:
+                at = fresh[:count]
+                names = [self._name(int(key)) for key in self._cells[at]]
+                found, _ = self.features.slots(names)
+                self._slots[at] = found
+                # The signs of a dictionary are all 1.
+                part = indices[start:stop]
+                new = part < -1
+                part[new] = found[-2 - part[new]]
+                self._known += count
+            if stop < len(keys):
+                self._grow()
+            start = stop
+
+    def _name(self, key: int) -> str:
+        return f"{self.features.name(key >> 32)}{SEPARATOR}{self.features.name(key & 0xFFFFFFFF)}"
+
+    def _grow(self) -> None:
+        used = self._cells > 0
+        keys, slots = self._cells[used], self._slots[used]
+        self._cells = np.zeros(2 * len(self._cells), np.uint64)
+        self._slots = np.zeros(len(self._cells), np.int32)
+        fresh = np.empty(len(keys), np.int64)
+        ready(find_pairs, self.compiled)(
+            keys, np.empty(len(keys), np.int32), 0, self._cells, self._slots, fresh, len(keys)
+        )
+        self._slots[fresh] = slots
+
+
+class Crossed(NamedTuple):
+    """Some rows of a batch with their products, and the lines of those that have too many or too large ones."""
+
+    batch: Batch
+    bad: list[tuple[int, str, str]]  # the line, what is wrong, what was expected
+
+
+class Crossing:
+    """Interactions for one way of numbering features.
+
+    >>> from giftrl.streams.names.features import Hashing
+    >>> Crossing(Interactions(["ab"]), Hashing(10)).interactions.pairs
+    (('a', 'b'),)
+    """
+
+    def __init__(self, interactions: Interactions, features: Features, *, compiled: bool = True) -> None:
+        self.interactions = interactions
+        self.features = features
+        self.compiled = compiled
+        self._pairs = None if isinstance(features, Hashing) else _Pairs(features, compiled)
+
+    def cross(self, batch: Batch, piece: int = PIECE, most: int = MOST) -> Iterator[Crossed]:
+        """The rows of a batch with their products, in pieces that fit into memory; ``end`` is left as it is."""
+        count = ready(count_products, self.compiled)
+        allowed = self.interactions.allowed
+        counts = np.empty(len(batch), np.int64)
+        count(batch.groups, batch.indptr, allowed, counts)
+        bad = [
+            (int(batch.lines[row]), f"a row with {counts[row]} products of features", f"at most {most}")
+            for row in np.flatnonzero(counts > most)
+        ]
+        if bad:
+            batch, counts = keep_rows(batch, counts <= most), counts[counts <= most]
+        totals = np.cumsum(counts + np.diff(batch.indptr))
+        first = 0
+        while first < len(batch) or bad:
+            before = totals[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(totals, before + piece, side="right")))
+            last = min(last, len(batch))
+            here = [each for each in bad if last == len(batch) or each[0] < batch.lines[last]]
+            yield self._piece(batch, first, last, counts, allowed, here)
+            first, bad = last, bad[len(here) :]
+
+    def _piece(
+        self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], allowed: NDArray[np.uint8],
+        bad: list[tuple[int, str, str]],
+    ) -> Crossed:  # fmt: skip
+        begin, end = batch.indptr[first], batch.indptr[last]
+        size = int(end - begin + counts[first:last].sum())
+        data, indices = np.empty(size), np.empty(size, np.int32)
+        indptr = np.empty(last - first + 1, np.int64)
+        hashed = self._pairs is None
+        mask = np.uint64(self.features.constant - 1 if hashed else 0)
+        keys = np.zeros(0 if hashed else size, np.uint64)
+        ready(cross_rows, self.compiled)(
+            batch.data[begin:end], batch.indices[begin:end], batch.groups[begin:end],
+            batch.indptr[first : last + 1] - begin, allowed, mask, data, indices, indptr, keys,
+        )  # fmt: skip
+        if self._pairs is not None:
+            self._pairs.fill(keys, indices)
+        data, indices, _, indptr = merge(data, indices, np.empty(0, np.uint8), indptr, compiled=self.compiled)
+        made = replace(
+            batch, data=data, indices=indices, indptr=indptr, labels=batch.labels[first:last],
+            weights=batch.weights[first:last], lines=batch.lines[first:last], groups=np.empty(0, np.uint8),
+            tags=batch.tags[first:last], rejected=(),
+        )  # fmt: skip
+        wrong = overflowed(data, indptr)
+        if len(wrong):
+            lines = [int(line) for line in made.lines[wrong]]
+            bad = sorted(bad + [(line, "a product of features that is too large", "a finite number") for line in lines])
+            made = keep_rows(made, ~np.isin(np.arange(len(made)), wrong))
+        return Crossed(made, bad)

@@ -1,0 +1,1 @@
+"""Files, globs, compression and standard input: where bytes come from."""

@@ -1,0 +1,136 @@
+"""Blocks of whole lines, of a few megabytes each."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.streams.batch import Position, Rejected
+from giftrl.streams.sources.source import Stream
+
+__all__ = ["BLOCK", "MAX_LINE", "Block", "Lines", "count_lines"]
+
+BLOCK = 1 << 22
+MAX_LINE = 1 << 28
+#: How much of a line that is too long is kept to be shown.
+SHOWN = 200
+
+
+class Block(NamedTuple):
+    """Whole lines: their bytes, and where they begin; the last line of a source may lack its newline."""
+
+    data: NDArray[np.uint8]
+    start: Position
+    end: Position
+    last: bool  # nothing comes after it
+    rejected: tuple[Rejected, ...] = ()
+
+
+def count_lines(data: NDArray[np.uint8]) -> int:
+    """How many newlines there are; in pieces that stay in the cache.
+
+    >>> count_lines(np.frombuffer(b"a\\nb\\nc", np.uint8))
+    2
+    """
+    step = 1 << 16
+    return sum(int(np.count_nonzero(data[i : i + step] == 10)) for i in range(0, len(data), step))
+
+
+class Lines:
+    """The blocks of a stream, from a position on.
+
+    A line longer than a block makes a bigger block. One longer than ``max_line`` is rejected, and is not kept in
+    memory to its end. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last
+    whole line before.
+
+    Args:
+        stream: what to read.
+        start: where to begin: the position of a line of this stream.
+        size: of a block, in bytes.
+        max_line: how long a line may be, in bytes.
+    """
+
+    def __init__(self, stream: Stream, start: Position, size: int = BLOCK, max_line: int = MAX_LINE) -> None:
+        self.stream = stream
+        self.size = min(size, max_line + 1)
+        self.max_line = max_line
+        stream.skip_to(start.offset)
+        self._here = start  # where the next block begins
+        self._tail = b""  # bytes read and not handed over: the beginning of a line
+        self._block: Block | None = None
+
+    def give_back(self, count: int) -> None:
+        """Take back the last ``count`` bytes of the last block: whole lines that the next block is to begin with."""
+        block = self._block
+        if count and block is not None:
+            kept = len(block.data) - count
+            start = block.start
+            self._tail = block.data[kept:].tobytes() + self._tail
+            self._here = Position(start.source, start.offset + kept, start.line + count_lines(block.data[:kept]))
+
+    def __iter__(self) -> Iterator[Block]:
+        while True:
+            # More than was given back, or the next block would be the same again.
+            buffer = bytearray(max(self.size, min(2 * len(self._tail), self.max_line + 1)))
+            filled = len(self._tail)
+            buffer[:filled] = self._tail
+            self._tail = b""
+            cut, seen = 0, 0  # just behind the last newline, and how far it has been looked for
+            while True:
+                filled += self.stream.readinto(memoryview(buffer)[filled:])
+                last = filled < len(buffer)
+                cut = buffer.rfind(b"\n", seen, filled) + 1
+                seen = filled
+                if cut or last or filled > self.max_line:
+                    break
+                buffer.extend(bytes(min(len(buffer), self.max_line + 1 - len(buffer))))
+            if not cut and filled > self.max_line:
+                yield self._too_long(bytes(buffer[:SHOWN]), filled)
+                continue
+            if last and self.stream.broken:
+                # The rest is the beginning of a line whose end is lost.
+                if cut:
+                    yield self._cut(buffer, cut, False)
+                self.stream.check_end(self._here.line)
+            if last:
+                if filled:
+                    yield self._cut(buffer, filled, True)
+                if not self._tail:
+                    return
+                continue
+            self._tail = bytes(buffer[cut:filled])
+            yield self._cut(buffer, cut, False)
+
+    def _cut(self, buffer: bytearray, cut: int, last: bool) -> Block:
+        data = np.frombuffer(buffer, np.uint8, cut)
+        lines = count_lines(data) + (last and data[-1] != 10)
+        here = self._here
+        end = Position(here.source, here.offset + cut, here.line + int(lines))
+        self._block, self._here = Block(data, here, end, last), end
+        return self._block
+
+    def _too_long(self, beginning: bytes, length: int) -> Block:
+        """Read to the end of the line and throw it away."""
+        here = self._here
+        room = bytearray(1 << 20)
+        last = False
+        while True:
+            filled = self.stream.readinto(memoryview(room))
+            cut = room.find(b"\n", 0, filled) + 1
+            if cut:
+                self._tail = bytes(room[cut:filled])
+                length += cut
+                break
+            length += filled
+            if filled < len(room):
+                last = True
+                break
+        end = Position(here.source, here.offset + length, here.line + 1)
+        problem = f"a line of {length} bytes, which begins with {beginning[:40]!r}"
+        rejected = Rejected(
+            self.stream.source.name, here.line, 1, problem, f"at most {self.max_line} bytes a line", beginning
+        )
+        self._here = end
+        self._block = Block(np.empty(0, np.uint8), here, end, last, (rejected,))
+        return self._block

@@ -1,0 +1,271 @@
+"""Where rows come from: files, globs, directories and standard input, compressed or not."""
+
+import glob
+import io
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from giftrl.errors import BadSource, InvalidInput
+from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
+
+__all__ = ["Source", "Stream", "find_sources"]
+
+STANDARD_INPUT = "-"
+
+
+class Source(NamedTuple):
+    """A file, or standard input.
+
+    >>> Source("-", None).name
+    '-'
+    """
+
+    name: str
+    path: Path | None  # None for standard input
+
+
+def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
+    """The files behind names, in order: a file, a glob, a directory, or "-" for standard input.
+
+    Directories are searched to the bottom, and sorted; names that begin with "." or "_" are skipped there, as they are
+    by Spark and Arrow. Every file is opened once, so that one that cannot be read is found before the first row is.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = pathlib.Path(folder.name, "b.csv").write_text("y,a"), pathlib.Path(folder.name, ".b").write_text("")
+    >>> [source.path.name for source in find_sources(folder.name)]
+    ['b.csv']
+    >>> folder.cleanup()
+    """
+    names = [named] if isinstance(named, (str, os.PathLike)) else list(named)
+    if not names:
+        raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
+    found = [source for name in names for source in _behind(os.fspath(name))]
+    if sum(source.path is None for source in found) > 1:
+        raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
+    for source in found:
+        if source.path is not None:
+            _check(source.name, source.path)
+    return tuple(found)
+
+
+def _behind(name: str) -> Iterator[Source]:
+    if name == STANDARD_INPUT:
+        yield Source(name, None)
+        return
+    path = Path(name)
+    # A file of that very name comes before the pattern: "a[1].csv" can be both.
+    # Not Path.exists: that raises where a folder on the way may not be searched, which _check says better.
+    if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
+        if not matches:
+            raise BadSource(name, "the pattern matches no file", "check it with ls")
+        for match in matches:
+            yield from _walk(match, Path(match))
+        return
+    yield from _walk(name, path)
+
+
+def _walk(name: str, path: Path) -> Iterator[Source]:
+    if not os.path.isdir(path):  # noqa: PTH112 (nor here)
+        yield Source(name, path)
+        return
+    files: list[Path] = []
+    for root, folders, members in os.walk(path, onerror=_cannot_list):
+        folders[:] = sorted(folder for folder in folders if not folder.startswith((".", "_")))
+        files.extend(Path(root, member) for member in members if not member.startswith((".", "_")))
+    if not files:
+        raise BadSource(name, "the directory holds no files", "give a file, or a directory with files in it")
+    for file in sorted(files):
+        yield Source(str(file), file)
+
+
+def _cannot_list(problem: OSError) -> None:
+    raise BadSource(str(problem.filename), f"the directory cannot be listed ({problem.strerror})", "check its mode")
+
+
+def _check(name: str, path: Path) -> None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return  # a pipe: who opens it, and closes it again, takes it from who writes to it
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise BadSource(name, "there is no such file", "check the name and the working directory") from None
+    except PermissionError:
+        raise BadSource(name, "the file may not be read", "check its owner and mode with ls -l") from None
+    except OSError as problem:
+        raise BadSource(name, f"the file cannot be opened ({problem.strerror})", "check it with ls -l") from None
+    if status.st_size == 0:
+        raise BadSource(name, "the file is empty", "leave it out")
+
+
+class Stream:
+    """The bytes of a source, decompressed if their first ones say so; a context that closes the file.
+
+    >>> import gzip, pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> file = pathlib.Path(folder.name, "a")
+    >>> _ = file.write_bytes(gzip.compress(b"one two"))
+    >>> with Stream(Source("a", file)) as stream:
+    ...     stream.compression, stream.peek(3), stream.read(5), stream.read(5)
+    ('gzip', b'one two', b'one t', b'wo')
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        try:
+            self.raw: Any = _standard_input() if source.path is None else io.FileIO(source.path)
+            self.total: int | None = os.fstat(self.raw.fileno()).st_size if _has_size(self.raw) else None
+            self._counted = _Counted(self.raw)
+            head = self._counted.read(PIECE)
+            while head and len(head) < PIECE and (more := self._counted.read(PIECE - len(head))):
+                head += more
+        except OSError as problem:
+            raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
+        codec = codec_of(head)
+        self.compression = codec.name if codec else None
+        self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._counted, head, codec)
+        self._waiting = head if codec is None else b""  # made, and not yet taken
+        self._broken: Exception | None = None
+        self.offset = 0
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.source.path is not None:
+            self.raw.close()
+
+    @property
+    def consumed(self) -> int:
+        """How many bytes of the file have been read, before decompression."""
+        return self._counted.count
+
+    @property
+    def seekable(self) -> bool:
+        """Whether any byte can be reached without reading those before it."""
+        return self.compression is None and self.raw.seekable()
+
+    def _next(self) -> bytes:
+        """The next piece, nothing at the end; an error only after all pieces before it have been handed over."""
+        try:
+            return self._counted.read(PIECE) if self.compression is None else next(self._pieces, b"")
+        except (Broken, OSError) as problem:
+            self._broken = problem
+            return b""
+
+    def peek(self, size: int) -> bytes:
+        """At least ``size`` bytes from here on, without taking them; fewer at the end."""
+        pieces = [self._waiting]
+        length = len(self._waiting)
+        while length < size and (piece := self._next()):
+            pieces.append(piece)
+            length += len(piece)
+        self._waiting = b"".join(pieces)
+        return self._waiting
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes, and fewer only at the end."""
+        room = bytearray(size)
+        return bytes(room[: self.readinto(memoryview(room))])
+
+    def readinto(self, room: memoryview) -> int:
+        """Fill the room; how many bytes it got, fewer than it holds only at the end.
+
+        Data that turns out to be broken counts as the end here; ask :meth:`check_end`.
+        """
+        filled = 0
+        while filled < len(room):
+            if self._waiting:
+                taken = min(len(self._waiting), len(room) - filled)
+                room[filled : filled + taken] = self._waiting[:taken]
+                self._waiting = self._waiting[taken:]
+                filled += taken
+            elif self.compression is None and self._broken is None:
+                # Straight from the file into the room.
+                try:
+                    taken = self._counted.readinto(room[filled:])
+                except OSError as problem:
+                    self._broken, taken = problem, 0
+                if not taken:
+                    break
+                filled += taken
+            else:
+                self._waiting = self._next() if self._broken is None else b""
+                if not self._waiting:
+                    break
+        self.offset += filled
+        return filled
+
+    @property
+    def broken(self) -> bool:
+        """Whether reading stopped before the end of the file."""
+        return self._broken is not None
+
+    def check_end(self, line: int | None) -> None:
+        """Raise if the last byte read was not the last of the file."""
+        if isinstance(self._broken, Broken):
+            raise BadSource(self.source.name, str(self._broken), "copy or compress the file again", line)
+        if self._broken is not None:
+            raise BadSource(self.source.name, f"reading failed ({self._broken})", "check the disk", line)
+
+    def skip_to(self, offset: int) -> None:
+        """Go to an offset, counted after decompression; compressed data is read and thrown away."""
+        if self.offset == offset:
+            return
+        if self.seekable and self.total is not None and offset <= self.total:
+            self.raw.seek(offset)
+            self._counted.count = offset
+            self._waiting = b""
+            self.offset = offset
+            return
+        room = memoryview(bytearray(1 << 20))
+        while self.offset < offset:
+            if not self.readinto(room[: offset - self.offset]):
+                self.check_end(None)
+                rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
+                raise BadSource(self.source.name, rule, "give the file that was read before")
+
+
+class _Counted:
+    """A file that counts what was read of it."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.count = 0
+
+    def read(self, size: int) -> bytes:
+        data = self.raw.read(size) or b""
+        self.count += len(data)
+        return data
+
+    def readinto(self, room: memoryview) -> int:
+        taken: int = self.raw.readinto(room) or 0
+        self.count += taken
+        return taken
+
+
+def _has_size(raw: Any) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+    except (OSError, AttributeError):  # no file behind it
+        return False
+
+
+def _standard_input() -> Any:
+    # Not through sys.stdin's buffer where there is a descriptor: a thread that waits inside the buffer's lock when the
+    # interpreter ends would bring it down.
+    try:
+        return io.FileIO(sys.stdin.fileno(), closefd=False)
+    except (OSError, AttributeError, ValueError):
+        return sys.stdin.buffer

@@ -1,0 +1,1 @@
+"""Tables, one column a feature: Arrow batches, which Parquet, CSV and NumPy files become."""

@@ -1,0 +1,176 @@
+"""Parquet and Arrow IPC files as record batches of a bounded size, from any row on."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from giftrl.errors import BadSource
+from giftrl.streams.sources.source import Stream
+
+__all__ = ["Piece", "RecordBatches"]
+
+#: The most rows, and about the most cells, of a piece.
+ROWS = 1 << 16
+CELLS = 1 << 20
+BUFFER = 1 << 20
+IPC_FILE = b"ARROW1\0\0"
+
+
+class Piece(NamedTuple):
+    """Some rows of a table: a ``pyarrow.RecordBatch``, the number of its first row, from 0, and notes that came along.
+
+    The notes come with the first piece of a stored batch; pieces before the row where reading starts have no batch.
+    """
+
+    batch: Any
+    first: int
+    notes: dict[bytes, bytes]
+
+
+class RecordBatches:
+    """The record batches of a Parquet or Arrow IPC source.
+
+    Args:
+        stream: the source; Parquet needs one that is not compressed as a whole, and is no pipe.
+        kind: "parquet" or "arrow".
+    """
+
+    def __init__(self, stream: Stream, kind: str) -> None:
+        import pyarrow as pa
+
+        self.stream = stream
+        self.kind = kind
+        self.name = stream.source.name
+        self.fraction = 0.0  # of the source that has been read
+        self._damaged = (pa.ArrowException, OSError, EOFError)
+        try:
+            self.schema = self._open(pa)
+        except self._damaged as problem:
+            raise self._bad(problem) from problem
+
+    def _open(self, pa: Any) -> Any:
+        self._file: Any = None
+        self._batch = 0  # how many stored batches have been read
+        whole = self.stream.seekable and self.stream.source.path is not None
+        if self.kind == "parquet":
+            import pyarrow.parquet as pq
+
+            if not whole:
+                raise BadSource(
+                    self.name, "Parquet cannot be read from a pipe or from compressed data", "give the plain file"
+                )
+            self._file = pq.ParquetFile(self.stream.source.path, buffer_size=BUFFER, pre_buffer=False)
+            return self._file.schema_arrow
+        if whole and self.stream.peek(8).startswith(IPC_FILE):
+            self._file = pa.ipc.open_file(pa.memory_map(str(self.stream.source.path)))
+            return self._file.schema
+        # A file is a stream behind eight bytes.
+        if self.stream.peek(8).startswith(IPC_FILE):
+            self.stream.read(8)
+        self._stream = pa.ipc.open_stream(pa.PythonFile(_Readable(self.stream), mode="r"))
+        return self._stream.schema
+
+    def _bad(self, problem: Exception, row: int | None = None) -> BadSource:
+        said = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        line = None if row is None else row + 1
+        return BadSource(self.name, f"damaged or cut short ({said})", "write or copy the file again", line)
+
+    def pieces(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[Piece]:
+        """The rows from one on.
+
+        Args:
+            start: the number of the first row, from 0.
+            columns: those that are needed; None for all.
+            text: those that are text, which Parquet can hand over with each value only once.
+        """
+        row = 0
+        stored = self._parquet(start, columns, text) if self.kind == "parquet" else self._ipc()
+        while True:
+            try:
+                found = next(stored, None)
+            except self._damaged as problem:
+                raise self._bad(problem, row) from problem
+            if found is None:
+                break
+            batch, first, notes = found
+            if batch is None:
+                row = first
+                continue
+            row = first + batch.num_rows
+            self.fraction = self._fraction(row)
+            skip = min(max(0, start - first), batch.num_rows)
+            if skip == batch.num_rows:
+                yield Piece(None, row, notes)
+                continue
+            step = max(64, min(ROWS, CELLS // max(1, batch.num_columns)))
+            for at in range(skip, batch.num_rows, step):
+                yield Piece(batch.slice(at, step), first + at, notes if at == skip else {})
+        if row < start:
+            rule = f"ends at row {row}, before row {start}, where reading was to go on"
+            raise BadSource(self.name, rule, "give the file that was read before")
+
+    def _fraction(self, row: int) -> float:
+        if self.kind == "parquet":
+            return row / max(1, int(self._file.metadata.num_rows))
+        if self._file is not None:
+            return self._batch / max(1, int(self._file.num_record_batches))
+        return self.stream.consumed / self.stream.total if self.stream.total else 0.0
+
+    def _parquet(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[Piece]:
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(
+            self.stream.source.path, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(text)
+        ) as file:
+            row = 0
+            groups: list[int] = []
+            for group in range(file.num_row_groups):
+                size = file.metadata.row_group(group).num_rows
+                if row + size <= start and not groups:
+                    row += size
+                else:
+                    groups.append(group)
+            yield Piece(None, row, {})
+            width = len(columns) if columns is not None else len(self.schema)
+            size = max(64, min(ROWS, CELLS // max(1, width)))
+            for batch in file.iter_batches(size, row_groups=groups, columns=columns, use_threads=False):
+                yield Piece(batch, row, {})
+                row += batch.num_rows
+
+    def _ipc(self) -> Iterator[Piece]:
+        row = 0
+        if self._file is not None:
+            for number in range(self._file.num_record_batches):
+                found = self._file.get_batch_with_custom_metadata(number)
+                self._batch = number + 1
+                yield Piece(found.batch, row, dict(found.custom_metadata or {}))
+                row += found.batch.num_rows
+            return
+        while True:
+            try:
+                found = self._stream.read_next_batch_with_custom_metadata()
+            except StopIteration:
+                break
+            yield Piece(found.batch, row, dict(found.custom_metadata or {}))
+            row += found.batch.num_rows
+        self.stream.check_end(row + 1)
+
+
+class _Readable:
+    """What PyArrow wants of a Python file."""
+
+    closed = False
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def read(self, size: int = -1) -> bytes:
+        return self.stream.read(size)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """The stream is closed by who opened it."""

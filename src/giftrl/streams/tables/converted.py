@@ -1,0 +1,263 @@
+"""Rows as learners take them, on disk: Arrow IPC with the columns label, weight, indices and values."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.streams.batch import Batch, Position
+from giftrl.streams.names.features import Dictionary, Features, Hashing
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.merge import merge, overflowed
+from giftrl.streams.tables.batches import Piece, RecordBatches
+
+__all__ = ["Converted", "ConvertedWriter", "is_converted"]
+
+#: The key, in the notes of the file, under which it is said how features were mapped.
+KEY = b"giftrl"
+#: The key, in the notes of a batch, of the names that are new in it.
+NAMES = b"names"
+VERSION = 1
+COMPRESSIONS = (None, "lz4", "zstd")
+
+
+def _layout() -> Any:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("label", pa.float64(), False),
+            pa.field("weight", pa.float64(), False),
+            pa.field("indices", pa.list_(pa.field("item", pa.int32(), False)), False),
+            pa.field("values", pa.list_(pa.field("item", pa.float64(), False)), False),
+        ]
+    )
+
+
+def is_converted(schema: Any) -> bool:
+    """Whether an Arrow schema is that of a converted file."""
+    return KEY in (schema.metadata or {})
+
+
+class ConvertedWriter:
+    """Writes batches to a file that is read back without parsing, hashing or copying.
+
+    A label that is missing is NaN. Tags and rejected rows are not kept. The file appears, whole, when the writer is
+    closed; until then, and after an error, what was there before stays.
+
+    Args:
+        path: the file.
+        features: what numbered the features of the batches. The names of a dictionary are kept.
+        interactions: the pairs that were added to the batches, for those who read them.
+        compression: None, which is the quickest to read; "lz4" or "zstd".
+
+    >>> import tempfile
+    >>> from giftrl.streams.text.libsvm import LibsvmText
+    >>> from giftrl.streams.sources.source import Source, Stream
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "rows.arrow")
+    >>> features = Hashing(10)
+    >>> with ConvertedWriter(path, features) as writer:
+    ...     writer.write(LibsvmText(features).parse(b"1 3:0.5 7:2\\n", "a.svm", Position()))
+    >>> with Stream(Source("rows.arrow", path)) as stream:
+    ...     [batch] = Converted(features).read(RecordBatches(stream, "arrow"), Position())
+    >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist()
+    ([1.0], [3, 7], [0.5, 2.0])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        features: Features,
+        *,
+        interactions: Interactions | None = None,
+        compression: str | None = None,
+    ) -> None:
+        import pyarrow as pa
+
+        known = compression in COMPRESSIONS
+        require(known, "compression", compression, 'must be None, "lz4" or "zstd"', "leave it out for the quickest")
+        self.path = Path(path)
+        self.features = features
+        self._named = 1  # of a dictionary: the slots whose names have been written
+        about = {
+            "version": VERSION,
+            "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
+            "bits": features.bits if isinstance(features, Hashing) else None,
+            "interactions": [list(pair) for pair in interactions.pairs] if interactions else [],
+        }
+        self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
+        try:
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        except OSError as problem:
+            raise InvalidInput(
+                "path", str(path), f"cannot be written ({problem.strerror})", "check the folder"
+            ) from None
+        os.close(handle)
+        self._temporary = Path(name)
+        self._sink = pa.OSFile(name, "wb")
+        self._writer = pa.ipc.new_file(
+            self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+        )
+
+    def __enter__(self) -> "ConvertedWriter":
+        return self
+
+    def __exit__(self, kind: object, *problem: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def write(self, batch: Batch) -> None:
+        """Write the rows of a batch, as a reader makes them with ``normalize="none"`` and ``constant=False``."""
+        import pyarrow as pa
+
+        plain = not (batch.indices == self.features.constant).any()
+        require(plain, "batch", batch.source, "must not have the constant yet", "read with constant=False")
+        offsets = pa.py_buffer(batch.indptr.astype(np.int32))
+
+        def rows(values: NDArray[Any], type_: Any) -> Any:
+            items = pa.Array.from_buffers(type_.value_type, len(values), [None, pa.py_buffer(values)])
+            return pa.Array.from_buffers(type_, len(batch), [None, offsets], children=[items])
+
+        schema = self._schema
+        record = pa.RecordBatch.from_arrays(
+            [
+                pa.array(batch.labels),
+                pa.array(batch.weights),
+                rows(np.ascontiguousarray(batch.indices), schema.field("indices").type),
+                rows(np.ascontiguousarray(batch.data), schema.field("values").type),
+            ],
+            schema=schema,
+        )
+        self._writer.write_batch(record, custom_metadata=self._new_names(batch))
+
+    def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
+        if not isinstance(self.features, Dictionary):
+            return {}
+        # Up to the highest that is used here: another thread may be adding more.
+        highest = int(batch.indices.max(initial=0))
+        names = [self.features.name(slot) for slot in range(self._named, highest + 1)]
+        self._named += len(names)
+        return {NAMES: json.dumps(names).encode()} if names else {}
+
+    def close(self) -> None:
+        """Finish the file and put it in its place."""
+        self._writer.close()
+        self._sink.close()
+        # A temporary file is for its owner only; this one is to be like any other.
+        mask = os.umask(0)
+        os.umask(mask)
+        self._temporary.chmod(0o666 & ~mask)
+        self._temporary.replace(self.path)
+
+    def abandon(self) -> None:
+        """Leave no file behind."""
+        self._writer.close()
+        self._sink.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._temporary.unlink()
+
+
+class Converted:
+    """Reads what :class:`ConvertedWriter` wrote; arrays are views of the file, not to be written to."""
+
+    def __init__(self, features: Features, interactions: Interactions | None = None) -> None:
+        self.features = features
+        self.interactions = interactions
+        self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
+        self._same = True
+
+    def read(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
+        """The batches of a file, from a row on."""
+        self._check(found)
+        for piece in found.pieces(start.offset, None, ()):
+            self._learn(piece.notes, found.name)
+            if piece.batch is not None:
+                yield self._batch(piece, found.name, start.source)
+
+    def _check(self, found: RecordBatches) -> None:
+        def bad(rule: str, remedy: str) -> BadSource:
+            return BadSource(found.name, rule, remedy)
+
+        try:
+            about = json.loads(found.schema.metadata[KEY])
+            version, kind, bits = about["version"], about["kind"], about["bits"]
+            pairs = [tuple(pair) for pair in about["interactions"]]
+        except (ValueError, KeyError, TypeError):
+            raise bad("its notes on features cannot be read", "convert the data again") from None
+        if version != VERSION or not found.schema.remove_metadata().equals(_layout()):
+            raise bad(f"was written by another version ({version})", "convert the data again")
+        hashing = isinstance(self.features, Hashing)
+        if (kind == "hashing") != hashing:
+            own = "hashing" if hashing else "dictionary"
+            raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
+        if isinstance(self.features, Hashing) and bits != self.features.bits:
+            rule = f"was converted with bits={bits}, and bits={self.features.bits} is asked for"
+            raise bad(rule, f"use bits={bits}, or convert the data again")
+        if pairs != list(self.interactions.pairs if self.interactions else []):
+            rule = f"was converted with the interactions {pairs}, which are not those that are asked for"
+            raise bad(rule, "ask for the same, or convert the data again")
+
+    def _learn(self, notes: dict[bytes, bytes], source: str) -> None:
+        """Learn the names that are new in a batch."""
+        if NAMES not in notes:
+            return
+        try:
+            names = json.loads(notes[NAMES])
+            slots, _ = self.features.slots(names)
+        except (ValueError, TypeError):
+            raise BadSource(source, "its names of features cannot be read", "convert the data again") from None
+        self._slots = np.concatenate([self._slots, slots])
+        self._same = self._same and bool((self._slots == np.arange(len(self._slots))).all())
+
+    def _batch(self, piece: Piece, source: str, number: int) -> Batch:
+        record = piece.batch
+        rows = record.num_rows
+        lists, numbers = record.column("indices"), record.column("values")
+        offsets = np.asarray(lists.offsets, np.int64)
+        other = np.asarray(numbers.offsets, np.int64)
+        sound = (
+            record.column("indices").null_count == record.column("values").null_count == 0
+            and bool((np.diff(offsets) >= 0).all())
+            and np.array_equal(offsets - offsets[0], other - other[0])
+        )
+        indices = lists.values.to_numpy()[offsets[0] : offsets[-1]] if sound else np.empty(0, np.int32)
+        data = numbers.values.to_numpy()[other[0] : other[-1]] if sound else np.empty(0)
+        size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
+        # An index out of range would be written to memory that is not the learner's.
+        inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)
+        labels, weights = record.column("label").to_numpy(), record.column("weight").to_numpy()
+        sound = sound and inside and len(data) == len(indices) == offsets[-1] - offsets[0]
+        sound = sound and not np.isinf(labels).any() and np.isfinite(weights).all() and (weights >= 0.0).all()
+        if not sound or len(overflowed(data, offsets - offsets[0])):
+            raise BadSource(source, "is damaged: its rows make no sense", "convert the data again", piece.first + 1)
+        if not self._same:
+            indices = self._slots[indices]
+        first = piece.first
+        batch = Batch(
+            source=source,
+            data=data,
+            indices=indices,
+            indptr=offsets - offsets[0],
+            labels=labels,
+            weights=weights,
+            lines=np.arange(first + 1, first + rows + 1),
+            groups=np.empty(0, np.uint8),
+            end=Position(number, first + rows, first + rows + 1),
+        )
+        if not self._same and (indices < 0).any():
+            # A frozen dictionary does not have all names.
+            merged = merge(data.copy(), indices, batch.groups, batch.indptr)
+            batch = replace(batch, data=merged[0], indices=merged[1], indptr=merged[3])
+        return batch

@@ -1,0 +1,342 @@
+"""Decimal text to float64, exact, in compiled loops.
+
+The result is the float64 nearest to the decimal number, ties to even: what ``float`` gives. Three ways, tried in turn:
+
+1. Clinger's: a mantissa up to 2^53 and a power of ten up to 10^22 are exact, so one multiplication or division rounds
+   once. (W. D. Clinger, How to read floating point numbers accurately, 1990.)
+2. Lemire's: 19 digits times a power of five kept to 128 bits. (D. Lemire, Number parsing at a gigabyte per second,
+   2021; that it never needs a fallback: N. Mushtak and D. Lemire, Fast number parsing without fallback, 2022.)
+3. For more than 19 digits, both neighbours of the 19 first; where they round apart, the exact integers are compared.
+
+A number is ``[+-] digits [. digits] [e [+-] digits]``, with a digit before or after the dot. Not numbers: nan, inf,
+hexadecimal, underscores. A number that rounds to infinity is too large.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
+
+__all__ = ["NOT_A_NUMBER", "TOO_LARGE", "byte", "digit", "long_numbers", "number", "read_number"]
+
+NOT_A_NUMBER = 1
+TOO_LARGE = 2
+
+#: Each loop of this room is compiled from these parts of the package.
+
+SMALLEST, LARGEST = -342, 308  # below and above these powers of ten, 19 digits are 0 or infinite
+KEPT = 800  # more digits than any number half-way between two float64 has: the rest only says "and a bit more"
+LIMBS = 160  # of 32 bits: (10^800 - 1) 2^1075, and (2^54) 10^1142, fit into 128
+
+MANTISSA = np.uint64(2**53)
+TEN = np.uint64(10)
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+TWO = np.uint64(2)
+THREE = np.uint64(3)
+LOW = np.uint64(2**32 - 1)
+HALF = np.uint64(32)
+GUARD = np.uint64(2**9 - 1)  # the bits of a 64-bit product below the 55 that rounding looks at
+HIDDEN = np.uint64(2**52)
+ALL = np.uint64(2**64 - 1)
+
+TENS = 10.0 ** np.arange(23)
+
+
+def _powers_of_five() -> NDArray[np.uint64]:
+    """The 128 highest bits of 5^q, in two words: cut off for q >= 0, rounded up for q < 0."""
+    rows = []
+    for q in range(SMALLEST, LARGEST + 1):
+        power = 5 ** abs(q)
+        if q >= 0:
+            top = power << 128 >> power.bit_length()
+        else:
+            # 2^b / 5^-q with at least 128 bits, one more than its floor, then cut to 128 bits.
+            size = (power - 1).bit_length()
+            top = (1 << (size + 127 if q >= -27 else 2 * size + 128)) // power + 1
+            top >>= max(0, top.bit_length() - 128)
+        rows.append((top >> 64, top & (2**64 - 1)))
+    return np.array(rows, dtype=np.uint64).reshape(-1)
+
+
+POWERS = _powers_of_five()
+
+
+@formula
+def pin(array: Any, result: Any) -> Any:
+    """The result; the array is in use up to here.
+
+    A compiled function counts its references to arrays, which costs more than reading a byte, unless the compiler sees
+    that it need not. It does where a function has one return, and each array is last used there, on every path. The
+    functions that run for every field of a text keep to that: they end with ``return pin(array, result)``.
+    """
+    return result
+
+
+@formula
+def byte(block: Any, at: Any) -> Any:
+    """The byte at a place, which is never negative: an unsigned index needs no look at its sign."""
+    return np.int64(block[np.uint64(at)])
+
+
+@formula
+def digit(c: Any) -> Any:
+    """Whether a byte is a decimal digit."""
+    return np.uint64(c - 48) < TEN
+
+
+@formula
+def number(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any]:
+    """Read a number at a place; a byte that belongs to no number must follow somewhere.
+
+    Args:
+        block: bytes.
+        at: the place.
+        limbs: room for two long numbers, from :func:`long_numbers`.
+
+    Returns:
+        the value, the place after it, and 0, NOT_A_NUMBER or TOO_LARGE; what follows it is for the caller to check.
+    """
+    c = byte(block, at)
+    negative = c == 45
+    if negative | (c == 43):
+        at += 1
+        c = byte(block, at)
+    start = at
+    mantissa = ZERO
+    while digit(c):
+        mantissa = mantissa * TEN + np.uint64(c - 48)  # wraps around after 19 digits: read again below
+        at += 1
+        c = byte(block, at)
+    digits = at - start
+    exponent = 0
+    if c == 46:
+        at += 1
+        dot = at
+        c = byte(block, at)
+        while digit(c):
+            mantissa = mantissa * TEN + np.uint64(c - 48)
+            at += 1
+            c = byte(block, at)
+        exponent = dot - at
+        digits += at - dot
+    end = at
+    problem = 0 if digits > 0 else NOT_A_NUMBER
+    if (c == 101) | (c == 69):
+        at += 1
+        c = byte(block, at)
+        downwards = c == 45
+        if downwards | (c == 43):
+            at += 1
+            c = byte(block, at)
+        if not digit(c):
+            problem = NOT_A_NUMBER
+        power = 0
+        while digit(c):
+            if power < 10**17:  # more than any text that fits into memory can make up for
+                power = power * 10 + (c - 48)
+            at += 1
+            c = byte(block, at)
+        exponent += -power if downwards else power
+    value = 0.0
+    if (digits <= 19) & (mantissa <= MANTISSA) & (exponent >= -22) & (exponent <= 22):
+        value = np.float64(np.int64(mantissa))
+        value = value / TENS[np.uint64(-exponent)] if exponent < 0 else value * TENS[np.uint64(exponent)]
+    elif problem == 0:
+        dropped = 0
+        if digits > 19:
+            mantissa, dropped = first_digits(block, start, end)
+        below = 0.0
+        # Of more than 19 digits, both neighbours; the loop is there so that the function is compiled into one place.
+        for more in range(2 if dropped > 0 else 1):
+            below = value
+            value = nearest(mantissa + np.uint64(more), exponent + dropped)
+        if (dropped > 0) & (below < value):
+            value = nearer(block, start, end, exponent, below, value, limbs)
+    if value > 1.7976931348623157e308:
+        problem = TOO_LARGE
+    return pin(limbs, pin(block, (-value if negative else value))), at, problem
+
+
+def long_numbers() -> NDArray[np.uint64]:
+    """Room for two long numbers.
+
+    >>> long_numbers().shape
+    (320,)
+    """
+    return np.zeros(2 * LIMBS, np.uint64)
+
+
+@formula
+def high_product(a: Any, b: Any) -> Any:
+    """The upper 64 bits of a b."""
+    a0, a1, b0, b1 = a & LOW, a >> HALF, b & LOW, b >> HALF
+    middle = a1 * b0 + (a0 * b0 >> HALF)
+    return a1 * b1 + (middle >> HALF) + ((a0 * b1 + (middle & LOW)) >> HALF)
+
+
+@formula
+def leading_zeros(w: Any) -> Any:
+    """How many zero bits w > 0 begins with."""
+    zeros = 0
+    for width in (32, 16, 8, 4, 2, 1):
+        if w >> np.uint64(64 - width) == ZERO:
+            w <<= np.uint64(width)
+            zeros += width
+    return zeros
+
+
+@formula
+def nearest(w: Any, q: Any) -> Any:
+    """The float64 nearest to w 10^q; infinity where it is too large."""
+    if w == ZERO or q < SMALLEST:
+        return 0.0
+    if q > LARGEST:
+        return np.inf
+    zeros = leading_zeros(w)
+    w = w << np.uint64(zeros)
+    k = np.uint64(2 * (q - SMALLEST))
+    high = high_product(w, POWERS[k])
+    low = w * POWERS[k]
+    if high & GUARD == GUARD:  # the lower word of 5^q can carry into the bits that rounding looks at
+        carry = high_product(w, POWERS[k + ONE])
+        low = low + carry
+        if carry > low:
+            high = high + ONE
+    upper = high >> np.uint64(63)
+    shift = upper + np.uint64(9)
+    m = high >> shift  # 54 bits: 53 and one to round by
+    # floor(q log2(10)) + 63, from 217706 / 2^16, and the bias of the exponent.
+    e = ((217706 * q) >> 16) + 63 + np.int64(upper) - zeros + 1023
+    if e <= 0:  # subnormal: fewer bits
+        if e <= -63:
+            return 0.0
+        m = m >> np.uint64(1 - e)
+        m = (m + (m & ONE)) >> ONE
+        return from_bits(m)  # a carry into the hidden bit is the smallest normal number, as it should be
+    if low <= ONE and -4 <= q <= 23 and m & THREE == ONE and m << shift == high:
+        m = m & ~ONE  # exactly half-way: to even
+    m = (m + (m & ONE)) >> ONE
+    if m >= MANTISSA:
+        m = HIDDEN
+        e += 1
+    if e >= 2047:
+        return np.inf
+    return from_bits((m & ~HIDDEN) | (np.uint64(e) << np.uint64(52)))
+
+
+@formula
+def from_bits(bits: Any) -> Any:
+    """The float64 with these bits."""
+    return np.uint64(bits).view(np.float64)
+
+
+@formula
+def first_digits(block: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """The first 19 digits between two places, less leading zeros; how many come after them."""
+    mantissa = ZERO
+    kept = 0
+    dropped = 0
+    for at in range(start, end):
+        c = byte(block, at)
+        if c != 46:
+            if kept == 19:
+                dropped += 1
+            elif (kept > 0) | (c != 48):
+                mantissa = mantissa * TEN + np.uint64(c - 48)
+                kept += 1
+    return pin(block, mantissa), dropped
+
+
+@formula
+def nearer(block: Any, start: Any, end: Any, exponent: Any, low: Any, high: Any, limbs: Any) -> Any:
+    """Of two float64 with none between them, the one nearer to the digits times 10^exponent."""
+    bits = np.float64(low).view(np.uint64)
+    m = bits & (HIDDEN - ONE)
+    e = int(np.int64(bits >> np.uint64(52)))
+    if e > 0:
+        m = m | HIDDEN
+    else:
+        e = 1
+    # Half-way is (2 m + 1) 2^(e - 1076). It is compared with the digits times 10^exponent, in whole numbers: the first
+    # half of the limbs is for the digits, the second for half-way.
+    for k in range(2 * LIMBS):
+        limbs[k] = ZERO
+    limbs[LIMBS] = (m + m + ONE) & LOW
+    limbs[LIMBS + 1] = (m + m + ONE) >> HALF
+    size = 1
+    kept = 0
+    more = False
+    for at in range(start, end):
+        c = byte(block, at)
+        if c != 46:
+            if kept == KEPT:
+                exponent += 1
+                more |= c != 48
+            elif (kept > 0) | (c != 48):
+                size = times_plus(limbs, 0, size, TEN, np.uint64(c - 48))
+                kept += 1
+    # Both sides times 10^abs(exponent) and 2^abs(e - 1076), each on the side where it is not a fraction.
+    other = 2
+    for ten in range(2):
+        power = exponent if ten else 1076 - e
+        left = power > 0
+        grown = times_power(limbs, 0 if left else LIMBS, size if left else other, TEN if ten else TWO, abs(power))
+        if left:
+            size = grown
+        else:
+            other = grown
+    above = more | (m & ONE == ONE)  # where both are equal: half-way and more, or half-way, and then to even
+    for k in range(LIMBS):
+        if limbs[k] != limbs[LIMBS + k]:
+            above = limbs[k] > limbs[LIMBS + k]
+    return pin(limbs, pin(block, high if above else low))
+
+
+@formula
+def times_power(limbs: Any, begin: Any, size: Any, base: Any, power: Any) -> Any:
+    """Multiply a long number by a power, nine factors at a time; its new size."""
+    nine = base * base * base
+    nine = nine * nine * nine
+    while power > 0:
+        size = times_plus(limbs, begin, size, nine if power >= 9 else base, ZERO)
+        power -= 9 if power >= 9 else 1
+    return pin(limbs, size)
+
+
+@formula
+def times_plus(limbs: Any, begin: Any, size: Any, factor: Any, plus: Any) -> Any:
+    """Multiply a long number, of a size and from a place on, by a short one and add another; its new size."""
+    carry = plus
+    for k in range(begin, begin + size):
+        carry = limbs[k] * factor + carry
+        limbs[k] = carry & LOW
+        carry = carry >> HALF
+    if carry > ZERO:
+        limbs[begin + size] = carry
+        size += 1
+    return pin(limbs, size)
+
+
+@formula
+def whole_number(block: Any, limbs: Any) -> tuple[Any, Any]:
+    """Read a text that is one number and a newline."""
+    value, at, problem = number(block, 0, limbs)
+    if (problem == 0) & (at + 1 != len(block)):
+        problem = NOT_A_NUMBER
+    return value, problem
+
+
+def read_number(text: str | bytes, *, compiled: bool = True) -> float | None:
+    """The float64 nearest to a decimal number, or None where the text is not one or float64 cannot hold it.
+
+    >>> read_number("-2.5e-1"), read_number("1e-400"), read_number("1e400"), read_number("nan")
+    (-0.25, 0.0, None, None)
+    """
+    raw = text.encode() if isinstance(text, str) else text
+    block = np.frombuffer(raw + b"\n", dtype=np.uint8)
+    value, problem = ready(whole_number, compiled)(block, long_numbers())
+    return None if problem else float(value)

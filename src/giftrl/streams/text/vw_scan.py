@@ -1,0 +1,308 @@
+"""The loop over the lines of VW text; the format is described in :mod:`giftrl.streams.text.vw`."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.registry import formula
+from giftrl.streams.text.numbers import TOO_LARGE, byte, number, pin
+from giftrl.streams.text.rows import (
+    AT,
+    BAD,
+    DONE,
+    ENTRIES,
+    LINE,
+    MORE_BAD,
+    MORE_ENTRIES,
+    MORE_ROWS,
+    MORE_SECTIONS,
+    ROWS,
+    SECTIONS,
+)
+from giftrl.streams.text.scan import (
+    COLON,
+    NEWLINE,
+    RETURN,
+    SPACE,
+    TAB,
+    Problem,
+    at_end,
+    blame,
+    blank,
+    broken_utf8,
+    note,
+    skip_blanks,
+    skip_line,
+)
+
+__all__ = ["KINDS", "Found", "room", "scan_vw"]
+
+BAR, QUOTE = 124, 39
+LONGEST_NAMESPACE = 255  # every name of a namespace begins with it: long ones would take long for each
+
+#: For each byte, whether a name ends before it.
+STOPS = np.zeros(256, np.bool_)
+STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR]] = True
+
+
+class Found(NamedTuple):
+    """Room for what the loop finds in a block: each entry, each namespace, each row, each rejected line."""
+
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    section_firsts: NDArray[np.int64]
+    section_starts: NDArray[np.int64]
+    section_ends: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    tag_starts: NDArray[np.int64]
+    tag_ends: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    lines: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    row_ends: NDArray[np.int64]
+    bad: NDArray[np.int64]
+
+
+KINDS = (MORE_ENTRIES,) * 3 + (MORE_SECTIONS,) * 3 + (MORE_ROWS,) * 7 + (MORE_BAD,)
+
+
+def room(size: int) -> Found:
+    """Room for what a block of that size is likely to hold."""
+    sizes = {MORE_ENTRIES: size // 8 + 64, MORE_SECTIONS: size // 64 + 16, MORE_ROWS: size // 64 + 16, MORE_BAD: 64}
+    arrays: list[Any] = []
+    for name, kind in zip(Found._fields, KINDS, strict=True):
+        arrays.append(np.empty(sizes[kind], np.float64 if name in ("values", "weights", "labels") else np.int64))
+    return Found(*arrays)
+
+
+@formula
+def scan_vw(block: Any, state: Any, found: Any, limbs: Any) -> Any:
+    """Find the rows of a block, which ends with a newline, from where the state is; why it stopped."""
+    (
+        values, starts, ends, section_firsts, section_starts, section_ends, weights, tag_starts, tag_ends, labels,
+        lines, begins, row_ends, bad_lines,
+    ) = found  # fmt: skip
+    at, line, entries, rows, bad, sections = (
+        state[AT], state[LINE], state[ENTRIES], state[ROWS], state[BAD], state[SECTIONS]
+    )  # fmt: skip
+    size = len(block)
+    why = DONE
+    while at < size and why == DONE:
+        begin = at
+        first, first_section = entries, sections
+        if rows == len(labels):
+            why = MORE_ROWS
+        elif 4 * bad == len(bad_lines):
+            why = MORE_BAD
+        spot = at = skip_blanks(block, at)
+        problem = 0
+        label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
+        empty = at_end(block, at)
+        if not empty:
+            label, weight, tag_start, tag_end, at, spot, problem = read_head(block, begin, limbs)
+        factor = 1.0
+        while problem == 0 and why == DONE and not at_end(block, at):
+            if byte(block, at) == BAR:
+                if sections == len(section_firsts):
+                    why = MORE_SECTIONS
+                else:
+                    k = np.uint64(sections)
+                    section_firsts[k] = entries
+                    section_starts[k] = at + 1
+                    section_ends[k], at, factor, spot, problem = read_namespace(block, at + 1, limbs)
+                    sections += 1
+            elif entries == len(values):
+                why = MORE_ENTRIES
+            else:
+                k = np.uint64(entries)
+                starts[k] = at
+                ends[k], at, value, spot, problem = read_feature(block, at, limbs)
+                values[k] = value * factor
+                if problem == 0 and not np.isfinite(values[k]):
+                    problem = Problem.SCALED_TOO_LARGE
+                    spot = starts[k]
+                entries += 1 if values[k] != 0.0 else 0
+            at = skip_blanks(block, at)
+        if why != DONE:
+            at = begin
+            entries, sections = first, first_section
+        else:
+            if problem:
+                bad = note(bad_lines, bad, line, begin, spot, problem)
+                entries, sections = first, first_section
+            elif not empty:
+                k = np.uint64(rows)
+                labels[k] = label
+                weights[k] = weight
+                tag_starts[k] = tag_start
+                tag_ends[k] = tag_end
+                lines[k] = line
+                begins[k] = begin
+                row_ends[k] = entries
+                rows += 1
+            at = skip_line(block, at)
+            line += 1
+    state[AT], state[LINE], state[ENTRIES], state[ROWS], state[BAD], state[SECTIONS] = (
+        at, line, entries, rows, bad, sections
+    )  # fmt: skip
+    return why
+
+
+@formula
+def read_head(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Read what is before the first bar: label, importance, the places of the tag, that of the bar or of a problem."""
+    label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
+    problem = 0
+    spot = at
+    bar = at
+    while byte(block, bar) != BAR and byte(block, bar) != NEWLINE and problem == 0:
+        if byte(block, bar) == TAB:
+            spot = bar
+            problem = Problem.TAB_BEFORE_BAR
+        bar += 1
+    if problem == 0 and byte(block, bar) == NEWLINE:
+        problem = Problem.NO_BAR
+    count = 0
+    while problem == 0 and at < bar:
+        spot = at
+        while byte(block, at) != SPACE and at < bar:
+            at += 1
+        stop = at
+        while byte(block, at) == SPACE:
+            at += 1
+        if at == bar and stop > spot and (stop == bar or byte(block, spot) == QUOTE):
+            tag_start = spot + 1 if byte(block, spot) == QUOTE else spot
+            tag_end = stop
+            problem, spot = check_text(block, tag_start, tag_end, spot)
+        elif stop > spot:
+            value, after, wrong = number(block, spot, limbs)
+            if count == 3:
+                problem = Problem.MANY_NUMBERS
+            elif wrong == TOO_LARGE and after == stop:
+                problem = large_number(count)
+            elif wrong or after != stop:
+                problem, spot = blame(block, after, spot, no_number(count))
+            elif count == 0:
+                label = value
+            elif count == 1:
+                weight = value
+                if value < 0.0:
+                    problem = Problem.NEGATIVE_IMPORTANCE
+            elif value != 0.0:
+                problem = Problem.BASE_USED
+            count += 1
+    return pin(limbs, pin(block, label)), weight, tag_start, tag_end, bar if problem == 0 else at, spot, problem
+
+
+@formula
+def no_number(count: Any) -> Any:
+    """What to call a field before the bar that is not a number."""
+    problem = Problem.LABEL
+    if count == 1:
+        problem = Problem.IMPORTANCE
+    elif count == 2:
+        problem = Problem.BASE
+    return problem
+
+
+@formula
+def large_number(count: Any) -> Any:
+    """What to call a field before the bar that is too large."""
+    problem = Problem.LABEL_TOO_LARGE
+    if count == 1:
+        problem = Problem.IMPORTANCE_TOO_LARGE
+    elif count == 2:
+        problem = Problem.BASE_TOO_LARGE
+    return problem
+
+
+@formula
+def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
+    """What is wrong with the text between two places, and where."""
+    problem = 0
+    broken = broken_utf8(block, start, end)
+    if broken >= 0:
+        problem = Problem.ENCODING
+        spot = broken
+    for at in range(start, end):
+        if problem == 0 and byte(block, at) < SPACE:
+            problem, spot = blame(block, at, spot, 0)
+    return pin(block, problem), spot
+
+
+@formula
+def read_name(block: Any, at: Any) -> tuple[Any, Any, Any]:
+    """Read a name: where it ends; and what is wrong where."""
+    spot = at
+    problem = 0
+    bits = 0
+    c = byte(block, at)
+    while not STOPS[np.uint64(c)]:
+        bits |= c
+        at += 1
+        c = byte(block, at)
+    if bits > 127:  # there are bytes outside ASCII
+        broken = broken_utf8(block, spot, at)
+        if broken >= 0:
+            problem = Problem.ENCODING
+            spot = broken
+    return pin(block, at), spot, problem
+
+
+@formula
+def name_ends(block: Any, at: Any) -> Any:
+    """Whether a blank, a bar or the end of the line is here."""
+    c = byte(block, at)
+    ends = blank(c) or c == BAR
+    if not ends:
+        ends = at_end(block, at)
+    return pin(block, ends)
+
+
+@formula
+def read_value(block: Any, at: Any, limbs: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
+    """Read the number after a colon: it, and the place after it; and what is wrong where, one of the problems given."""
+    spot = at
+    problem = 0
+    value, at, wrong = number(block, at, limbs)
+    if wrong == TOO_LARGE:
+        problem = too_large
+    elif wrong or not name_ends(block, at):
+        problem, spot = blame(block, at, spot, no_number)
+    return pin(limbs, pin(block, value)), at, spot, problem
+
+
+@formula
+def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a namespace after its bar: where its name ends, the place after it, its factor; and what is wrong where."""
+    start = at
+    end, spot, problem = read_name(block, at)
+    at = end
+    factor = 1.0
+    if problem == 0 and end - start > LONGEST_NAMESPACE:
+        problem = Problem.LONG_NAMESPACE
+    elif problem == 0 and byte(block, at) == COLON:
+        at += 1
+        if end == start:
+            problem = Problem.NAMESPACE
+        else:
+            factor, at, spot, problem = read_value(block, at, limbs, Problem.SCALE, Problem.SCALE_TOO_LARGE)
+    elif problem == 0 and not name_ends(block, at):
+        problem, spot = blame(block, at, spot, Problem.NAMESPACE)
+    return pin(limbs, pin(block, end)), at, factor, spot, problem
+
+
+@formula
+def read_feature(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a feature: where its name ends, the place after it, its value; and what is wrong where."""
+    start = at
+    end, spot, problem = read_name(block, at)
+    at = end
+    value = 1.0
+    if problem == 0 and byte(block, at) == COLON and end > start:
+        value, at, spot, problem = read_value(block, at + 1, limbs, Problem.VALUE, Problem.VALUE_TOO_LARGE)
+    elif problem == 0 and (end == start or not name_ends(block, at)):
+        problem, spot = blame(block, at, spot, Problem.NO_NAME)
+    return pin(limbs, pin(block, end)), at, value, spot, problem
