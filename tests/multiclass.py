@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax
-from giftrl.ops.vector_loss import flow, prox, truncated, two_step
+from giftrl.ops.vector_loss import flow, prox, slope
+from giftrl.updates import Truncated, TwoStep
+from giftrl.updates.contract import ScoreProblem, pick_scores
 
 LOSSES = [Softmax(), MulticlassHinge()]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -17,17 +19,23 @@ few = settings(max_examples=max(5, settings.default.max_examples // 10))
 
 def filled(rule, *args):
     """What a rule fills in."""
-    out = np.full(len(args[1]), np.nan)
+    out = np.full(len(next(arg for arg in args if isinstance(arg, np.ndarray))), np.nan)
     rule(*args, out)
     return out
 
 
-def at_p(rule):
+def pick(update, loss, p, y, start, c, out):
+    """What an update picks for K scores."""
+    g = filled(slope, loss, p, y)
+    pick_scores(update, loss, ScoreProblem(y, p, g, start, c), out, np.full(len(p), np.nan))
+
+
+def at_p(update):
     """Truncated and two-step start at p for H'."""
-    return lambda loss, p, y, c, out: rule(loss, p, y, p, c, out)
+    return lambda loss, p, y, c, out: pick(update, loss, p, y, p, c, out)
 
 
-RULES = {"prox": prox, "flow": flow, "truncated": at_p(truncated), "two_step": at_p(two_step)}
+RULES = {"prox": prox, "flow": flow, "truncated": at_p(Truncated()), "two_step": at_p(TwoStep())}
 
 
 @st.composite

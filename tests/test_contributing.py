@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import giftrl
-from giftrl import Learner, domains, losses, mirror, regularizers, updates
+from giftrl import Learner, domains, losses, mirror, regularizers, schedules, updates
 from giftrl.errors import Incompatible, InvalidInput
+from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.losses import LinearModelLoss
 from giftrl.ops import loss as ops
 from giftrl.ops.line import Affine, objective
@@ -246,6 +247,23 @@ def test_update_in_a_learner(recipes, loss, lookahead):
         check_run(learner, loss, 6)
         ran += 1
     assert ran >= 5
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_update_in_the_compiled_learners(recipes, compiled):
+    update = recipes[UPDATE].Halfway()
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(30, DIMENSION)), rng.integers(0, 2, 30)
+    readable = Learner(DIMENSION, update=update, schedule="sqrt")
+    predictions = [readable.observe("logistic", s, label).prediction for s, label in zip(x, 2.0 * y - 1.0, strict=True)]
+    one = LinearLearner(DIMENSION, update=update, schedule="sqrt", dtype="float64", compiled=compiled)
+    np.testing.assert_allclose(one.learn(x, 2.0 * y - 1.0), predictions, atol=1e-12)
+    many = LinearLearners(DIMENSION, [(update, "sqrt"), ("linear", "sqrt")], dtype="float64", compiled=compiled)
+    np.testing.assert_allclose(many.learn(x, 2.0 * y - 1.0)[:, 0], predictions, atol=1e-12)
+    # Two classes of softmax are logistic regression of the difference, at half the strength of the regularizer.
+    twice = schedules.SquareRoot(beta=0.5)
+    scores = MulticlassLearner(DIMENSION, 2, update=update, schedule=twice, dtype="float64", compiled=compiled)
+    np.testing.assert_allclose(scores.learn(x, y) @ [-1.0, 1.0], predictions, atol=1e-9)
 
 
 def test_update_with_a_black_box(recipes):

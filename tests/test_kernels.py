@@ -2,6 +2,7 @@
 
 import threading
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from giftrl import Learner, losses, regularizers, schedules, updates
 from giftrl.errors import Incompatible, InvalidInput, Overflowed, UnknownName
 from giftrl.kernels import LinearLearner, LinearLearners, scalars
 from giftrl.ops import brings
+from giftrl.ops.line import solve
+from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
 from tests.members import DIMENSION, members
 from tests.streams import play, stream
@@ -189,6 +192,50 @@ def test_many_models_in_one_pass_are_the_single_ones(regularizer):
     for m, (update, schedule) in enumerate(grid):
         one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64")
         np.testing.assert_allclose(predictions[:, m], one.learn(x, y), atol=1e-10)
+        np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
+        assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
+        assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)
+
+
+class Part(NamedTuple):
+    """An update of the user's own: a part of the slope."""
+
+    part: float
+    lookahead: bool | None = None
+
+    def pick(self, loss, y, p, line):
+        return self.part * slope(loss, p, y)
+
+
+class Twin(Part):
+    """Another type, whose members are equal to those of the first."""
+
+    def pick(self, loss, y, p, line):
+        return solve(line, loss, y)
+
+
+class Thirds(NamedTuple):
+    """A schedule of the user's own."""
+
+    scale: float
+
+    def lam(self, t, total):
+        return self.scale * t ** (1.0 / 3.0)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("regularizer", ["squared_norm", "adagrad"])
+def test_updates_and_schedules_of_the_users_own_are_taken_side_by_side_too(regularizer, compiled):
+    x, y = data(n=60)
+    grid = [
+        *(("proximal", "sqrt"), (Part(0.5), "sqrt"), (Part(0.5), "constant"), (Twin(0.5), "constant")),
+        *((Part(0.9), Thirds(2.0)), ("linear", Thirds(2.0)), ("iwa", Thirds(2.0)), ("truncated", "constant")),
+    ]
+    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=compiled)
+    predictions = [many.learn(x[:20], y[:20]), many.learn(x[20:], np.tile(y[20:, None], 8))]
+    for m, (update, schedule) in enumerate(grid):
+        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64", compiled=False)
+        np.testing.assert_allclose(np.vstack(predictions)[:, m], one.learn(x, y), atol=1e-10)
         np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
         assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
         assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)

@@ -1,5 +1,7 @@
 """K linear models with one loss: against a slow twin with whole matrices, and one step against CVXPY."""
 
+from typing import NamedTuple
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -12,8 +14,41 @@ from giftrl import errors, regularizers, schedules, updates
 from giftrl.kernels.multiclass import MulticlassLearner
 from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.ops import vector_loss
+from giftrl.ops.line import solve
+from giftrl.ops.loss import slope
 from giftrl.regularizers.contract import accumulate, centred, known_ahead, strength, uses_curvature
 from giftrl.schedules import contract
+
+
+class Halfway(NamedTuple):
+    """An update of the user's own: half-way between the linear and the proximal choice."""
+
+    lookahead: bool | None = None
+
+    def pick(self, loss, y, p, line):
+        return 0.5 * (slope(loss, p, y) + solve(line, loss, y))
+
+    def pick_scores(self, loss, problem, out, work):
+        vector_loss.prox(loss, problem.start, problem.y, problem.c, out)
+        for k in range(len(out)):
+            out[k] = 0.5 * (problem.g[k] + out[k])
+
+
+class Thirds(NamedTuple):
+    """A schedule of the user's own."""
+
+    scale: float
+
+    def lam(self, t, total):
+        return self.scale * t ** (1.0 / 3.0)
+
+
+class OneScoreOnly(NamedTuple):
+    """An update of the user's own without a rule for K scores."""
+
+    def pick(self, loss, y, p, line):
+        return slope(loss, p, y)
+
 
 LOSSES = [Softmax(), MulticlassHinge()]
 REGULARIZERS = [
@@ -23,8 +58,14 @@ REGULARIZERS = [
     regularizers.Centred(),
     regularizers.Curvature(),
 ]
-UPDATES = ["linear", "proximal", "twostep", "truncated", "iwa", updates.TwoStep(None, True)]
-SCHEDULES = [schedules.Constant(0.5), schedules.SquareRoot(2.0), schedules.TemporalVariability(2.0), "adagrad_norm"]
+UPDATES = ["linear", "proximal", "twostep", "truncated", "iwa", updates.TwoStep(None, True), Halfway()]
+SCHEDULES = [
+    Thirds(0.5),
+    schedules.Constant(0.5),
+    schedules.SquareRoot(2.0),
+    schedules.TemporalVariability(2.0),
+    "adagrad_norm",
+]
 
 
 class Twin:
@@ -53,17 +94,23 @@ class Twin:
     def pick(self, p, start, c, y):
         loss, a = self.loss, np.empty(len(p))
         name = type(self.update).__name__
-        if name == "Linear":
-            loss.slope(p, y, a)
-        elif name == "Proximal":
+        loss.slope(p, y, a)
+        if name == "Proximal":
             loss.prox(start, y, c, a)
         elif name == "Truncated":
-            vector_loss.truncated(loss, p, y, start, c, a)
+            a = self.truncated(p, a, start, c, y)
         elif name == "ImportanceAware":
             loss.flow(start, y, c, a)
-        else:
-            vector_loss.two_step(loss, p, y, start, c, a)
+        elif name == "TwoStep":
+            loss.slope(start - c * a, y, a)
+        elif name == "Halfway":
+            loss.prox(start, y, c, other := np.empty(len(p)))
+            a = 0.5 * (a + other)
         return a
+
+    def truncated(self, p, g, start, c, y):
+        gap = self.loss.value(p, y) + float(g @ (start - p)) - self.loss.infimum(y)
+        return g * min(1.0, max(0.0, gap) / max(c * float(g @ g), 1e-300))
 
     def learn(self, s, y, h):
         loss = self.loss
@@ -83,8 +130,7 @@ class Twin:
         if type(self.update).__name__ == "ImportanceAware" and self.ahead and not objective(a) <= objective(g):
             a = g
         if getattr(self.update, "safeguard", False):
-            other = np.empty(len(p))
-            vector_loss.truncated(loss, p, y, start, c, other)
+            other = self.truncated(p, g, start, c, y)
             a = a if objective(a) < objective(other) else other
         z = h * np.outer(s, a)
         self.sums += h * loss.value(p, y), h * loss.conjugate(a, y), objective(g) - objective(a)
@@ -139,7 +185,7 @@ def test_the_loop_is_its_slow_twin(loss, regularizer, update, schedule, seed):
 
 
 @pytest.mark.parametrize("regularizer", [regularizers.SquaredNorm(), regularizers.Curvature()])
-@pytest.mark.parametrize("update", ["proximal", "iwa"])
+@pytest.mark.parametrize("update", ["proximal", "iwa", Halfway()])
 def test_the_compiled_loop_is_its_slow_twin(regularizer, update):
     parts = (6, 4, Softmax(), regularizer, update, "temporal")
     compare(MulticlassLearner(*parts, dtype="float64"), Twin(*parts), 1)
@@ -215,6 +261,8 @@ def test_parts_that_do_not_go_together_say_so():
         MulticlassLearner(2, 3, Logistic())
     with pytest.raises(errors.Incompatible, match="not known in time"):
         MulticlassLearner(2, 3, Softmax(), "curvature", updates.Proximal(True), "constant")
+    with pytest.raises(errors.Incompatible, match=r"OneScoreOnly has no rule .* add pick_scores\(.*\) to OneScoreOnly"):
+        MulticlassLearner(2, 3, Softmax(), update=OneScoreOnly())
     with pytest.raises(errors.InvalidInput, match="classes=1"):
         MulticlassLearner(2, 1, Softmax())
     learner = MulticlassLearner(2, 3, Softmax(), compiled=False)

@@ -27,11 +27,11 @@ from giftrl.ops.vector_loss import (
     prox,
     slope,
     smoothness,
-    truncated,
-    two_step,
     value,
 )
-from tests.multiclass import LOSSES, RULES, each_loss, examples, filled, half, lengths, moderate, slopes
+from giftrl.updates import Truncated, TwoStep
+from giftrl.updates.contract import ScoreProblem, pick_scores
+from tests.multiclass import LOSSES, RULES, each_loss, examples, filled, half, lengths, moderate, pick, slopes
 
 
 @each_loss
@@ -59,8 +59,7 @@ def test_truncated_minimises_its_model(loss, example, c, moved):
     assume(g.any())
     norm = float(g @ g)
     part = min(1.0, max(0.0, at + float(g @ (start - p))) / (norm * c))
-    a = np.empty(len(p))
-    truncated(loss, p, y, start, c, a)
+    a = filled(pick, Truncated(), loss, p, y, start, c)
     np.testing.assert_allclose(a, part * g, atol=1e-12 * (1.0 + np.abs(p).max() / c))
     # At the new point the model is at its floor, or has been followed all the way.
     model = at + float(g @ (start - c * a - p))
@@ -119,6 +118,9 @@ class Everything(NamedTuple):
     """A member of this file, so that compiled loops on disk depend on its text."""
 
 
+TRUNCATED, TWO_STEP = Truncated(), TwoStep()
+
+
 @formula
 def every_rule(members, scores, labels, lengths, out, sums):
     loss = members[0]
@@ -127,8 +129,9 @@ def every_rule(members, scores, labels, lengths, out, sums):
         slope(loss, p, y, out[i, 0])
         prox(loss, p, y, c, out[i, 1])
         flow(loss, p, y, c, out[i, 2])
-        truncated(loss, p, y, p, c, out[i, 3])
-        two_step(loss, p, y, p, c, out[i, 4])
+        problem = ScoreProblem(y, p, out[i, 0], p, c)
+        pick_scores(TRUNCATED, loss, problem, out[i, 3], out[i, 5])
+        pick_scores(TWO_STEP, loss, problem, out[i, 4], out[i, 5])
         curvatures(loss, p, y, out[i, 5])
         sums[i, 0] = value(loss, p, y)
         sums[i, 1] = conjugate(loss, out[i, 1], y)

@@ -1,4 +1,4 @@
-"""Labels and weights as the compiled loops take them."""
+"""Labels and weights, checked, as the compiled loops take them."""
 
 import math
 from typing import Any
@@ -10,50 +10,67 @@ from giftrl.errors import InvalidInput, require
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
 
-__all__ = ["as_labels", "as_weights"]
+__all__ = ["as_classes", "as_labels", "as_weights"]
 
 Array = NDArray[np.float64]
 
 
 def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Labels of this shape that the loss accepts; an error names the first that it does not.
+    """Labels of this shape that the loss accepts; an error names the first that it does not accept.
 
     >>> from giftrl.losses import Hinge
     >>> as_labels(Hinge(), [1, -1], (2,))
     array([ 1., -1.])
     """
-    found = np.ascontiguousarray(y, dtype=np.float64)
-    require(found.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {found.shape}")
-    for label in _distinct(found) if brings(loss, "accepts") else found[~np.isfinite(found)][:1]:
+    given = np.ascontiguousarray(y, dtype=np.float64)
+    require(given.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {given.shape}")
+    for label in _distinct(given) if brings(loss, "accepts") else given[~np.isfinite(given)][:1]:
         if not (math.isfinite(label) and accepts(loss, float(label))):
             rule = f"must be a label of {type(loss).__name__}: {labels(loss)}"
             raise InvalidInput("y", float(label), rule, "map your labels to these")
-    return found
+    return given
+
+
+def as_classes(y: ArrayLike, n: int, classes: int) -> NDArray[np.int64]:
+    """The classes of n rows, whole numbers from 0 to ``classes`` - 1.
+
+    >>> as_classes([1.0, 0.0], 2, 3)
+    array([1, 0])
+    """
+    given = np.asarray(y)
+    require(given.shape == (n,), "y", y, f"must have shape {(n,)}, a class for each row", f"it has {given.shape}")
+    labels = np.zeros(n, np.int64)
+    in_range = given.dtype.kind in "iuf" and bool(((given >= 0) & (given < classes)).all())
+    if in_range:
+        labels[:] = given
+    rule = f"must be whole numbers from 0 to {classes - 1}"
+    require(in_range and bool((labels == given).all()), "y", y, rule, "number your classes")
+    return labels
 
 
 def as_weights(weights: ArrayLike | None, n: int) -> Array:
-    """The weights of n rows; empty where all are 1.
+    """The weights of n rows; an empty array where all are 1.
 
     >>> as_weights([1, 2], 2), as_weights(None, 2)
     (array([1., 2.]), array([], dtype=float64))
     """
     if weights is None:
         return np.empty(0)
-    found = np.ascontiguousarray(weights, dtype=np.float64)
+    given = np.ascontiguousarray(weights, dtype=np.float64)
     rule = f"must have shape {(n,)}, one for each row"
-    require(found.shape == (n,), "weights", weights, rule, f"it has {found.shape}")
-    good = bool(np.isfinite(found).all() and (found >= 0.0).all())
+    require(given.shape == (n,), "weights", weights, rule, f"it has {given.shape}")
+    good = bool(np.isfinite(given).all() and (given >= 0.0).all())
     require(good, "weights", weights, "must be finite and not negative", "leave out rows that have none")
-    return found
+    return given
 
 
 def _distinct(values: Array) -> Array:
-    """The different values; without sorting where there are few."""
-    found: list[float] = []
+    """The different values; labels mostly have few, which are found without sorting."""
+    first: list[float] = []
     rest = values.reshape(-1)
-    while rest.size and len(found) < 4:
-        found.append(float(rest[0]))
-        if math.isnan(found[-1]):
+    while rest.size and len(first) < 4:
+        first.append(float(rest[0]))
+        if math.isnan(first[-1]):
             break
-        rest = rest[rest != found[-1]]
-    return np.concatenate([found, np.unique(rest)])
+        rest = rest[rest != first[-1]]
+    return np.concatenate([first, np.unique(rest)])

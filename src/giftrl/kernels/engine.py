@@ -1,39 +1,31 @@
-"""What every compiled learner of linear models shares: parts that go together, room for coordinates, checked input."""
+"""What the compiled learners of linear models share: parts that go together, stored coordinates, certificates."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from giftrl import regularizers
+from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate
+from giftrl.compiled import door
+from giftrl.compiled.rows import Rows
 from giftrl.errors import Incompatible, Overflowed, require
-from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.coordinate import COLUMNS, THETA
+from giftrl.kernels.local import COLUMNS, THETA
+from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
+from giftrl.schedules.built_in import encode_schedule
 from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.schedules.contract import lam, uses_gamma
+from giftrl.updates.built_in import encode_update
 from giftrl.updates.contract import check_loss
 
-__all__ = ["Array", "Engine", "dual", "overflowed", "point"]
+__all__ = ["Array", "Engine", "OneLearner", "dual", "point"]
 
 Array = NDArray[np.float64]
-
-
-def overflowed(row: int) -> Overflowed:
-    """The error for a row whose slope is beyond float64.
-
-    >>> str(overflowed(3))[:44]
-    'row 3 leaves the range of float64; the rows '
-    """
-    return Overflowed(
-        f"row {row} leaves the range of float64; the rows before it have been learnt. Scale the features, use a "
-        "smaller beta, or an implicit update, which does not overshoot"
-    )
 
 
 class Engine:
@@ -58,7 +50,7 @@ class Engine:
         known = self.dtype in (np.float32, np.float64)
         require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
         self.compiled = compiled
-        #: One strength for all coordinates, and theta is all that is stored; or a strength for each.
+        #: True for one strength for all coordinates, where only theta is stored; False for a strength for each.
         self.uniform = psi_known_ahead(self.regularizer)
 
     def _columns(self) -> int:
@@ -70,7 +62,7 @@ class Engine:
         return COLUMNS["centred with l1" if l1_strength(self.regularizer) > 0.0 else "centred"]
 
     def _check(self, update: Any, schedule: Any) -> bool:
-        """Raise unless the parts go together; whether the update uses H."""
+        """Whether the update uses H; raise where the parts do not go together."""
         check_loss(update, self.loss, black_box=False)
         ahead = self.uniform and lam_known_ahead(schedule)
         wanted = getattr(update, "lookahead", None)
@@ -97,7 +89,7 @@ class Engine:
                 )
         return bool(ahead if wanted is None else wanted)
 
-    def _room(self, models: int) -> NDArray[Any]:
+    def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""
         shape = (self.dimension, models) if self.uniform else (self.dimension, models, self._columns())
         return np.zeros(shape, self.dtype)
@@ -109,14 +101,8 @@ class Engine:
         states[:, LAM] = [lam(schedule, 1, 0.0) for schedule in schedules]
         return states
 
-    def _labels(self, y: ArrayLike, shape: tuple[int, ...]) -> Array:
-        return as_labels(self.loss, y, shape)
-
-    def _weights(self, weights: ArrayLike | None, n: int) -> Array:
-        return as_weights(weights, n)
-
     def grow(self, dimension: int) -> None:
-        """Make room for more features; they have not been seen yet, and nothing else changes.
+        """Add features that have not been seen yet; nothing else changes.
 
         >>> from giftrl.kernels import LinearLearner
         >>> learner = LinearLearner(1, "squared", compiled=False)
@@ -131,7 +117,7 @@ class Engine:
             self.coordinates[: len(old)] = old
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that :meth:`restore` takes up again, bit by bit."""
+        """The arrays from which :meth:`restore` goes on, bit for bit."""
         return {"coordinates": self.coordinates, "scalars": self.states}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -147,7 +133,7 @@ class Engine:
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt; of the model that learnt the fewest, where one has overflowed."""
+        """How many rows were learnt. A model that has overflowed learns no more, and the smallest number counts."""
         return int(self.states[:, TIME].min()) - 1
 
     @property
@@ -167,6 +153,54 @@ class Engine:
             theta=theta,
             theta_error=unit * math.sqrt(rounds * float(state[ROUNDING])),
         )
+
+
+class OneLearner(Engine):
+    """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
+
+    theta: Any
+
+    def __init__(
+        self, dimension: int, loss: Any, regularizer: Any, update: Any, schedule: Any, dtype: Any, compiled: bool
+    ) -> None:
+        super().__init__(dimension, loss, regularizer, dtype, compiled)
+        self.update = updates.BY_NAME.member(update, "pick")
+        self.schedule = schedules.BY_NAME.member(schedule, "lam")
+        self.lookahead = self._check(self.update, self.schedule)
+        self.states = self._start([self.schedule])
+
+    def _run(self, loop: Callable[..., int], rows: Rows, y: Any, weights: Array, predictions: Array) -> Array:
+        """Run a loop over a batch, and return the predictions that it filled in."""
+        update, schedule = encode_update(self.update), encode_schedule(self.schedule)
+        parts = Parts(self.loss, self.regularizer, update, schedule, self.lookahead)
+        batch = Batch(rows, y, weights, predictions)
+        learnt = int(door.ready(loop, self.compiled)(parts, batch, self.coordinates, self.states))
+        if learnt < len(y):
+            raise Overflowed(
+                f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features, "
+                "use a smaller beta, or an implicit update, which does not overshoot"
+            )
+        return predictions
+
+    @property
+    def lam(self) -> float:
+        """lambda_t."""
+        return float(self.states[0, LAM])
+
+    @property
+    def t(self) -> int:
+        """The number of the round that comes next, from 1."""
+        return int(self.states[0, TIME])
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2(theta_t) of all its entries."""
+        return float(np.linalg.norm(self.theta))
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the run so far proves about itself; for K classes a comparator is a matrix like x, flattened by rows."""
+        return self._certificate(self.states[0], self.theta.reshape(-1))
 
 
 def point(psi: Any, uniform: bool, coordinates: NDArray[Any], lam_now: float) -> Array:

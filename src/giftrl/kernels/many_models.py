@@ -1,6 +1,7 @@
 """Many linear models in one pass."""
 
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,14 +11,24 @@ from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.choices import AnySchedule, AnyUpdate, encode_schedule, encode_update
+from giftrl.kernels.checks import as_labels, as_weights
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
+from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
 from giftrl.kernels.scalars import LAM
 from giftrl.kernels.uniform import learn_uniform_many
 from giftrl.regularizers.contract import l1_strength
+from giftrl.schedules.built_in import AnySchedule, encode_schedule
+from giftrl.updates.built_in import AnyUpdate, encode_update
 
 __all__ = ["LinearLearners"]
+
+
+class Run(NamedTuple):
+    """Neighbouring models that one call of the loop learns, and their parts."""
+
+    models: slice
+    parts: Parts
 
 
 class LinearLearners(Engine):
@@ -28,7 +39,8 @@ class LinearLearners(Engine):
 
     Args:
         dimension: the number of features.
-        settings: (update, schedule) for each model, as members or names.
+        settings: (update, schedule) for each model, as members or names. Neighbours with built-in updates and schedules
+            share one pass over the batch; so do neighbours with the same update and schedule of your own.
         loss, regularizer, dtype, compiled: as for :class:`giftrl.kernels.LinearLearner`.
 
     >>> from giftrl import schedules
@@ -62,18 +74,30 @@ class LinearLearners(Engine):
                 f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
                 "not share; use one LinearLearner for each, or a regularizer without an L1 term"
             )
-        encoded = [(encode_update(u), encode_schedule(s)) for u, s in self.settings]
-        for (update, schedule), (known_update, known_schedule) in zip(self.settings, encoded, strict=True):
-            if not (isinstance(known_update, AnyUpdate) and isinstance(known_schedule, AnySchedule)):
-                raise Incompatible(
-                    f"many models in one pass take built-in updates and schedules, and ({update!r}, {schedule!r}) is "
-                    "not; use one LinearLearner for each"
-                )
-        self._aheads = np.array([self._check(u, s) for u, s in self.settings])
-        self._codes = np.array([u.code for u, _ in encoded], dtype=np.int64)
-        self._schedules = np.array([tuple(s) for _, s in encoded], dtype=np.float64)
-        self.coordinates = self._room(len(settings))
+        self._runs = self._make_runs([self._check(*setting) for setting in self.settings])
+        self.coordinates = self._empty(len(settings))
         self.states = self._start([schedule for _, schedule in self.settings])
+
+    def _make_runs(self, aheads: list[bool]) -> list[Run]:
+        encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
+
+        def own(m: int) -> list[Any]:
+            """What tells runs apart: the update and schedule of a model, where they are not built in."""
+            # With the type, since named tuples of different types can be equal.
+            return [(type(part), not isinstance(part, AnyUpdate | AnySchedule) and part) for part in encoded[m]]
+
+        runs = []
+        for _, group in groupby(range(len(encoded)), own):
+            models = list(group)
+            update, schedule = encoded[models[0]]
+            if isinstance(update, AnyUpdate):
+                update = CodedUpdates(np.array([encoded[m][0].code for m in models], dtype=np.int64))
+            if isinstance(schedule, AnySchedule):
+                schedule = CodedSchedules(np.array([tuple(encoded[m][1]) for m in models], dtype=np.float64))
+            ahead = np.array([aheads[m] for m in models])
+            parts = Parts(self.loss, self.regularizer, update, schedule, ahead)
+            runs.append(Run(slice(models[0], models[-1] + 1), parts))
+        return runs
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions of every model, a column each.
@@ -86,13 +110,14 @@ class LinearLearners(Engine):
         rows, n = as_rows(x, self.dimension)
         models = len(self.settings)
         one_each = np.ndim(y) == 2
-        labels_ = self._labels(y, (n, models) if one_each else (n,)).reshape(n, -1)
+        labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)
+        weights = as_weights(weights, n)
         predictions = np.empty((n, models))
         loop = door.ready(learn_uniform_many if self.uniform else learn_coordinate_many, self.compiled)
-        loop(
-            self.loss, self.regularizer, self._codes, self._aheads, self._schedules,
-            rows, labels_, self._weights(weights, n), self.coordinates, self.states, predictions,
-        )  # fmt: skip
+        for which, parts in self._runs:
+            theirs = labels[:, which] if one_each else labels
+            batch = Batch(rows, theirs, weights, predictions[:, which])
+            loop(parts, batch, self.coordinates[:, which], self.states[which])
         return predictions
 
     @property

@@ -5,21 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from giftrl import losses, schedules, updates
-from giftrl.certificates import Certificate
+from giftrl import losses
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows, as_rows
-from giftrl.kernels.choices import encode_schedule, encode_update
+from giftrl.kernels.checks import as_labels, as_weights
 from giftrl.kernels.coordinate import learn_coordinate
-from giftrl.kernels.engine import Array, Engine, dual, overflowed, point
+from giftrl.kernels.engine import Array, OneLearner, dual, point
 from giftrl.kernels.predict import predict_coordinate, predict_uniform
-from giftrl.kernels.scalars import LAM, TIME
 from giftrl.kernels.uniform import learn_uniform
 
 __all__ = ["LinearLearner"]
 
 
-class LinearLearner(Engine):
+class LinearLearner(OneLearner):
     """Generalized implicit FTRL for a linear model, compiled: :class:`giftrl.Learner` on batches, O(nonzeros) a row.
 
     The points, losses and certificate are those of ``Learner`` with the same parts on the whole space. Predictions,
@@ -53,12 +51,8 @@ class LinearLearner(Engine):
         dtype: Any = "float32",
         compiled: bool = True,
     ) -> None:
-        super().__init__(dimension, losses.scalar(loss), regularizer, dtype, compiled)
-        self.update = updates.BY_NAME.member(update, "pick")
-        self.schedule = schedules.BY_NAME.member(schedule, "lam")
-        self.lookahead = self._check(self.update, self.schedule)
-        self.coordinates = self._room(1)
-        self.states = self._start([self.schedule])
+        super().__init__(dimension, losses.scalar(loss), regularizer, update, schedule, dtype, compiled)
+        self.coordinates = self._empty(1)
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions, each made before its label was used.
@@ -69,7 +63,7 @@ class LinearLearner(Engine):
             weights: the importance of each example, 1 where left out.
         """
         rows, n = as_rows(x, self.dimension)
-        return self.learn_rows(rows, self._labels(y, (n,)), self._weights(weights, n))
+        return self.learn_rows(rows, as_labels(self.loss, y, (n,)), as_weights(weights, n))
 
     def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
         """:meth:`learn` without a check of its arguments, for readers that have made them.
@@ -79,15 +73,8 @@ class LinearLearner(Engine):
             y: labels of the loss.
             weights: finite and not negative; empty for all 1.
         """
-        predictions = np.empty(len(y))
-        loop = door.ready(learn_uniform if self.uniform else learn_coordinate, self.compiled)
-        learnt = loop(
-            self.loss, self.regularizer, encode_update(self.update), self.lookahead, encode_schedule(self.schedule),
-            rows, y, weights, self.coordinates, self.states, predictions,
-        )  # fmt: skip
-        if learnt < len(y):
-            raise overflowed(int(learnt))
-        return predictions
+        loop = learn_uniform if self.uniform else learn_coordinate
+        return self._run(loop, rows, y, weights, np.empty(len(y)))
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""
@@ -112,23 +99,3 @@ class LinearLearner(Engine):
     def theta(self) -> Array:
         """theta_t, minus the sum of the z so far."""
         return dual(self.regularizer, self.uniform, self.coordinates[:, 0])
-
-    @property
-    def lam(self) -> float:
-        """lambda_t."""
-        return float(self.states[0, LAM])
-
-    @property
-    def t(self) -> int:
-        """The number of the round that comes next, from 1."""
-        return int(self.states[0, TIME])
-
-    @property
-    def theta_norm(self) -> float:
-        """norm2(theta_t)."""
-        return float(np.linalg.norm(self.theta))
-
-    @property
-    def certificate(self) -> Certificate:
-        """What the run so far proves about itself."""
-        return self._certificate(self.states[0], self.theta)

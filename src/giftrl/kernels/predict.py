@@ -6,7 +6,7 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.coordinate import Q, X
+from giftrl.kernels.local import Q, X
 from giftrl.kernels.step import soft
 from giftrl.regularizers.contract import centred, l1_strength, strength
 

@@ -25,7 +25,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
-from giftrl.ops.scalar import share
 
 __all__ = [
     "MulticlassLoss",
@@ -41,8 +40,6 @@ __all__ = [
     "prox",
     "slope",
     "smoothness",
-    "truncated",
-    "two_step",
     "value",
 ]
 
@@ -166,36 +163,3 @@ def objective(loss: Any, start: Any, y: int, c: float, a: Any) -> float:
     for k in range(len(a)):
         total += a[k] * (0.5 * c * a[k] - start[k])
     return total + conjugate(loss, a, y)
-
-
-@formula
-def truncated(loss: Any, p: Any, y: int, start: Any, c: float, out: Any) -> None:
-    """The minimiser of H for the tangent of phi at p, cut off at the infimum: a = g min(1, gap / (c norm2(g)^2)).
-
-    gap = [phi(p) + <g, start - p> - inf phi]_+, which is phi(p) - inf phi where H starts at p.
-    """
-    slope(loss, p, y, out)
-    gap = value(loss, p, y) - infimum(loss, y)
-    largest = 0.0
-    for k in range(len(p)):
-        gap += out[k] * (start[k] - p[k])
-        largest = max(largest, abs(out[k]))
-    if largest == 0.0:
-        return
-    # The norm by way of the largest number, since the square of a slope can leave float64.
-    squares = 0.0
-    for k in range(len(p)):
-        squares += (out[k] / largest) ** 2
-    norm = largest * math.sqrt(squares)
-    part = share(max(0.0, gap) / norm, norm * c)
-    for k in range(len(p)):
-        out[k] *= part
-
-
-@formula
-def two_step(loss: Any, p: Any, y: int, start: Any, c: float, out: Any) -> None:
-    """The slope at the scores to which the slope at p leads."""
-    slope(loss, p, y, out)
-    for k in range(len(p)):
-        out[k] = start[k] - c * out[k]
-    slope(loss, out, y, out)

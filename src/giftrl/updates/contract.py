@@ -1,8 +1,14 @@
 """What an update is: the choice of z_t.
 
-For a linear model z = h b s, and :func:`pick` chooses the scalar b from the loss and the line (:mod:`giftrl.ops.line`)
-of psi_{t+1} (H) or psi_t (H'). For a black-box loss :func:`pick_vector` chooses z from a :class:`VectorProblem`, and
-returns with it an upper bound on l*(z), which is all that the certificate needs.
+====================== ================================================================================================
+:func:`pick`           for a linear model, z = h b s: the number b, from the loss and the line (:mod:`giftrl.ops.line`)
+                       of psi_{t+1} (H) or psi_t (H')
+:func:`pick_all`       the same for many linear models at once
+:func:`pick_scores`    for K linear models with one loss of their K scores, z = h s a^T: the K numbers a
+:func:`pick_vector`    for a black-box loss: z itself, with an upper bound on l*(z), which the certificate needs
+====================== ================================================================================================
+
+An update must bring ``pick``. Without ``pick_scores`` or ``pick_vector`` it is refused by name where one is needed.
 """
 
 from typing import Any, NamedTuple
@@ -10,13 +16,49 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl import mirror
-from giftrl.compiled.registry import brings, operation
+from giftrl.compiled.registry import brings, formula, operation
 from giftrl.domains import Domain
 from giftrl.errors import Incompatible
 from giftrl.losses.vector import Vector, VectorLoss
+from giftrl.ops.line import Affine
+from giftrl.ops.vector_loss import objective
 from giftrl.regularizers import Potential
 
-__all__ = ["Choice", "VectorProblem", "check_loss", "minimises", "needs", "pick", "pick_vector"]
+__all__ = [
+    "Choice",
+    "Lines",
+    "ScoreProblem",
+    "VectorProblem",
+    "check_loss",
+    "check_scores",
+    "keep_better",
+    "minimises",
+    "needs",
+    "pick",
+    "pick_all",
+    "pick_scores",
+    "pick_vector",
+]
+
+
+class Lines(NamedTuple):
+    """One example for many linear models whose lines are affine; arrays with a number for each model."""
+
+    y: Any  # the label
+    p: Any  # the prediction at x_t
+    g: Any  # the slope of the loss there
+    start: Any  # pi(b) = start - b c
+    c: Any
+
+
+class ScoreProblem(NamedTuple):
+    """A round with a loss of K scores, as an update sees it; p, g and start are arrays of K numbers."""
+
+    y: int  # the class
+    p: Any  # the scores at x_t
+    g: Any  # the slope of the loss there
+    start: Any  # a moves the scores to start - c a
+    c: float
 
 
 class Choice(NamedTuple):
@@ -66,6 +108,31 @@ def pick(update: Any, loss: Any, y: float, p: float, line: Any) -> float:
 
 
 @operation
+def pick_all(update: Any, loss: Any, lines: Lines, out: Any) -> None:
+    """The slope b of each model, into ``out``; an update brings this where it is quicker than one :func:`pick` each."""
+    for k in range(len(out)):
+        out[k] = pick(update, loss, lines.y[k], lines.p[k], Affine(lines.start[k], lines.c[k]))
+
+
+@operation
+def pick_scores(update: Any, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+    """The K numbers a of z = h s a^T, into ``out``; ``work`` has K numbers to work with.
+
+    The operations of the loss are those of :mod:`giftrl.ops.vector_loss`.
+    """
+    raise Incompatible("an update must bring pick_scores(self, loss, problem, out, work) for a loss of K scores")
+
+
+@formula
+def keep_better(loss: Any, problem: ScoreProblem, a: Any, other: Any) -> None:
+    """Replace a by the other unless a has the smaller H; an infinite or undefined H loses."""
+    start, y, c = problem.start, problem.y, problem.c
+    if not objective(loss, start, y, c, a) < objective(loss, start, y, c, other):
+        for k in range(len(a)):
+            a[k] = other[k]
+
+
+@operation
 def minimises(update: Any) -> bool:
     """Whether b is always the minimiser of H, so that it can be had together with what is known of its point."""
     return False
@@ -84,6 +151,16 @@ def pick_vector(update: Any, problem: VectorProblem) -> Choice:
 def needs(update: Any) -> tuple[str, str]:
     """What the update needs beyond value and slope: the methods of a scalar and of a black-box loss ('' for none)."""
     return "", ""
+
+
+def check_scores(update: Any) -> None:
+    """Raise unless the update brings a rule for losses of K scores."""
+    if not brings(update, "pick_scores"):
+        name = type(update).__name__
+        raise Incompatible(
+            f"{name} has no rule for a loss of K scores; add pick_scores(self, loss, problem, out, work) to {name}, or "
+            "use a built-in update, or LinearLearners with one class against the rest"
+        )
 
 
 def check_loss(update: Any, loss: Any, black_box: bool) -> None:

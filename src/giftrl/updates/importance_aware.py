@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from giftrl.ops.line import at, follow, objective
 from giftrl.ops.loss import slope
+from giftrl.ops.vector_loss import flow
+from giftrl.updates.contract import ScoreProblem, keep_better
 
 __all__ = ["ImportanceAware"]
 
@@ -35,3 +37,11 @@ class ImportanceAware(NamedTuple):
             if not objective(line, loss, y, b) <= objective(line, loss, y, g):
                 return g
         return b
+
+    def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        flow(loss, problem.start, problem.y, problem.c, out)
+        away = False
+        for k in range(len(out)):
+            away |= problem.p[k] != problem.start[k]
+        if away:
+            keep_better(loss, problem, out, problem.g)

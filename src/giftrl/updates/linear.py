@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from giftrl.ops.loss import slope
-from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
 
 __all__ = ["Linear"]
 
@@ -27,6 +27,14 @@ class Linear(NamedTuple):
 
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return slope(loss, p, y)
+
+    def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
+        for k in range(len(out)):
+            out[k] = lines.g[k]
+
+    def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        for k in range(len(out)):
+            out[k] = problem.g[k]
 
     def pick_vector(self, problem: VectorProblem) -> Choice:
         return problem.subgradient_choice(problem.x, problem.value, problem.g)

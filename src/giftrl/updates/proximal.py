@@ -9,9 +9,10 @@ from giftrl.domains import WholeSpace
 from giftrl.errors import require
 from giftrl.ops import brings, validated
 from giftrl.ops.line import solve
+from giftrl.ops.vector_loss import prox
 from giftrl.regularizers.potentials import Diagonal
 from giftrl.updates.bundle import minimise
-from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 
 __all__ = ["Proximal"]
 
@@ -47,6 +48,9 @@ class Proximal(NamedTuple):
 
     def minimises(self) -> bool:
         return True
+
+    def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        prox(loss, problem.start, problem.y, problem.c, out)
 
     def pick_vector(self, problem: VectorProblem) -> Choice:
         psi = problem.psi

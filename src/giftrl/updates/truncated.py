@@ -3,14 +3,14 @@
 import math
 from typing import Any, NamedTuple
 
-from giftrl.ops import formula
+from giftrl.ops import formula, vector_loss
 from giftrl.ops.line import solve
 from giftrl.ops.loss import infimum, slope, value
 from giftrl.ops.scalar import share
-from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
 
-__all__ = ["Truncated", "Truncation", "truncated_slope"]
+__all__ = ["Truncated", "Truncation", "truncated_scores", "truncated_slope"]
 
 
 class Truncation(NamedTuple):
@@ -50,6 +50,31 @@ def truncated_slope(loss: Any, y: float, p: float, line: Any) -> float:
     return solve(line, Truncation(p, value(loss, p, y), slope(loss, p, y), infimum(loss, y)), y)
 
 
+@formula
+def truncated_scores(loss: Any, problem: ScoreProblem, out: Any) -> None:
+    """The K numbers of the truncated update: a = g min(1, gap / (c norm2(g)^2)).
+
+    gap = [phi(p) + <g, start - p> - inf phi]_+, which is phi(p) - inf phi where H starts at p.
+    """
+    p, g, start = problem.p, problem.g, problem.start
+    gap = vector_loss.value(loss, p, problem.y) - vector_loss.infimum(loss, problem.y)
+    largest = 0.0
+    for k in range(len(p)):
+        out[k] = g[k]
+        gap += g[k] * (start[k] - p[k])
+        largest = max(largest, abs(g[k]))
+    if largest == 0.0:
+        return
+    # The norm is taken relative to the largest number, since the square of a slope can leave float64.
+    squares = 0.0
+    for k in range(len(p)):
+        squares += (g[k] / largest) ** 2
+    norm = largest * math.sqrt(squares)
+    part = share(max(0.0, gap) / norm, norm * problem.c)
+    for k in range(len(p)):
+        out[k] *= part
+
+
 class Truncated(NamedTuple):
     """The exact minimiser of H (or H') for the truncated model of the loss: aProx.
 
@@ -72,6 +97,9 @@ class Truncated(NamedTuple):
 
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return truncated_slope(loss, y, p, line)
+
+    def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        truncated_scores(loss, problem, out)
 
     def pick_vector(self, problem: VectorProblem) -> Choice:
         # Along g the model is the function max(l + q - <g, x_t>, floor) of q = <g, x>: a linear model with features g.

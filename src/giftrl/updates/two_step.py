@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.ops import vector_loss
 from giftrl.ops.line import at, objective
 from giftrl.ops.loss import slope
-from giftrl.updates.contract import Choice, VectorProblem
-from giftrl.updates.truncated import Truncated, truncated_slope
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem, keep_better
+from giftrl.updates.truncated import Truncated, truncated_scores, truncated_slope
 
 __all__ = ["TwoStep"]
 
@@ -45,6 +46,14 @@ class TwoStep(NamedTuple):
             if not objective(line, loss, y, b) < objective(line, loss, y, other):
                 return other
         return b
+
+    def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        for k in range(len(out)):
+            out[k] = problem.start[k] - problem.c * problem.g[k]
+        vector_loss.slope(loss, out, problem.y, out)
+        if self.safeguard:
+            truncated_scores(loss, problem, work)
+            keep_better(loss, problem, out, work)
 
     def pick_vector(self, problem: VectorProblem) -> Choice:
         x = problem.after(problem.weight * problem.g)
