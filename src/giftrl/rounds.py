@@ -7,7 +7,7 @@ import numpy as np
 
 from giftrl.domains import Domain
 from giftrl.errors import Overflowed
-from giftrl.losses.vector import LinearModelLoss, Vector, VectorLoss
+from giftrl.losses.vector import Vector, VectorLoss
 from giftrl.ops import loss as scalar
 from giftrl.ops.line import objective
 from giftrl.ops.scalar import clamp
@@ -47,10 +47,6 @@ class LinearRound(NamedTuple):
         """weight phi''(<s, x>)."""
         return self.weight * scalar.curvature(self.loss, self.prediction(x), self.y) if self.weight > 0.0 else 0.0
 
-    def black_box(self) -> "BlackBoxRound":
-        """The same round, its structure forgotten."""
-        return BlackBoxRound(LinearModelLoss(self.loss, self.s, self.y), self.weight)
-
     def decide(self, update: Any, psi: Potential, domain: Domain, theta: Vector, x: Vector) -> Decision:
         """Let an update choose z = weight b s under psi, which is psi_{t+1} for H and psi_t for H'."""
         if self.weight == 0.0:
@@ -84,10 +80,6 @@ class BlackBoxRound(NamedTuple):
     def value(self, x: Vector) -> float:
         """l(x)."""
         return self.weight * float(self.loss.value(x))
-
-    def black_box(self) -> "BlackBoxRound":
-        """The round itself."""
-        return self
 
     def decide(self, update: Any, psi: Potential, domain: Domain, theta: Vector, x: Vector) -> Decision:
         """Let an update choose z under psi, which is psi_{t+1} for H and psi_t for H'."""

@@ -19,12 +19,11 @@ __all__ = ["ImplicitFTRL"]
 class ImplicitFTRL(Player):
     """Implicit FTRL: x_{t+1} = argmin over V of psi_{t+1}(x) + l_t(x) + sum over i < t of <z_i, x>.
 
-    Solved as it stands: the loss is taken for a black box and the problem is minimised by the bundle method, from
-    values and subgradients. It plays the points of ``Learner(update=Proximal(lookahead=True))``, which solves one
-    scalar problem where the loss is that of a linear model; use that one, and this one to check it.
+    For a linear model this is one scalar problem, solved to rounding; for a black-box loss it is solved by the bundle
+    method, from values and subgradients. It plays the points of ``Learner(update=Proximal(lookahead=True))``.
 
     Args: as for :class:`giftrl.Learner`, without an update.
-        tolerance: of the inner solver.
+        tolerance: of the inner solver for black-box losses.
 
     >>> from giftrl import losses
     >>> learner = ImplicitFTRL(1, schedule="constant")
@@ -52,6 +51,6 @@ class ImplicitFTRL(Player):
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         next_lam = lam(self.schedule, state.t + 1, state.total)
         psi = advance(self.regularizer, state.psi, next_lam, None)
-        decision = online_round.black_box().decide(self.update, psi, self.domain, state.theta, state.x)
+        decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
         theta = state.theta - decision.z
         return Move(decision, mirror.argmin(psi, self.domain, theta), theta, psi, next_lam)
