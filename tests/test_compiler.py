@@ -2,9 +2,12 @@
 
 import importlib
 import json
+import operator
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +161,41 @@ def test_the_digest_sees_constants_and_functions_of_other_modules(tmp_path, monk
     monkeypatch.setattr(far_module, "STEP", 1.0)
     (tmp_path / "far_module.py").write_text("STEP = 1.0\n\ndef grow(x):\n    return x - STEP\n")
     assert seen() != before
+
+
+# What is used of Numba though Numba does not promise it ----------------------------------------------------------------
+
+#: Names that Numba does not document, by module: pyproject.toml allows only versions in which they were seen to work.
+PRIVATE = {
+    "numba.core.caching": ["CacheImpl._locator_classes"],  # these tests only
+    "numba.core.dispatcher": ["Dispatcher.typeof_pyval"],
+    "numba.core.options": ["DefaultOptions._nrt", "DefaultOptions.forceinline"],
+    "numba.core.cgutils": ["get_item_pointer", "get_or_insert_function"],
+    "numba.core.datamodel.models": ["PrimitiveModel"],
+    "numba.core.base": [
+        *("BaseContext.cast", "BaseContext.get_dummy_value", "BaseContext.get_value_type", "BaseContext.make_array"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in PRIVATE.items() for name in names])
+def test_the_private_names_of_numba_are_there(module, name):
+    assert operator.attrgetter(name)(importlib.import_module(module)) is not None
+
+
+def test_the_private_attributes_of_numba_are_there(tmp_path, monkeypatch):
+    from numba import njit, typeof
+
+    assert typeof(losses.Logistic()).instance_class is losses.Logistic  # how operations find the class of a member
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert isinstance(njit(cache=True)(kept_on_disk)._cache.cache_path, str)  # where the lock between processes is
+
+
+def kept_on_disk(x):
+    return x
+
+
+def test_the_versions_of_numba_that_are_allowed_have_an_end():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (rule,) = [rule for rule in project["dependencies"] if rule.startswith("numba")]
+    assert re.fullmatch(r"numba>=0\.\d+,<0\.\d+", rule)

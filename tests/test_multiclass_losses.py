@@ -13,7 +13,8 @@ from scipy.integrate import solve_ivp
 from scipy.special import logsumexp, wrightomega
 
 from giftrl.losses.multiclass_hinge import MulticlassHinge
-from giftrl.losses.softmax import Softmax, mean_product, wright_omega
+from giftrl.losses.softmax import Softmax
+from giftrl.ops.special import mean_product, wright_omega
 from giftrl.ops.vector_loss import (
     conjugate,
     curvature,
