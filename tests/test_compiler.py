@@ -163,7 +163,7 @@ def test_the_digest_sees_constants_and_functions_of_other_modules(tmp_path, monk
     assert seen() != before
 
 
-# What is used of Numba though Numba does not promise it ----------------------------------------------------------------
+# What is used of Numba though Numba does not promise it ---------------------------------------------------------------
 
 #: Names that Numba does not document, by module: pyproject.toml allows only versions in which they were seen to work.
 PRIVATE = {

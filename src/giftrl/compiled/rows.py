@@ -1,4 +1,4 @@
-"""Batches of examples: rows of features, sparse or dense, behind one way to walk over them."""
+"""Batches of examples: rows of features, sparse or dense, which loops read in one and the same way."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from giftrl.errors import Incompatible, InvalidInput, require
 
 __all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "coming", "end", "longest"]
 
-#: How many entries ahead the memory of a feature is asked for.
+#: How many entries ahead the memory of a feature is prefetched.
 AHEAD = 64
 
 
@@ -22,7 +22,7 @@ def begin(rows: Any, i: int) -> int:
 
 @operation
 def end(rows: Any, i: int) -> int:
-    """Where they end."""
+    """Where the entries of row i end in ``rows.data``."""
     raise Incompatible("rows must bring end(self, i); add that method to their class")
 
 
@@ -34,13 +34,16 @@ def column(rows: Any, i: int, k: int) -> int:
 
 @operation
 def longest(rows: Any) -> int:
-    """The most entries that a row has."""
+    """The number of entries in the longest row."""
     raise Incompatible("rows must bring longest(self); add that method to their class")
 
 
 @operation
 def coming(rows: Any, i: int, k: int) -> int:
-    """The feature of an entry a little after k, of this row or a later one, or that of k: one to prefetch."""
+    """The feature to prefetch at entry k: that of an entry a little later, of this row or of one that follows.
+
+    Fallback: the feature of entry k itself, where prefetching gains nothing.
+    """
     return column(rows, i, k)
 
 
@@ -50,9 +53,9 @@ class CSR(NamedTuple):
     data: NDArray[Any]
     indices: NDArray[Any]
     indptr: NDArray[Any]
-    width: int  # the most entries of a row
+    width: int  # the number of entries in the longest row
 
-    # Unsigned, so that a compiled index needs no look at its sign.
+    # Indices are unsigned, so that compiled code does not check their sign.
     def longest(self) -> int:
         return self.width
 
@@ -129,7 +132,7 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
             data = data.astype(np.float64)
         except (TypeError, ValueError):
             raise InvalidInput("x", x, "must be numbers", "encode text and categories first") from None
-    # A sum is finite only if its terms are: the quick look first, since this reads all of the data once more.
+    # The sum of finite terms is finite, unless it overflows: summing is quicker than testing every entry.
     with np.errstate(over="ignore", invalid="ignore"):
         total = data.sum()
     if not np.isfinite(total) and not np.isfinite(data).all():
@@ -137,6 +140,6 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
         row = int(np.searchsorted(x.indptr, bad, side="right") - 1) if sparse else bad // dimension
         raise InvalidInput("x", data[bad], f"must be finite, and row {row} is not", "remove NaN and infinities")
     if sparse:
-        indptr = x.indptr.astype(np.int64)  # of one type whatever SciPy chose: every type is compiled for
+        indptr = x.indptr.astype(np.int64)  # one type, whichever SciPy chose: loops are compiled for every type
         return CSR(data, x.indices, indptr, int(np.diff(indptr).max(initial=0))), int(x.shape[0])
     return Dense(data, dimension), int(x.shape[0])

@@ -1,15 +1,15 @@
 """The loop for regularizers with one strength for all coordinates, psi_t(x) = (L_t/2) norm2(x)^2 + l1 norm1(x).
 
-Only u = theta is stored: x_j = soft(u_j, l1)/L_t, so that growth of lambda is free. psi_{t+1} is known before z_t is
-chosen, unless the schedule needs z_t; look-ahead is therefore a choice.
+Only u = theta is stored: x_j = soft(u_j, l1)/L_t, so that growth of lambda costs nothing. psi_{t+1} is known before z_t
+is chosen, unless the schedule needs z_t; so the update can use H or H'.
 
 gamma_t needs norm2(x_{t+1} - x_t)^2 over all coordinates. Those that a row does not touch are only rescaled, which
 the sum E of soft(u_j)^2 over all coordinates accounts for; without an L1 term E is norm2(theta)^2 and there is a
 closed form.
 
-Without an L1 term a round is a function of two numbers, <s, theta> and norm2(s)^2. It works on a copy of the row's
-coordinates that lies in one piece, so that sums run at full width; gathering and scattering are the only walks over
-memory at large, and one of each serves many models side by side.
+Without an L1 term a round is a function of two numbers, <s, theta> and norm2(s)^2. It works on a contiguous copy of the
+row's coordinates, so that sums are vectorized; only copying them in and out touches memory at random, once for all of
+many models side by side.
 """
 
 import math
@@ -30,7 +30,7 @@ from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 
 __all__ = ["learn_uniform", "learn_uniform_many"]
 
-#: The column of a single model; unsigned, so that a compiled index needs no look at its sign.
+#: The column of a single model; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
 
 

@@ -152,9 +152,9 @@ class Logistic(NamedTuple):
         phi_star, phi, bend = at_margin(u, b)
         return -y * b, phi_star, phi, bend
 
-    def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, room: Any) -> None:
-        # The same iteration side by side: loops without a branch, until the last margin has settled.
-        u, low, high, last = room[0], room[1], room[2], room[3]
+    def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
+        # The iteration of new_margin for all models at once: loops without a branch, until the last margin has settled.
+        u, low, high, last = work[0], work[1], work[2], work[3]
         for k in range(len(p)):
             u[k], low[k], high[k] = first_margin(y[k] * p[k], c[k])
             last[k] = high[k] - low[k]
@@ -173,15 +173,15 @@ class Logistic(NamedTuple):
             a[k] = -y[k] * b
             phi_star[k], phi[k], bend[k] = at_margin(u[k], b)
 
-    def prox_all(self, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
-        u, low, high, last = room[0], room[1], room[2], room[3]
+    def prox_all(self, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
+        u, low, high, last = work[0], work[1], work[2], work[3]
         far = 0
         for k in range(len(p)):
             m = y * p[k]
             b, _, n, d = newton(m, m, c[k])
             u[k], low[k], high[k], last[k] = m + d, m, m + c[k] * b, c[k] * b
             far += 1 if n >= 0.5 else 0
-        if far > 0:  # the logarithms of a better guess
+        if far > 0:  # a better guess, which takes logarithms
             for k in range(len(p)):
                 u[k], low[k], high[k] = first_margin(y * p[k], c[k])
                 last[k] = high[k] - low[k]

@@ -13,7 +13,7 @@ __all__ = ["MulticlassHinge"]
 
 @formula
 def sift(heap: Any, top: int, size: int) -> None:
-    """Let the number at the top sink until none below it is smaller, as it is already among the others of the heap."""
+    """Restore the heap below ``top``, where only the number at the top may be out of place, by letting it sink."""
     at, number = top, heap[top]
     below = 2 * at + 1
     while below < size:
@@ -39,8 +39,8 @@ def runner_up(p: Any, y: int) -> float:
 class MulticlassHinge(NamedTuple):
     """The hinge loss of K scores (Crammer and Singer), for classes 0 to K - 1: the gap to the best of the others.
 
-    phi(p; y) = max(0, 1 + max over k != y of p_k - p_y), with kinks where it becomes 0, where the slope is 0, and where
-    m other classes share the largest score, where each of them has the slope 1/m.
+    phi(p; y) = max(0, 1 + max over k != y of p_k - p_y). It has a kink where it becomes 0, with the slope 0, and one
+    where m other classes share the largest score, with the slope 1/m for each of these.
     phi*(a) = a_y for a_k >= 0 (k != y), a_y = -sum of these >= -1.
 
     References:
@@ -86,8 +86,8 @@ class MulticlassHinge(NamedTuple):
         # max - t, so c a_k = [t - d_k]_+, and y rises by the sum F(t) of these. Either the whole slope is spent,
         # F(t) = c, or the gap is closed, w - t - F(t) = 0; whichever comes first as t grows from 0. With the m smallest
         # d below t and D their sum, t is the smaller of (c + D)/m and (w + D)/(m + 1). For m = 1 these are upper bounds
-        # of t, so that only the d below them matter. They wait in a heap, from which the smallest are taken while they
-        # are below t. Working with d and not with p keeps a exact where c is smaller than the rounding of p.
+        # of t, so that only the d below them matter. They are put into a heap; the smallest is taken while it is below
+        # t. Working with d and not with p keeps a exact where c is smaller than the rounding of p.
         label, largest = np.uint64(y), runner_up(p, y)
         gap = value(self, p, y)
         if gap == 0.0 or not c > 0.0:
@@ -110,7 +110,7 @@ class MulticlassHinge(NamedTuple):
             near -= 1
             out[0] = out[near]
             sift(out, 0, near)
-        # D adds up the rounding of K numbers that may all be larger than c; F does not. So t once more, from F.
+        # D adds up the rounding of K numbers that may all be larger than c; F does not. So correct t once, from F.
         spent, moved = 0.0, 0.0
         for k in range(np.uint64(len(p))):
             if k != label:

@@ -20,10 +20,10 @@ LONGEST = 1e300  # a longer step is replaced by this one, so that twice its leng
 
 @formula
 def odds(p: Any, y: int) -> tuple[float, float, float]:
-    """The largest p_k over k != y, log of the sum of exp(p_k - largest), and the margin of y: p_y less these two.
+    """The largest p_k over k != y, log of the sum of exp(p_k - largest), and the margin of y: p_y minus these two.
 
-    The sum of the first two is the score of "not y". They are kept apart, since adding them rounds the second away
-    where scores are large.
+    The sum of the first two is the score of "not y". They are returned apart, because where scores are large their sum
+    would lose the second to rounding.
     """
     label, largest, total = np.uint64(y), -math.inf, 0.0
     for k in range(np.uint64(len(p))):
@@ -48,10 +48,10 @@ def spread_out(p: Any, y: int, largest: float, spread: float, s: float, out: Any
 
 @formula
 def balance(a: Any, y: int) -> None:
-    """Let a_y be minus the sum of the others, and that at most 1: phi* is infinite outside.
+    """Set a_y to minus the sum of the others, and scale them down where that sum is above 1: phi* is infinite there.
 
-    Rounding alone can pass 1; and with scores beyond 1e15, whose margin is not known to a whole number, the answers of
-    prox and flow are no more than some slope in the domain.
+    Rounding alone can pass 1. With scores beyond 1e15, whose margin is not known to a whole number, the answers of prox
+    and flow are slopes in the domain, and more cannot be said of them.
     """
     label, total = np.uint64(y), 0.0
     for k in range(np.uint64(len(a))):
@@ -65,7 +65,7 @@ def balance(a: Any, y: int) -> None:
 
 @formula
 def focus(a: Any, y: int) -> float:
-    """The sum of squares of what a gives to each other class, as parts of the whole: 1 over how many matter."""
+    """The sum of squares of the shares that a gives to the other classes: 1/n where n classes share equally."""
     label, squares = np.uint64(y), 0.0
     for k in range(np.uint64(len(a))):
         if k != label:

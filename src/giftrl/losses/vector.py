@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 @runtime_checkable
 class VectorLoss(Protocol):
-    """The least that a black-box convex loss brings."""
+    """What a black-box convex loss must bring."""
 
     def value(self, x: Vector) -> float: ...
     def subgradient(self, x: Vector) -> Vector: ...

@@ -8,15 +8,17 @@ member's own ``prox`` where it has one and the operation's fallback otherwise, s
         def value(self, p, y): ...
         def slope(self, p, y): ...
 
-Inside a formula call operations and marked helpers, never ``self.method(...)``: a compiler that resolves operations by
-the type of their first argument can then compile the very same functions. The table of operations and helpers that it
-needs is kept here and costs nothing until then.
+Inside a formula call operations and marked helpers, never ``self.method(...)``: a compiler resolves operations by the
+type of their first argument, and so compiles the very same functions.
 
-======================= ==============================================================
-:mod:`giftrl.ops.loss`  what a scalar loss is: value, slope, conjugate, prox, flow ...
-:mod:`giftrl.ops.line`  the one-dimensional problem to which every update reduces
-:mod:`giftrl.ops.scalar` exponentials and logarithms that neither overflow nor raise
-======================= ==============================================================
+============================== ==============================================================
+:mod:`giftrl.ops.loss`         what a scalar loss is: value, slope, conjugate, prox, flow ...
+:mod:`giftrl.ops.vector_loss`  what a loss of K scores is
+:mod:`giftrl.ops.line`         the one-dimensional problem to which every update reduces
+:mod:`giftrl.ops.scalar`       exponentials and logarithms that neither overflow nor raise
+:mod:`giftrl.ops.special`      special functions that can be compiled
+:mod:`giftrl.ops.names`        members by the names that users write
+============================== ==============================================================
 """
 
 from giftrl.compiled.registry import FORMULAS, OPERATIONS, brings, formula, operation, validated

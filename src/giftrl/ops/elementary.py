@@ -1,10 +1,11 @@
 """Exponential and logarithm as plain arithmetic, for compiled loops.
 
-The exponential of the C library is a call, and a loop with a call in it does one element at a time. These are
-polynomials without a branch: side by side for many models they take a quarter of the time, and alone no more. They are
-accurate to two units in the last place; tests compare them with mpmath. Plain Python uses :mod:`math` instead.
+The exponential of the C library is a function call, and a loop with a call in it handles one element at a time. These
+are polynomials without a branch: for many models side by side they take a quarter of the time, and for one model no
+longer. They are accurate to two units in the last place; tests compare them with mpmath. Plain Python uses
+:mod:`math` instead.
 
-The coefficients interpolate at Chebyshev points (relative errors 3e-18 and 3e-18 before rounding).
+The coefficients interpolate at Chebyshev points (with relative errors of 3e-18 before rounding).
 """
 
 import math

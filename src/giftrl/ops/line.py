@@ -1,10 +1,10 @@
-"""The line: the one-dimensional problem to which every update rule of a linear model reduces.
+"""The line: the one-dimensional problem to which every update of a linear model reduces.
 
 For an example s of weight h, a candidate z = h b s moves the prediction to
 
     pi(b) = <s, grad psi*(theta - h b s)>,
 
-which does not increase with b. A *line* knows pi and its integral; a rule knows the loss. The objective of the paper,
+which does not increase with b. A *line* knows pi and its integral, and an update the loss. The objective of the paper,
 divided by h and shifted so that its psi* part vanishes at b = 0, is
 
     H(b) = energy(b) + phi*(b),    energy(b) = [psi*(theta - h b s) - psi*(theta)] / h = - integral of pi over [0, b].
@@ -70,8 +70,8 @@ def solve(line: Any, loss: Any, y: float) -> float:
         c = max(0.0, (at_near - at_far) / (far - near))
         b = clamp(prox(loss, at_near + c * near, y, c), min(near, far), max(near, far))
         if min(abs(b - near), abs(b - far)) <= 1e-9 * width or abs(b - last) <= 4e-16 * abs(b):
-            # The chord keeps to its answer. It is the root if b - phi'(pi(b)) changes sign there, and not on a flat
-            # piece of pi, say, where a chord can keep to an end of the bracket.
+            # The chord gives the same answer again. It is the root if b - phi'(pi(b)) changes sign there; it need not
+            # be, for example on a flat piece of pi, where the chord can stay at an end of the bracket.
             below, above = b * (1.0 - 1e-15), b * (1.0 + 1e-15)
             under = (below - slope(loss, at(line, below), y)) * far
             over = (above - slope(loss, at(line, above), y)) * far

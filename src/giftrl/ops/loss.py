@@ -1,14 +1,13 @@
 """What a scalar loss is.
 
 For a linear model the loss of an example (s, y) at x is phi(<s, x>; y), with phi convex in the prediction p. A loss
-is a ``NamedTuple`` that brings :func:`value` and :func:`slope`; whatever else it does not bring is computed from
-those two by the fallbacks below, which are accurate but slower than a closed form.
+is a ``NamedTuple`` that brings :func:`value` and :func:`slope`. What else it does not bring is computed from those two
+by the fallbacks below, which are accurate but slower than a closed form.
 
 An example of weight h has the loss h phi. Every rule scales: with b the slope picked for phi at step length h c, the
 slope for h phi at step length c is h b. So no operation here takes a weight.
 
-The convention on kinks: the slope at a kink is the element of the subdifferential that is smallest in magnitude (so it
-is 0 wherever 0 is a subgradient).
+The slope at a kink is the subgradient that is smallest in magnitude, so it is 0 wherever 0 is a subgradient.
 """
 
 import math
@@ -37,7 +36,7 @@ __all__ = [
 
 
 class ScalarLoss(Protocol):
-    """The least that a loss brings."""
+    """What a loss must bring."""
 
     def value(self, p: float, y: float) -> float: ...
     def slope(self, p: float, y: float) -> float: ...
@@ -145,7 +144,7 @@ def prox(loss: Any, p: float, y: float, c: float) -> float:
 def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, float]:
     """The proximal a with phi*(a), and phi and phi'' at the point p - a c to which it leads.
 
-    A loss brings this where they cost less together.
+    A loss brings this where computing them together is cheaper.
     """
     a = prox(loss, p, y, c)
     q = p - a * c
@@ -153,15 +152,15 @@ def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, 
 
 
 @operation
-def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, room: Any) -> None:
-    """:func:`land` for arrays, into the arrays a, phi_star, phi and bend; ``room`` has four rows to work in."""
+def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
+    """:func:`land` for arrays, into the arrays a, phi_star, phi and bend; ``work`` is a buffer of four rows."""
     for k in range(len(p)):
         a[k], phi_star[k], phi[k], bend[k] = land(loss, p[k], y[k], c[k])
 
 
 @operation
-def prox_all(loss: Any, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
-    """:func:`prox` for the arrays p and c and one label, into the array a; ``room`` has four rows to work in."""
+def prox_all(loss: Any, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
+    """:func:`prox` for the arrays p and c and one label, into the array a; ``work`` is a buffer of four rows."""
     for k in range(len(p)):
         a[k] = prox(loss, p[k], y, c[k])
 

@@ -37,9 +37,9 @@ class Names(Mapping[str, type[Any]]):
         return self._members[name](**parameters)
 
     def member(self, given: Any, *methods: str) -> Any:
-        """A member by its name, or as it is if it brings one of the methods."""
-        found = self.make(given) if isinstance(given, str) else given
-        if isinstance(found, type) or not any(brings(found, method) for method in methods):
+        """The member of this name; or the object that was given, if it brings one of the methods."""
+        member = self.make(given) if isinstance(given, str) else given
+        if isinstance(member, type) or not any(brings(member, method) for method in methods):
             remedy = f"give one by name, such as {next(iter(self._members))!r}, or an object"
             raise InvalidInput(self.kind, given, f"must be a {self.kind}", remedy)
-        return found
+        return member

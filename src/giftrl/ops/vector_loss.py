@@ -2,7 +2,7 @@
 
 For K linear models side by side the loss of an example (s, y) is phi(p; y), phi convex in the vector p of the K scores
 <s, x_k>, y a class from 0 to K - 1. Scores, slopes and whatever else has K numbers are float64 arrays; an array that
-is filled comes last, belongs to the caller, and nothing is allocated. ``slope`` may fill the array that it reads; the
+is filled comes last and belongs to the caller; nothing is allocated. ``slope`` may fill the array that it reads; the
 others may not.
 
 A candidate z moves column k by h a_k s, with one vector a for all features. If psi has the same strengths L_j in every
@@ -11,11 +11,11 @@ and shifted, is
 
     H(a) = -<a, p> + c norm2(a)^2 / 2 + phi*(a),
 
-p being the scores at grad psi*(theta), which are those of the prediction for H' and not for H.
+p being the scores at grad psi*(theta). For H' these are the scores of the prediction; for H they are not.
 
 An example of weight h has the loss h phi. Every rule scales as it does for scalar losses (:mod:`giftrl.ops.loss`): with
-a picked for phi at step length h c, the slope for h phi at step length c is h a. The convention on kinks is theirs too:
-the subgradient of smallest norm.
+a picked for phi at step length h c, the slope for h phi at step length c is h a. The slope at a kink is the subgradient
+of smallest norm.
 """
 
 import math
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class MulticlassLoss(Protocol):
-    """The least that a loss of K scores brings."""
+    """What a loss of K scores must bring."""
 
     def multiclass(self) -> bool: ...
     def value(self, p: Any, y: int) -> float: ...

@@ -9,8 +9,8 @@ and the least right side over all means is a smooth problem on a simplex. Its so
 x is added, and h l(x) + l*(z) - <z, x> bounds how far H(z) still is from its minimum. It works with every pair that
 the mirror solves, and its first cut is g_t, so that H(z) <= H(g) from the first iteration on.
 
-Written by hand because the libraries at hand minimise functions, and here a psi known by its mirror and a certified gap
-are wanted.
+Written by hand because libraries minimise a function that is given, while here psi is known only through its mirror,
+and the gap must be certified.
 """
 
 import numpy as np

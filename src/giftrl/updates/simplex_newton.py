@@ -38,7 +38,7 @@ def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vecto
     # Where V cuts coordinates off, F has flat pieces on which Newton's model says nothing: a general solver goes first.
     from scipy.optimize import minimize
 
-    found = minimize(
+    solution = minimize(
         objective,
         w,
         jac=True,
@@ -47,7 +47,7 @@ def best_mean(problem: VectorProblem, cuts: Matrix, heights: Vector, mean: Vecto
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
         options={"ftol": 1e-15, "maxiter": 300},
     )
-    better = np.maximum(0.0, np.asarray(found.x))
+    better = np.maximum(0.0, np.asarray(solution.x))
     better /= better.sum()
     return _newton(problem, cuts, objective, better if objective(better)[0] <= value else w)
 
