@@ -22,7 +22,8 @@ PUBLIC = {
     },
     "domains": {"BY_NAME", "Ball", "Box", "Domain", "L1Ball", "NonNegative", "Simplex", "WholeSpace", "get"},
     "updates": {
-        "BY_NAME", "Choice", "ImportanceAware", "Linear", "Proximal", "Truncated", "TwoStep", "VectorProblem", "get",
+        "BY_NAME", "Choice", "ImportanceAware", "Linear", "Proximal", "ScoreProblem", "Truncated", "TwoStep",
+        "VectorProblem", "get",
     },
     "schedules": {
         "BY_NAME", "AdaGradNorm", "AdaImplicit", "Constant", "SquareRoot", "TemporalVariability", "get",

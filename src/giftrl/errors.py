@@ -19,6 +19,7 @@ as it was.
 """
 
 import difflib
+import math
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -36,6 +37,7 @@ __all__ = [
     "Overflowed",
     "UnknownName",
     "require",
+    "require_positive",
 ]
 
 
@@ -152,3 +154,11 @@ def require(condition: bool, argument: str, value: object, rule: str, remedy: st
     """
     if not condition:
         raise InvalidInput(argument, value, rule, remedy)
+
+
+def require_positive(argument: str, value: float) -> None:
+    """Raise :class:`InvalidInput` unless a number is positive and finite.
+
+    >>> require_positive("beta", 1.0)
+    """
+    require(0.0 < value < math.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")

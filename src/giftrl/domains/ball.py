@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from giftrl.domains.base import Vector, check_positive, norm
+from giftrl.domains.base import Domain, Vector, norm
+from giftrl.errors import require_positive
 
 __all__ = ["Ball"]
 
 
 @dataclass(frozen=True)
-class Ball:
+class Ball(Domain):
     """V = {x : norm2(x) <= radius}.
 
     Args:
@@ -22,7 +23,7 @@ class Ball:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("radius", self.radius)
+        require_positive("radius", self.radius)
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
         return norm(x) <= self.radius * (1.0 + tolerance)
@@ -33,6 +34,3 @@ class Ball:
 
     def support(self, theta: Vector) -> float:
         return self.radius * norm(theta)
-
-    def check_dimension(self, dimension: int) -> None:
-        pass

@@ -5,9 +5,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import require
-
-__all__ = ["Domain", "Vector", "check_positive", "norm", "water_fill"]
+__all__ = ["Domain", "Vector", "norm", "water_fill"]
 
 Vector = NDArray[np.float64]
 
@@ -28,13 +26,8 @@ class Domain(Protocol):
         ...
 
     def check_dimension(self, dimension: int) -> None:
-        """Raise unless V lives in R^dimension."""
-        ...
-
-
-def check_positive(argument: str, value: float) -> None:
-    """Raise unless the size of a domain is positive and finite."""
-    require(0.0 < value < np.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")
+        """Raise unless V lies in R^dimension; most sets exist in every dimension."""
+        return
 
 
 def norm(x: Vector, p: float = 2.0) -> float:

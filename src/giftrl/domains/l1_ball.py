@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Vector, check_positive, water_fill
+from giftrl.domains.base import Domain, Vector, water_fill
+from giftrl.errors import require_positive
 
 __all__ = ["L1Ball"]
 
 
 @dataclass(frozen=True)
-class L1Ball:
+class L1Ball(Domain):
     """V = {x : norm1(x) <= radius}.
 
     Args:
@@ -23,7 +24,7 @@ class L1Ball:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("radius", self.radius)
+        require_positive("radius", self.radius)
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
         return bool(np.abs(x).sum() <= self.radius * (1.0 + tolerance))
@@ -36,6 +37,3 @@ class L1Ball:
 
     def support(self, theta: Vector) -> float:
         return self.radius * float(np.abs(theta).max())
-
-    def check_dimension(self, dimension: int) -> None:
-        pass

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Vector
+from giftrl.domains.base import Domain, Vector
 
 __all__ = ["NonNegative"]
 
 
 @dataclass(frozen=True)
-class NonNegative:
+class NonNegative(Domain):
     """V = {x : x_j >= 0}.
 
     >>> NonNegative().project(np.array([-3.0, 4.0]))
@@ -26,6 +26,3 @@ class NonNegative:
 
     def support(self, theta: Vector) -> float:
         return math.inf if (theta > 0).any() else 0.0
-
-    def check_dimension(self, dimension: int) -> None:
-        pass

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from giftrl.domains.base import Vector, check_positive, water_fill
+from giftrl.domains.base import Domain, Vector, water_fill
+from giftrl.errors import require_positive
 
 __all__ = ["Simplex"]
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(Domain):
     """V = {x : x_j >= 0, sum_j x_j = total}: probabilities, portfolios, mixtures.
 
     Args:
@@ -23,7 +24,7 @@ class Simplex:
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("total", self.total)
+        require_positive("total", self.total)
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
         slack = tolerance * self.total
@@ -34,6 +35,3 @@ class Simplex:
 
     def support(self, theta: Vector) -> float:
         return self.total * float(theta.max())
-
-    def check_dimension(self, dimension: int) -> None:
-        pass

@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 
-from giftrl.domains.base import Vector
+from giftrl.domains.base import Domain, Vector
 
 __all__ = ["WholeSpace"]
 
 
 @dataclass(frozen=True)
-class WholeSpace:
+class WholeSpace(Domain):
     """V = R^d: no constraint.
 
     >>> import numpy as np
@@ -25,6 +25,3 @@ class WholeSpace:
 
     def support(self, theta: Vector) -> float:
         return math.inf if theta.any() else 0.0
-
-    def check_dimension(self, dimension: int) -> None:
-        pass

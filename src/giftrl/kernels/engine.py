@@ -12,7 +12,7 @@ from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows
 from giftrl.errors import Incompatible, Overflowed, require
-from giftrl.kernels.local import COLUMNS, THETA
+from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
@@ -53,14 +53,6 @@ class Engine:
         #: True for one strength for all coordinates, where only theta is stored; False for a strength for each.
         self.uniform = psi_known_ahead(self.regularizer)
 
-    def _columns(self) -> int:
-        """How many numbers are stored for each coordinate."""
-        if self.uniform:
-            return 1
-        if not centred(self.regularizer):
-            return COLUMNS["plain"]
-        return COLUMNS["centred with l1" if l1_strength(self.regularizer) > 0.0 else "centred"]
-
     def _check(self, update: Any, schedule: Any) -> bool:
         """Whether the update uses H; raise where the parts do not go together."""
         check_loss(update, self.loss, black_box=False)
@@ -91,7 +83,7 @@ class Engine:
 
     def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""
-        shape = (self.dimension, models) if self.uniform else (self.dimension, models, self._columns())
+        shape = (self.dimension, models) if self.uniform else (self.dimension, models, columns(self.regularizer))
         return np.zeros(shape, self.dtype)
 
     def _start(self, schedules: list[Any]) -> Array:

@@ -16,12 +16,12 @@ from giftrl.kernels.step import soft
 from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength
 
 __all__ = [
-    "COLUMNS",
     "THETA",
     "Local",
     "LocalLine",
     "Q",
     "X",
+    "columns",
     "gather",
     "led_divergence",
     "measure",
@@ -32,7 +32,6 @@ __all__ = [
 
 #: What is stored of a coordinate, in this order; where psi is not centred, theta is in the place of x.
 X, Q, THETA, G = 0, 1, 2, 3
-COLUMNS = {"plain": 2, "centred": 3, "centred with l1": 4}
 
 
 class Local(NamedTuple):
@@ -55,17 +54,21 @@ class Moved(NamedTuple):
 
 
 @formula(fast=True)
+def columns(psi: Any) -> int:
+    """How many numbers are stored of each coordinate."""
+    if not centred(psi):
+        return 2
+    return 4 if l1_strength(psi) > 0.0 else 3
+
+
+@formula(fast=True)
 def gather(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> None:
     """Copy the coordinates of a row."""
     first, last = begin(rows, i), end(rows, i)
     for k in range(first, last):
         j = column(rows, i, k)
-        w[m, X, k - first] = coordinates[j, m, X]
-        w[m, Q, k - first] = coordinates[j, m, Q]
-        if centred(psi):
-            w[m, THETA, k - first] = coordinates[j, m, THETA]
-            if l1_strength(psi) > 0.0:
-                w[m, G, k - first] = coordinates[j, m, G]
+        for which in range(columns(psi)):
+            w[m, which, k - first] = coordinates[j, m, which]
 
 
 @formula(fast=True)
@@ -74,12 +77,8 @@ def scatter(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> No
     first, last = begin(rows, i), end(rows, i)
     for k in range(first, last):
         j = column(rows, i, k)
-        coordinates[j, m, X] = w[m, X, k - first]
-        coordinates[j, m, Q] = w[m, Q, k - first]
-        if centred(psi):
-            coordinates[j, m, THETA] = w[m, THETA, k - first]
-            if l1_strength(psi) > 0.0:
-                coordinates[j, m, G] = w[m, G, k - first]
+        for which in range(columns(psi)):
+            coordinates[j, m, which] = w[m, which, k - first]
 
 
 @formula(fast=True)

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from giftrl.errors import require
+from giftrl.errors import require_positive
 from giftrl.ops import validated
 from giftrl.ops.scalar import clamp, decay_mean
 
@@ -29,7 +29,7 @@ class Huber(NamedTuple):
     delta: float = 1.0
 
     def validate(self) -> None:
-        require(0.0 < self.delta < math.inf, "delta", self.delta, "must be positive and finite", "delta=1.0 is usual")
+        require_positive("delta", self.delta)
 
     def value(self, p: float, y: float) -> float:
         r = abs(p - y)

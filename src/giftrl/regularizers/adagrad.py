@@ -1,11 +1,10 @@
 """AdaGrad."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.errors import require
+from giftrl.errors import require_positive
 from giftrl.ops import validated
 
 __all__ = ["AdaGrad"]
@@ -27,13 +26,7 @@ class AdaGrad(NamedTuple):
     gradient_bound: float = 1.0
 
     def validate(self) -> None:
-        require(
-            0.0 < self.gradient_bound < math.inf,
-            "gradient_bound",
-            self.gradient_bound,
-            "must be positive and finite",
-            "try gradient_bound=1.0",
-        )
+        require_positive("gradient_bound", self.gradient_bound)
 
     def accumulate(self, q: Any, z: Any, sigma: Any) -> Any:
         return q + z * z

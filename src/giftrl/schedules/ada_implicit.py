@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from giftrl.errors import require_positive
 from giftrl.ops import validated
-from giftrl.schedules.contract import check_scale
 
 __all__ = ["AdaImplicit"]
 
@@ -28,8 +28,8 @@ class AdaImplicit(NamedTuple):
     gradient_bound: float = 1.0
 
     def validate(self) -> None:
-        check_scale("beta", self.beta)
-        check_scale("gradient_bound", self.gradient_bound)
+        require_positive("beta", self.beta)
+        require_positive("gradient_bound", self.gradient_bound)
 
     def lam(self, t: int, total: float) -> float:
         return self.gradient_bound / self.beta + total * (1.0 / self.beta) * (1.0 / self.beta)

@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
+from giftrl.errors import require_positive
 from giftrl.ops import validated
-from giftrl.schedules.contract import check_scale
 
 __all__ = ["AdaGradNorm"]
 
@@ -27,8 +27,8 @@ class AdaGradNorm(NamedTuple):
     gradient_bound: float = 1.0
 
     def validate(self) -> None:
-        check_scale("beta", self.beta)
-        check_scale("gradient_bound", self.gradient_bound)
+        require_positive("beta", self.beta)
+        require_positive("gradient_bound", self.gradient_bound)
 
     def lam(self, t: int, total: float) -> float:
         return math.sqrt(self.gradient_bound * self.gradient_bound + total) / self.beta

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from giftrl.errors import require_positive
 from giftrl.ops import validated
-from giftrl.schedules.contract import check_scale
 
 __all__ = ["Constant"]
 
@@ -22,7 +22,7 @@ class Constant(NamedTuple):
     beta: float = 1.0
 
     def validate(self) -> None:
-        check_scale("beta", self.beta)
+        require_positive("beta", self.beta)
 
     def lam(self, t: int, total: float) -> float:
         return 1.0 / self.beta

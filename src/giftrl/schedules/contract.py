@@ -5,13 +5,12 @@ lambda_{t+1} from the evidence of the rounds before t, so it is known when z_t i
 is not needs the evidence of round t as well.
 """
 
-import math
 from typing import Any
 
 from giftrl.compiled.registry import operation
-from giftrl.errors import Incompatible, require
+from giftrl.errors import Incompatible
 
-__all__ = ["check_scale", "evidence", "known_ahead", "lam", "uses_gamma"]
+__all__ = ["evidence", "known_ahead", "lam", "uses_gamma"]
 
 
 @operation
@@ -36,8 +35,3 @@ def known_ahead(schedule: Any) -> bool:
 def uses_gamma(schedule: Any) -> bool:
     """Whether the evidence uses gamma_t, which is known only after x_{t+1}."""
     return False
-
-
-def check_scale(argument: str, value: float) -> None:
-    """Raise unless a scale is a positive, finite number."""
-    require(0.0 < value < math.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")

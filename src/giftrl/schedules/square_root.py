@@ -3,8 +3,8 @@
 import math
 from typing import NamedTuple
 
+from giftrl.errors import require_positive
 from giftrl.ops import validated
-from giftrl.schedules.contract import check_scale
 
 __all__ = ["SquareRoot"]
 
@@ -23,7 +23,7 @@ class SquareRoot(NamedTuple):
     beta: float = 1.0
 
     def validate(self) -> None:
-        check_scale("beta", self.beta)
+        require_positive("beta", self.beta)
 
     def lam(self, t: int, total: float) -> float:
         return math.sqrt(t) / self.beta

@@ -3,9 +3,8 @@
 import math
 from typing import NamedTuple
 
-from giftrl.errors import require
+from giftrl.errors import require, require_positive
 from giftrl.ops import validated
-from giftrl.schedules.contract import check_scale
 
 __all__ = ["TemporalVariability"]
 
@@ -36,8 +35,8 @@ class TemporalVariability(NamedTuple):
     floor: float = 0.0
 
     def validate(self) -> None:
-        check_scale("beta", self.beta)
-        check_scale("gradient_bound", self.gradient_bound)
+        require_positive("beta", self.beta)
+        require_positive("gradient_bound", self.gradient_bound)
         require(
             0.0 <= self.floor < math.inf, "floor", self.floor, "must be finite and not negative", "floor=0.0 is none"
         )

@@ -6,7 +6,7 @@ TwoStep(lookahead=None, safeguard=True)
 """
 
 from giftrl.ops.names import Names
-from giftrl.updates.contract import Choice, VectorProblem
+from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.importance_aware import ImportanceAware
 from giftrl.updates.linear import Linear
 from giftrl.updates.proximal import Proximal
@@ -30,6 +30,7 @@ __all__ = [
     "ImportanceAware",
     "Linear",
     "Proximal",
+    "ScoreProblem",
     "Truncated",
     "TwoStep",
     "VectorProblem",
