@@ -1,5 +1,6 @@
 """Many linear models in one pass."""
 
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -74,11 +75,13 @@ class LinearLearners(Engine):
                 f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
                 "not share; use one LinearLearner for each, or a regularizer without an L1 term"
             )
-        self._runs = self._make_runs([self._check(*setting) for setting in self.settings])
+        for setting in self.settings:
+            self._check(*setting)
         self.coordinates = self._empty(len(settings))
         self.states = self._start([schedule for _, schedule in self.settings])
 
-    def _make_runs(self, aheads: list[bool]) -> list[Run]:
+    @cached_property
+    def _runs(self) -> list[Run]:
         encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
 
         def own(m: int) -> list[Any]:
@@ -94,7 +97,7 @@ class LinearLearners(Engine):
                 update = CodedUpdates(np.array([encoded[m][0].code for m in models], dtype=np.int64))
             if isinstance(schedule, AnySchedule):
                 schedule = CodedSchedules(np.array([tuple(encoded[m][1]) for m in models], dtype=np.float64))
-            ahead = np.array([aheads[m] for m in models])
+            ahead = np.array([self._check(*self.settings[m]) for m in models])
             parts = Parts(self.loss, self.regularizer, update, schedule, ahead)
             runs.append(Run(slice(models[0], models[-1] + 1), parts))
         return runs
