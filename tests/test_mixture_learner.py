@@ -17,8 +17,8 @@ from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge
 from giftrl.mixtures.features import CENTRE, DENSE, NORM, SCALE
-from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, no_matrix
-from giftrl.mixtures.layout import COIN, LANES, PLACE
+from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
+from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
 from tests.mixtures import COMPILED, LOSSES, Stream, Twin, mixture, ordinary, total_loss
@@ -106,7 +106,7 @@ def test_the_full_matrix_leaves_when_features_are_too_many():
 
 
 def test_the_full_matrix_pays_for_its_rounds():
-    matrix = no_matrix(128)
+    matrix = new_matrix(128)
     matrix.size[0] = 100
     paid = sum(affords(matrix, 10) for _ in range(5000))
     spent, earned = 110.0**2, 10 * EARNED
@@ -119,15 +119,16 @@ def test_the_full_matrix_pays_for_its_rounds():
 def expert_predictions(learner, row):
     """Each expert's prediction for a row, from the state."""
     features, state = learner.features, learner.mixing
+    *_, place, first, begin, _ = (int(column) for column in ONE_SCORE)
     m, mu = features.record[:, SCALE], features.record[:, CENTRE]
     u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
-    coin = features.record.view(learner.dtype)[:, COIN:]
-    view = features.record.view(learner.dtype)[:, PLACE:].astype(np.float64)
+    coin = features.record.view(learner.dtype)[:, begin:]
+    view = features.record.view(learner.dtype)[:, place:].astype(np.float64)
     places = view[:, 0].astype(int)
     norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
     lanes = len(learner.grid.prior)
     p = state.offsets + state.units[unit.OFFSET]
-    p[:lanes] += u @ view[:, LANES - PLACE : LANES - PLACE + lanes]
+    p[:lanes] += u @ view[:, first - place : first - place + lanes]
     if "coin betting" in learner.expert_names:
         p[lanes] += spread / norm * (u @ ((4.0 + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])))
     if learner.matrix.size[0] >= 0:
@@ -255,7 +256,7 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes():
     ]
     for column in (4, 7):  # the place among the dense features; in float64, columns 14 and 15 lie behind it
         record = state["features.record"].copy()
-        record[0, column if column == 4 else PLACE] = 1e9
+        record[0, column if column == 4 else int(ONE_SCORE.place)] = 1e9
         bad.append(state | {"features.record": record})
     for each in bad:
         with pytest.raises(errors.GiftrlError):

@@ -13,7 +13,7 @@ from giftrl import errors
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.mixtures import AdaHedge
-from giftrl.mixtures.features import enter, entries, no_features, room_for
+from giftrl.mixtures.features import enter, entries, no_features, with_capacity
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests.multiclass import each_loss, few, filled
 
@@ -59,7 +59,7 @@ class Twin:
 
     def __init__(self, features, classes, loss):
         self.loss, self.classes = loss, classes
-        self.features = room_for(no_features(np.zeros((features, 5))), features, features)
+        self.features = with_capacity(no_features(np.zeros((features, 5))), features, features)
         n = len(self.GRID)
         self.x = np.zeros((n, features, classes))
         self.q, self.z2 = np.zeros((2, features))

@@ -17,7 +17,7 @@ from giftrl.compiled.rows import as_rows
 from giftrl.losses import Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.features import CENTRE, SCALE, enter, entries, no_features, room_for
+from giftrl.mixtures.features import CENTRE, SCALE, enter, entries, no_features, with_capacity
 from giftrl.ops import units
 from giftrl.ops.loss import curvature, slope, value
 from tests.members import is_classification, is_count, label_for, label_strategy
@@ -333,7 +333,7 @@ def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
 def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
     """w_j <- w_j/growth and constant += w_j drift, and the weights on the original features do not move."""
     rng, d = np.random.default_rng(seed), x.shape[1]
-    features = room_for(no_features(np.zeros((d, 5))), d, d)
+    features = with_capacity(no_features(np.zeros((d, 5))), d, d)
     w, b = np.zeros(d), 0.0
     row = entries(2 * d)
     rows, n = as_rows(x, d)

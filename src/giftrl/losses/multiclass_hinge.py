@@ -74,6 +74,9 @@ class MulticlassHinge(NamedTuple):
     def infimum(self, y: int) -> float:
         return 0.0
 
+    def reach(self) -> float:
+        return 1.0
+
     def curvature(self, p: Any, y: int) -> float:
         return 0.0
 

@@ -1,11 +1,32 @@
-"""Learning without parameters: experts, AdaHedge, a Newton stack, and features and labels on a common scale."""
+"""Learning without parameters: experts, AdaHedge, a Newton stack, and features and labels on a common scale.
+
+====================================== ==================================================================
+:mod:`giftrl.mixtures.mixture`         what mixtures share: arguments, batches, state, weights, certificate
+:mod:`giftrl.mixtures.learner`         one score; its loop is :mod:`giftrl.mixtures.rounds`
+:mod:`giftrl.mixtures.multiclass`      K scores; :mod:`giftrl.mixtures.multiclass_rounds`
+:mod:`giftrl.mixtures.features`        features on a common scale; :mod:`giftrl.mixtures.labels` for labels
+:mod:`giftrl.mixtures.experts`         the grid; :mod:`giftrl.mixtures.coin`, :mod:`giftrl.mixtures.full_matrix`
+:mod:`giftrl.mixtures.combination`     from experts to one prediction, by AdaHedge and the Newton stack
+:mod:`giftrl.mixtures.layout`          where all of it is in memory; :mod:`giftrl.mixtures.restoring` checks it
+====================================== ==================================================================
+"""
 
 from giftrl.mixtures.ada_hedge import AdaHedge
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.features import FeatureScaler
 from giftrl.mixtures.labels import LabelUnits
 from giftrl.mixtures.learner import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.mixtures.newton_stack import NewtonStack
 from giftrl.mixtures.presets import PRESETS
 
-__all__ = ["PRESETS", "AdaHedge", "Extended", "FeatureScaler", "LabelUnits", "MixtureLearner", "NewtonStack"]
+__all__ = [
+    "PRESETS",
+    "AdaHedge",
+    "Extended",
+    "FeatureScaler",
+    "LabelUnits",
+    "MixtureLearner",
+    "MulticlassMixture",
+    "NewtonStack",
+]

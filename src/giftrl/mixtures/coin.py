@@ -4,7 +4,8 @@ With slopes z = g u in [-1, 1], G the sum of abs(z), theta minus the sum of z an
 
     x_j = Y (WEALTH + W_j) theta_j / (1 + G_j) / N,    W_j <- max(0, W_j - z x_j N/Y):
 
-the betting strategy of Orabona and Tommasi (2017), in units in which features are alike.
+the betting strategy of Orabona and Tommasi (2017), in units in which features are alike. With K scores each class bets
+by itself. A block of memory holds the thetas of all scores, then every G, then every W.
 """
 
 from typing import Any
@@ -12,34 +13,54 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.layout import COIN
 
-__all__ = ["WEALTH", "bet", "grow_coin", "settle_bet"]
+__all__ = ["WEALTH", "bet", "bet_all", "grow_coin", "settle_bet", "settle_bets"]
 
 #: What a coordinate may bet before it has won anything.
 WEALTH = 4.0
-#: More than this is not counted.
+#: A coordinate that has won more bets as if it had won this.
 RICHEST = 1e12
 
 
 @formula(fast=True)
-def bet(x: Any, j: int, unit: float) -> float:
-    """x_j, with unit = Y/N; but for that, in the type in which weights are stored."""
-    real = x.dtype.type
-    return unit * np.float64((real(WEALTH) + x[j, COIN + 2]) * x[j, COIN] / (real(1.0) + x[j, COIN + 1]))
+def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
+    """x_j of the score whose theta is in column ``at``, with unit = Y/N.
+
+    All but the unit is computed in the type in which weights are stored.
+    """
+    real, slopes, wealth = x.dtype.type, x[j, at + scores], x[j, at + scores + scores]
+    return unit * np.float64((real(WEALTH) + wealth) * x[j, at] / (real(1.0) + slopes))
 
 
 @formula(fast=True)
-def grow_coin(x: Any, j: int, factor: float) -> None:
-    """Follow a scale m_j that has grown by 1/factor: slopes of the past are smaller in its units."""
-    x[j, COIN] = factor * np.float64(x[j, COIN])
-    x[j, COIN + 1] = factor * np.float64(x[j, COIN + 1])
+def bet_all(x: Any, j: int, at: Any, unit: float, out: Any) -> None:
+    """:func:`bet` for each of K scores."""
+    scores = np.uint64(len(out))
+    for m in range(scores):
+        out[m] = bet(x, j, at + m, scores, unit)
 
 
 @formula(fast=True)
-def settle_bet(x: Any, j: int, z: float, won: float) -> None:
-    """Take in the slope z of the coordinate, and what its bet has won, in units of Y/N."""
+def grow_coin(x: Any, j: int, at: Any, scores: Any, factor: float) -> None:
+    """Follow a scale m_j that has grown by 1/factor: the slopes of the past are smaller in its units."""
+    for m in range(scores + scores):
+        x[j, at + m] = factor * np.float64(x[j, at + m])
+
+
+@formula(fast=True)
+def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> None:
+    """Add the slope z of the coordinate, and what its bet has won in units of Y/N."""
     real = x.dtype.type
-    x[j, COIN] -= real(z)
-    x[j, COIN + 1] += abs(real(z))
-    x[j, COIN + 2] = max(real(0.0), min(real(RICHEST), x[j, COIN + 2] + real(won)))
+    x[j, at] -= real(z)
+    x[j, at + scores] += abs(real(z))
+    wealth = at + scores + scores
+    x[j, wealth] = max(real(0.0), min(real(RICHEST), x[j, wealth] + real(won)))
+
+
+@formula(fast=True)
+def settle_bets(x: Any, j: int, at: Any, slopes: Any, u: float, bets: Any, per_unit: float) -> None:
+    """:func:`settle_bet` for each of K scores that bet ``bets`` and met these slopes in units of u."""
+    scores = np.uint64(len(slopes))
+    for m in range(scores):
+        z = slopes[m] * u
+        settle_bet(x, j, at + m, scores, z, -z * bets[m] * per_unit)

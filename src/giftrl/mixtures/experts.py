@@ -14,6 +14,9 @@ for each, and a coordinate takes half the memory. Every L_j is then one formula 
     L_j = prior N + curve q_j + root sqrt(N) sqrt(1 + r_j),
 
 in numbers near 1 whatever the scale of features and labels.
+
+With K scores the classes have L_j in common too, so that c is still one number for each expert; a is a vector of K
+numbers, and an expert has a weight of feature j for each class.
 """
 
 import math
@@ -22,22 +25,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import between, load, nothing, store, wide
+from giftrl.compiled.lanes import between, load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import require
-from giftrl.mixtures.layout import CURVE, LANES, ROOT
+from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
 __all__ = [
-    "Eight", "Expert", "Four", "adagrad", "bets", "coin", "columns", "curvature", "drift", "factors", "full", "grid",
-    "grow", "lanes", "measure", "step", "strengths",
+    "Eight",
+    "Expert",
+    "Factors",
+    "Four",
+    "adagrad",
+    "add_products",
+    "bets",
+    "curvature",
+    "factors",
+    "grid",
+    "grow",
+    "lanes",
+    "measure",
+    "move",
+    "remember",
+    "strengths",
 ]  # fmt: skip
 
 CURVATURE = Curvature()
-ADAGRAD = AdaGrad(np.float32(1.0))  # type: ignore[arg-type]  # of the narrower type, so that it widens no other
-#: Steps in units of kappa are clipped here.
-LARGEST = 1e30
+ADAGRAD = AdaGrad(np.float32(1.0))  # type: ignore[arg-type]  # in the narrower type, so that float32 stays float32
 
 
 class Expert(NamedTuple):
@@ -75,30 +90,12 @@ def lanes(grid: Any) -> int:
 
 @operation
 def bets(grid: Any) -> bool:
-    """Whether there is a coin-betting expert besides."""
+    """Whether a mixture of one score has a coin-betting expert beside this grid."""
     return True
 
 
-@formula(fast=True)
-def coin(grid: Any) -> int:
-    """The column of the coin, where experts of all kinds have one each."""
-    return lanes(grid)
-
-
-@formula(fast=True)
-def full(grid: Any) -> int:
-    """The column of the full matrix."""
-    return lanes(grid) + 1
-
-
-@formula(fast=True)
-def columns(grid: Any) -> int:
-    """How many columns there are; the last are empty, and there because a wide register holds four numbers."""
-    return lanes(grid) + 4
-
-
 class Eight(NamedTuple):
-    """Eight experts."""
+    """The factors of eight experts."""
 
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
@@ -109,7 +106,7 @@ class Eight(NamedTuple):
 
 
 class Four(NamedTuple):
-    """Four experts, for haste: without the coin."""
+    """The factors of four experts, for haste: one score then goes without the coin."""
 
     prior: NDArray[np.float64]
     curve: NDArray[np.float64]
@@ -129,60 +126,70 @@ def grid(experts: tuple[Expert, ...]) -> Eight | Four:
     return Eight(prior, curve, root) if len(experts) == 8 else Four(prior, curve, root)
 
 
+class Factors(NamedTuple):
+    """The three factors of L_j for a row, each a vector with a lane for each expert."""
+
+    prior: Any
+    curve: Any
+    root: Any
+
+
 @formula(fast=True)
-def factors(grid: Any, norm: float, room: Any) -> tuple[Any, Any, Any]:
-    """The three factors of the strengths of a row; ``room`` has the type in which weights are stored."""
+def factors(grid: Any, norm: float, buffer: Any) -> Any:
+    """The factors while the mean of norm2(u)^2 is ``norm``; ``buffer`` has the type in which weights are stored."""
     for r in range(lanes(grid)):
-        room[0, r] = grid.prior[r] * norm
-        room[1, r] = grid.curve[r]
-        room[2, r] = grid.root[r] * math.sqrt(norm)
-    return load(grid, room, 0, 0), load(grid, room, 1, 0), load(grid, room, 2, 0)
+        buffer[0, r] = grid.prior[r] * norm
+        buffer[1, r] = grid.curve[r]
+        buffer[2, r] = grid.root[r] * math.sqrt(norm)
+    return Factors(load(grid, buffer, 0, 0), load(grid, buffer, 1, 0), load(grid, buffer, 2, 0))
 
 
 @formula(fast=True)
-def strengths(x: Any, q: Any, z2: Any, prior: Any, curve: Any, root: Any) -> Any:
+def strengths(x: Any, q: Any, z2: Any, by: Any) -> Any:
     """L_j of all experts, in the type in which weights are stored."""
-    return strength(CURVATURE, prior, curve * q) + root * strength(ADAGRAD, x.dtype.type(1.0), z2)
+    return strength(CURVATURE, by.prior, by.curve * q) + by.root * strength(ADAGRAD, x.dtype.type(1.0), z2)
 
 
 @formula(fast=True)
-def grow(grid: Any, x: Any, j: int, factor: float, prior: Any, curve: Any, root: Any) -> None:
+def grow(grid: Any, columns: Any, scores: Any, x: Any, j: int, factor: float, by: Any) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
 
     The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
     weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
-    f, q, z2 = x.dtype.type(factor), x[j, CURVE], x[j, ROOT]
+    f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
     new_q, new_z2 = f * f * q, f * f * z2
-    shrunk = strengths(x, q, z2, prior, curve, root) / strengths(x, new_q, new_z2, prior, curve, root) * f
-    store(x, j, LANES, between(load(grid, x, j, LANES) * shrunk, x.dtype.type(LARGEST)))
-    x[j, CURVE], x[j, ROOT] = new_q, new_z2
+    shrunk = strengths(x, q, z2, by) / strengths(x, new_q, new_z2, by) * f
+    for m in range(scores):
+        at = columns.lanes + m * np.uint64(lanes(grid))
+        store(x, j, at, between(load(grid, x, j, at) * shrunk, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
+    x[j, columns.curve], x[j, columns.root] = new_q, new_z2
 
 
 @formula(fast=True)
-def measure(x: Any, j: int, u: float, prior: Any, curve: Any, root: Any) -> Any:
-    """u_j/L_j, in the type in which weights are stored: by what a coordinate moves, and u_j times its part of c_r."""
-    return x.dtype.type(u) / strengths(x, x[j, CURVE], x[j, ROOT], prior, curve, root)
+def measure(columns: Any, x: Any, j: int, u: float, by: Any) -> Any:
+    """u_j/L_j, in the type in which weights are stored: a step moves x_j along it, and u_j times it is a part of c."""
+    return x.dtype.type(u) / strengths(x, x[j, columns.curve], x[j, columns.root], by)
 
 
 @formula(fast=True)
-def drift(grid: Any, x: Any, row: Any) -> Any:
-    """How far the constants move with the centres of features."""
-    moved = nothing(grid)
-    for place in range(row.many[0]):
-        k = row.moved[place]
-        moved = moved + wide(load(grid, x, row.j[k], LANES)) * row.drift[k]
-    return moved
+def add_products(grid: Any, columns: Any, x: Any, j: int, u: float, out: Any) -> None:
+    """Add u x_j of all experts to ``out``, which has a row for each of K scores."""
+    for m in range(np.uint64(len(out))):
+        at = columns.lanes + m * np.uint64(lanes(grid))
+        store(out, m, 0, load(grid, out, m, 0) + wide(load(grid, x, j, at)) * u)
 
 
 @formula(fast=True)
-def step(grid: Any, x: Any, j: int, u: float, a: Any, along: Any, h: float, g: float) -> None:
-    """x_j -= a_r u_j/L_j, and what the coordinate remembers: h is the curvature, g the slope, in units of kappa and S.
+def move(grid: Any, x: Any, j: int, at: Any, a: Any, along: Any) -> None:
+    """x_j -= a_r u_j/L_j for the experts from column ``at``, with ``along`` from :func:`measure`."""
+    store(x, j, at, between(load(grid, x, j, at) - a * along, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
 
-    The a_r are in units of kappa too.
-    """
+
+@formula(fast=True)
+def remember(columns: Any, x: Any, j: int, u: float, h: float, g: float) -> None:
+    """Add to q_j and r_j: h is the curvature in units of kappa, g the slope in units of S."""
     real = x.dtype.type
-    most, v = real(LARGEST), real(u)
-    store(x, j, LANES, between(load(grid, x, j, LANES) - a * along, most))
-    x[j, CURVE] = min(accumulate(CURVATURE, x[j, CURVE], real(0.0), real(h) * v * v), most)
-    x[j, ROOT] = min(accumulate(ADAGRAD, x[j, ROOT], real(g) * v, real(0.0)), most)
+    most, v = real(LARGEST_EXPERT_WEIGHT), real(u)
+    x[j, columns.curve] = min(accumulate(CURVATURE, x[j, columns.curve], real(0.0), real(h) * v * v), most)
+    x[j, columns.root] = min(accumulate(ADAGRAD, x[j, columns.root], real(g) * v, real(0.0)), most)

@@ -23,24 +23,19 @@ from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, begin, column, coming, end, longest
 from giftrl.errors import require
+from giftrl.mixtures.limits import LARGEST_UNSCALED, LARGEST_VALUE, SMALLEST_SCALE
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Entries", "FeatureScaler", "Features", "enter", "entries", "no_features"]
+__all__ = ["Entries", "FeatureScaler", "FeatureState", "enter", "entries", "no_features"]
 
-#: The columns of ``Features.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and its
-#: place among the dense features, from 1, or 0.
-SCALE, CENTRE, MEAN, COUNT, PLACE = range(5)
-#: Deviations below this are 0: a weight, divided by them, must stay in float64.
-TINY = 1e-301
-#: Values are clipped here, so that the difference of two is in float64.
-HUGE = 8e307
-#: Where features are not scaled they are clipped here, so that their squares are in float64.
-FARTHEST = 1e15
+#: The columns of ``FeatureState.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and
+#: its place in the list of dense features, from 1, or 0.
+SCALE, CENTRE, MEAN, COUNT, DENSE_PLACE = range(5)
 #: A deviation below this part of the mean is rounding.
 ROUNDING = 1e-12
 
 
-class Features(NamedTuple):
+class FeatureState(NamedTuple):
     """What is known of the features: a record for each, which are dense, and when each of those was last seen."""
 
     record: NDArray[np.float64]
@@ -64,16 +59,16 @@ class Entries(NamedTuple):
     many: NDArray[np.uint64]
 
 
-#: The entries of ``Features.counts``.
+#: The entries of ``FeatureState.counts``.
 ROWS, NORM, DENSE, WIDEST = range(4)
 
 
-def no_features(record: NDArray[np.float64]) -> Features:
+def no_features(record: NDArray[np.float64]) -> FeatureState:
     """Nothing known yet; ``record`` is zeros, a row for each feature, and may have further columns for others."""
-    return Features(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
+    return FeatureState(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
 
 
-def room_for(features: Features, dimension: int, width: int) -> Features:
+def with_capacity(features: FeatureState, dimension: int, width: int) -> FeatureState:
     """The same with room for the dense features that rows of this many entries can make.
 
     At most 1/0.4 times the mean number of entries can be dense; one row more can make all of its own so.
@@ -95,6 +90,12 @@ def entries(width: int) -> Entries:
 
 
 @formula
+def mean_norm(features: Any) -> float:
+    """N, the mean of norm2(u)^2 over the rows so far; 1 where all of them were empty."""
+    return features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
+
+
+@formula
 def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
     """Count the features of a row, and find those that have become dense; how many entries there are.
 
@@ -111,11 +112,11 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scal
         v = float(rows.data[k])
         if v == 0.0:  # as if it were not there, so that sparse and dense rows are the same
             continue
-        v = clamp(v, -HUGE, HUGE)
+        v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
         j = column(rows, i, k)
         count = record[j, COUNT] + 1.0
         record[j, COUNT] = count
-        place = record[j, PLACE]
+        place = record[j, DENSE_PLACE]
         if centre and np.int64(j) != constant:
             record[j, MEAN] += (v - record[j, MEAN]) / count
             # Half a row more than half of them: a feature of the first row is dense, one that is new in the second not.
@@ -123,7 +124,7 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scal
                 dense[total] = j
                 total += one
                 place = np.float64(total)
-                record[j, PLACE] = place
+                record[j, DENSE_PLACE] = place
             if place > 0.0:
                 features.stamps[np.uint64(place) - one] = t
         row.j[n] = j
@@ -160,11 +161,11 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
             n += one
         if record[j, COUNT] < 0.4 * t + 0.5:  # the last of the list takes its place
             total -= one
-            record[j, PLACE] = 0.0
+            record[j, DENSE_PLACE] = 0.0
             if place < total:
                 dense[place] = dense[total]
                 stamps[place] = stamps[total]
-                record[dense[place], PLACE] = np.float64(place + one)
+                record[dense[place], DENSE_PLACE] = np.float64(place + one)
         else:
             place += one
     row.many[0] = many
@@ -182,7 +183,7 @@ def rescale(features: Any, row: Any, scale: bool) -> None:
         j, v = row.j[k], row.v[k]
         m, mu = record[j, SCALE], record[j, CENTRE]
         target, away = 0.0, abs(v)
-        if record[j, PLACE] > 0.0:
+        if record[j, DENSE_PLACE] > 0.0:
             target = record[j, MEAN] * (record[j, COUNT] / t)
             reference = mu if mu != 0.0 else target
             away = abs(v - reference)
@@ -190,13 +191,13 @@ def rescale(features: Any, row: Any, scale: bool) -> None:
         if not scale:
             m = 1.0
             record[j, SCALE] = m
-        elif away > m and away > TINY:
+        elif away > m and away > SMALLEST_SCALE:
             row.growth[k] = m / away
             m = away
             record[j, SCALE] = m
-        row.u[k] = clamp((v - target) / m, -FARTHEST, FARTHEST) if m > 0.0 else 0.0
+        row.u[k] = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
         if target != mu:
-            row.drift[k] = clamp((target - mu) / m, -FARTHEST, FARTHEST) if m > 0.0 else 0.0
+            row.drift[k] = clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
             record[j, CENTRE] = target
         squares += row.u[k] * row.u[k]
     features.counts[NORM] += squares / t
@@ -251,7 +252,7 @@ class FeatureScaler:
     def transform(self, x: Any) -> NDArray[np.float64]:
         """The rows, each by what is known with it and before it."""
         rows, n = as_rows(x, self.dimension)
-        self.features = room_for(self.features, self.dimension, int(longest(rows)))
+        self.features = with_capacity(self.features, self.dimension, int(longest(rows)))
         out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))
         door.ready(scale_rows, self.compiled)(self.features, rows, n, self.constant, self.centre, self.scale, row, out)
         return out

@@ -1,49 +1,64 @@
 """One more expert where features are few: a full matrix of curvature, the Newton step of online ridge regression.
 
 A = (N/beta I + sum of h u u')^-1 over the features seen so far, x -= a A u with the proximal scalar a for
-c = <u, A u>, and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature takes its
-place when it is first learnt from. When more come than there is room for, the expert leaves the mixture.
+c = <u, A u>, and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature gets a
+place in A when it is first learnt from. When features outnumber the places, the expert leaves the mixture.
 
 A round costs the square of the number of features. So the expert learns on credit: it begins with CREDIT
 multiplications, earns EARNED for each entry of a row, and passes over rows that it cannot pay for. On a short stream it
 learns from every row; on a long one it costs no more than the other experts.
+
+With K scores there is a matrix A_m and a column of weights for each class, with places and credit in common. A_m gets
+a quarter of the curvature of its class (a rate of 4, as in the grid), and all classes step at one length, the mean of
+the <u, A_m u> weighted by the squared slopes.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.layout import PLACE
+from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
 __all__ = [
     "Matrix",
     "admit",
     "affords",
+    "grow_classes",
     "grow_matrix",
     "is_in",
     "measure_matrix",
-    "no_matrix",
+    "new_matrix",
+    "of_class",
+    "spread_classes",
     "spread_matrix",
+    "step_classes",
     "step_matrix",
 ]
 
 #: beta of its first strength N/beta.
 BETA = 100.0
+#: The rate of the matrices of K classes.
+RATE = 4.0
 #: Multiplications: 2,000 rounds of 128 features, and about what the other experts do with an entry.
 CREDIT, EARNED = 3.2e7, 64.0
-#: Weights are clipped here.
-LARGEST = 1e100
-#: A row does not teach a direction more than this many times what is known of it: rounding would undo the rest.
-SUREST, TINY = 1e8, 1e-300
+#: The matrices of all classes have at most this many numbers: K times the square of the places.
+MOST_NUMBERS = 1 << 18
+#: A row teaches a direction at most this many times what is known of it: beyond that, rounding would undo the rest.
+SUREST = 1e8
+#: The same for K scores, here and in the stack.
+SHARPEST = 1e6
+#: Added to c where it divides.
+TINY = 1e-300
 
 
 class Matrix(NamedTuple):
-    """The inverse A, the weights, the first entry of A for each place, how many are taken, and the credit.
+    """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
 
-    -1 places are taken once it has left the mixture.
+    ``size`` is -1 once the expert has left the mixture.
     """
 
     inverse: NDArray[np.float64]
@@ -53,11 +68,26 @@ class Matrix(NamedTuple):
     credit: NDArray[np.float64]
 
 
-def no_matrix(places: int) -> Matrix:
-    """An expert with room for this many features, or with none of them the absence of one."""
-    start = 0 if places > 0 else -1
-    size, credit = np.array([start], np.int64), np.array([CREDIT])
-    return Matrix(np.zeros((places, places)), np.zeros(places), np.zeros(places), size, credit)
+def new_matrix(places: int, classes: int | None = None) -> Matrix:
+    """An expert with places for this many features, or an absent one if there are none; ``classes`` for K scores.
+
+    With many classes there are fewer places than asked for.
+
+    >>> new_matrix(128).inverse.shape, new_matrix(128, 100).inverse.shape, new_matrix(0).size
+    ((128, 128), (100, 51, 51), array([-1]))
+    """
+    if classes is not None:
+        places = min(places, math.isqrt(MOST_NUMBERS // classes))
+    inverse = (places, places) if classes is None else (classes, places, places)
+    weights = (places,) if classes is None else (places, classes)
+    size, credit = np.array([0 if places > 0 else -1], np.int64), np.array([CREDIT])
+    return Matrix(np.zeros(inverse), np.zeros(weights), np.zeros(places), size, credit)
+
+
+@formula(fast=True)
+def of_class(matrix: Any, m: Any) -> Any:
+    """The part of class m, as the matrix of one score: views of the same memory."""
+    return Matrix(matrix.inverse[m], matrix.x[:, m], matrix.prior, matrix.size, matrix.credit)
 
 
 @formula(fast=True)
@@ -78,51 +108,58 @@ def affords(matrix: Any, count: int) -> bool:
 
 
 @formula(fast=True)
-def admit(matrix: Any, x: Any, row: Any, count: int, norm: float) -> None:
-    """Give the new features of a row their places; leave where there is no room."""
+def admit(matrix: Any, x: Any, column: Any, row: Any, count: int, norm: float) -> None:
+    """Give places to the new features of a row; leave the mixture if there are too few.
+
+    ``column`` is where a feature keeps its place. The row and column of a place are still 0 in ``inverse``.
+    """
     for k in range(count):
         j = row.j[k]
-        if row.u[k] != 0.0 and x[j, PLACE] == 0.0 and is_in(matrix):
+        if row.u[k] != 0.0 and x[j, column] == 0.0 and is_in(matrix):
             place = matrix.size[0]
             if place == len(matrix.x):
                 matrix.size[0] = -1
             else:
                 matrix.size[0] = place + 1
-                x[j, PLACE] = place + 1
+                x[j, column] = place + 1
                 matrix.prior[place] = BETA / norm
-                matrix.inverse[place, place] = matrix.prior[place]
+                matrix.inverse[..., place, place] = matrix.prior[place]
 
 
 @formula(fast=True)
-def grow_matrix(matrix: Any, x: Any, j: int, factor: float) -> None:
-    """Follow a scale m_j that has grown by 1/factor.
+def begin_anew(matrix: Any, s: Any) -> None:
+    """Forget what A says of the feature at place s."""
+    for k in range(matrix.size[0]):
+        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
+    matrix.inverse[s, s] = matrix.prior[s]
+
+
+@formula(fast=True)
+def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
+    """Follow the scale of the feature at place s, which has grown by 1/factor.
 
     What was learnt of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
-    variance not beyond that of a new feature. With g that growth, the dual is kept as in the other experts.
+    variance does not exceed that of a new feature. With g that growth, the dual is kept as in the other experts.
     """
-    s = np.int64(x[j, PLACE]) - 1
-    if s >= 0:
-        a = matrix.inverse
-        most = np.sqrt(matrix.prior[s] / a[s, s]) if a[s, s] > 0.0 else np.inf
-        g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
-        if g > SUREST:  # what is left of it is rounding: as a new feature
-            for k in range(matrix.size[0]):
-                a[s, k], a[k, s] = 0.0, 0.0
-            a[s, s] = matrix.prior[s]
-            matrix.x[s] = 0.0
-        else:
-            for k in range(matrix.size[0]):
-                a[s, k] *= g
-                a[k, s] *= g
-            matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST, LARGEST)
+    a = matrix.inverse
+    most = np.sqrt(matrix.prior[s] / a[s, s]) if a[s, s] > 0.0 else np.inf
+    g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
+    if g > SUREST:  # nothing but rounding is left of it
+        begin_anew(matrix, s)
+        matrix.x[s] = 0.0
+    else:
+        for k in range(matrix.size[0]):
+            a[s, k] *= g
+            a[k, s] *= g
+        matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
 
 
 @formula(fast=True)
-def measure_matrix(matrix: Any, x: Any, row: Any, count: int) -> tuple[float, float]:
-    """p and the drift of the constant."""
+def measure_matrix(matrix: Any, x: Any, column: Any, row: Any, count: int) -> tuple[float, float]:
+    """The prediction p, and how far the constant moves with the centres of features."""
     p, moved = 0.0, 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], PLACE]) - 1
+        s = np.int64(x[row.j[k], column]) - 1
         if s >= 0:
             p += row.u[k] * matrix.x[s]
             moved += row.drift[k] * matrix.x[s]
@@ -130,14 +167,14 @@ def measure_matrix(matrix: Any, x: Any, row: Any, count: int) -> tuple[float, fl
 
 
 @formula(fast=True)
-def multiply(matrix: Any, x: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
-    """A u into ``au``; <u, A u>, and the most that it can be, since A is not above its first diagonal."""
+def multiply(matrix: Any, x: Any, column: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
+    """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
     most = 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], PLACE]) - 1
+        s = np.int64(x[row.j[k], column]) - 1
         if s >= 0:
             u = row.u[k]
             most += matrix.prior[s] * u * u
@@ -145,33 +182,59 @@ def multiply(matrix: Any, x: Any, row: Any, count: int, au: Any) -> tuple[float,
                 au[i] += u * matrix.inverse[s, i]
     c = 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], PLACE]) - 1
+        s = np.int64(x[row.j[k], column]) - 1
         if s >= 0:
             c += row.u[k] * au[s]
     return c, most
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, x: Any, row: Any, count: int, au: Any) -> float:
-    """A u into ``au``; <u, A u>. A matrix that rounding has spoilt begins anew."""
-    c, most = multiply(matrix, x, row, count, au)
+def spread_matrix(matrix: Any, x: Any, column: Any, row: Any, count: int, au: Any) -> float:
+    """Put A u into ``au`` and return <u, A u>; a matrix that rounding has spoilt is first set back to its prior."""
+    c, most = multiply(matrix, x, column, row, count, au)
     if not -1e-6 * most <= c <= 1e3 * most:
-        n = matrix.size[0]
-        for s in range(n):
-            for i in range(n):
-                matrix.inverse[s, i] = 0.0
-            matrix.inverse[s, s] = matrix.prior[s]
-        c, most = multiply(matrix, x, row, count, au)
+        for s in range(matrix.size[0]):
+            begin_anew(matrix, s)
+        c, most = multiply(matrix, x, column, row, count, au)
     return max(0.0, c)
 
 
 @formula(fast=True)
 def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
-    """x -= a A u, and the curvature h into A."""
+    """x -= a A u, and add the curvature h to the inverse of A."""
     n = matrix.size[0]
     part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
     for k in range(n):
-        matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST, LARGEST)
+        matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
         lost = part * au[k]
         for i in range(n):
             matrix.inverse[k, i] -= lost * au[i]
+
+
+@formula(fast=True)
+def grow_classes(matrix: Any, s: Any, factor: float) -> None:
+    """:func:`grow_matrix` for each class; where rounding has left A_m no variance, the feature begins anew."""
+    for m in range(len(matrix.inverse)):
+        own = of_class(matrix, m)
+        if not own.inverse[s, s] > 0.0:
+            begin_anew(own, s)
+        grow_matrix(own, s, factor)
+
+
+@formula(fast=True)
+def spread_classes(matrix: Any, x: Any, column: Any, row: Any, count: int, g: Any, au: Any, c: Any) -> float:
+    """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
+    total, weight = 0.0, 0.0
+    for m in range(len(c)):
+        c[m] = spread_matrix(of_class(matrix, m), x, column, row, count, au[m])
+        total += g[m] * g[m] * c[m]
+        weight += g[m] * g[m]
+    return total / weight if weight > 0.0 else 0.0
+
+
+@formula(fast=True)
+def step_classes(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
+    """:func:`step_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
+    for m in range(len(c)):
+        bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / (c[m] + TINY))
+        step_matrix(of_class(matrix, m), au[m], c[m], a[m], bend)

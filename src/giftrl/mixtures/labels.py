@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from giftrl import losses
 from giftrl.compiled.registry import formula
 from giftrl.errors import require
+from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
 from giftrl.ops.loss import accepts, curvature, slope
 from giftrl.ops.loss import labels as describe
 from giftrl.ops.scalar import clamp
@@ -39,8 +40,6 @@ WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP
 SIZE = 12
 #: Mean residuals count as at least this part of Y: where they vanish, the parabola would have no end of curvature.
 LEAST_RESIDUAL = 1e-3
-#: Learners see labels clipped here, so that squares stay in float64; a spread below SMALLEST is none.
-LARGEST, SMALLEST = 1e100, 1e-100
 
 
 def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
@@ -57,7 +56,7 @@ def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
 @formula
 def ready(units: Any) -> bool:
     """Whether there is something to learn: until two labels differ there is not, and no unit to measure it in."""
-    return bool(units[SPREAD] > SMALLEST and units[SLOPE] > SMALLEST)
+    return bool(units[SPREAD] > SMALLEST_SPREAD and units[SLOPE] > SMALLEST_SPREAD)
 
 
 @formula
@@ -110,8 +109,8 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
         o = 0.0
     # What is first seen of the spread stands for all labels before it.
     part = h / units[WEIGHT] if known else 1.0
-    units[SPREAD] += part * (min(spread(loss, y, o), LARGEST) - units[SPREAD])
-    units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST) - units[SLOPE])
+    units[SPREAD] += part * (min(spread(loss, y, o), LARGEST_LABEL) - units[SPREAD])
+    units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST_LABEL) - units[SLOPE])
     if centre:
         units[OFFSET] = offset(loss, units[LABEL], units[WEIGHT])
 
@@ -119,12 +118,12 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
 @formula
 def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
     """Take the residual and slope of a combined prediction into the means."""
-    residual, g = min(spread(loss, y, p), LARGEST), min(abs(slope(loss, p, y)), LARGEST)
+    residual, g = min(spread(loss, y, p), LARGEST_LABEL), min(abs(slope(loss, p, y)), LARGEST_LABEL)
     units[JUDGED] += h
     part = h / units[JUDGED]
     units[RESIDUAL] += part * (residual - units[RESIDUAL])
     units[STEEP] += part * (g - units[STEEP])
-    units[PRODUCT] += part * (min(residual * g, LARGEST) - units[PRODUCT])
+    units[PRODUCT] += part * (min(residual * g, LARGEST_LABEL) - units[PRODUCT])
 
 
 @formula
@@ -179,7 +178,7 @@ class LabelUnits:
         """Take in a label."""
         good = accepts(self.loss, y) and 0.0 < weight < np.inf
         require(good, "y, weight", (y, weight), f"must be {describe(self.loss)}, and positive", "leave this row out")
-        y = clamp(y, -LARGEST, LARGEST)
+        y = clamp(y, -LARGEST_LABEL, LARGEST_LABEL)
         widen(self.loss, self.units, y, self.margin)
         witness(self.loss, self.units, y, weight, self.margin, self.centre)
 

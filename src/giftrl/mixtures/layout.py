@@ -1,46 +1,72 @@
-"""How a coordinate lies in memory: everything that a row needs of a feature in one piece, two cache lines of it.
+"""How a feature lies in memory: everything that a row needs of it in one block, which begins at a cache line.
 
-Thirty-two columns of the type in which weights are stored. The first twelve are the place of six float64, which another
-view of the same memory shows: what :mod:`giftrl.mixtures.features` records, and theta_j of the certificate.
+A block begins with float64 numbers: the record of :mod:`giftrl.mixtures.features`, and theta_j of the certificate, one
+for each score. The rest is in the type in which weights are stored, which another view of the same memory shows: q_j
+and r_j of the strengths, the place in the full matrix, the weights of the experts (side by side, a group for each
+score), and the three numbers of the coin, each for all scores.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COIN", "CURVE", "LANES", "PLACE", "ROOT", "THETA", "aligned", "lines", "memory"]
+__all__ = ["LINE", "ONE_SCORE", "THETA", "Columns", "aligned", "blocks", "class_columns"]
 
-#: In the view of float64, behind the five numbers of features.py: theta.
+#: In the view of float64, behind the five numbers of features.py: the first theta.
 THETA = 5
-#: q_j, r_j, the place in the full matrix, the first of up to eight experts side by side, the coin.
-CURVE, ROOT, PLACE, LANES, COIN = 12, 13, 14, 16, 24
-COLUMNS = 32
+#: The bytes of a cache line.
 LINE = 64
 
 
-def lines(features: int, size: int) -> NDArray[np.float64]:
-    """Zeros: so many bytes for each feature, the first at the beginning of a cache line; as float64.
+class Columns(NamedTuple):
+    """The columns of a block, counted in the type in which weights are stored; unsigned, as compiled indices are."""
 
-    >>> lines(3, 128).shape, lines(3, 128).ctypes.data % 64
+    curve: Any
+    root: Any
+    place: Any
+    lanes: Any
+    coin: Any
+    total: Any
+
+
+def _columns(*places: int) -> Columns:
+    return Columns(*(np.uint64(place) for place in places))
+
+
+#: One score and up to eight experts: two cache lines of float32. The first twelve columns hold six float64.
+ONE_SCORE = _columns(12, 13, 14, 16, 24, 32)
+
+
+def class_columns(classes: int, experts: int, dtype: Any) -> Columns:
+    """The columns for K scores and this many experts side by side.
+
+    >>> [int(place) for place in class_columns(3, 4, np.float32)]
+    [16, 17, 18, 32, 44, 64]
+    """
+    size = np.dtype(dtype).itemsize
+    line = LINE // size
+    curve = (THETA + classes) * 8 // size
+    first = -(-(curve + 3) // line) * line  # weights begin at a cache line, and so does the next feature
+    coin = first + classes * experts
+    total = -(-(coin + 3 * classes) // line) * line
+    return _columns(curve, curve + 1, curve + 2, first, coin, total)
+
+
+def blocks(features: int, columns: int, dtype: Any = np.float64) -> NDArray[np.float64]:
+    """Zeros: a block of so many columns for each feature, the first at a cache line; the view of float64.
+
+    >>> blocks(3, 32, np.float32).shape, blocks(3, 32, np.float32).ctypes.data % 64
     ((3, 16), 0)
     """
+    size = int(columns) * np.dtype(dtype).itemsize
     raw = np.zeros(features * size + LINE, np.uint8)
     begin = -raw.ctypes.data % LINE
     return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
 
 
-def memory(features: int, dtype: Any) -> NDArray[np.float64]:
-    """Zeros for this many features, each at the beginning of a cache line; the view of float64.
-
-    >>> memory(3, np.float32).shape, memory(3, np.float32).view(np.float32).shape
-    ((3, 16), (3, 32))
-    """
-    return lines(features, COLUMNS * np.dtype(dtype).itemsize)
-
-
-def aligned(record: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A copy that begins at a cache line, as one from a file or a pickle may not."""
-    copy = lines(len(record), 8 * record.shape[1])
-    copy[:] = record
+def aligned(record: NDArray[np.float64], features: int = 0) -> NDArray[np.float64]:
+    """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features."""
+    copy = blocks(max(features, len(record)), record.shape[1])
+    copy[: len(record)] = record
     return copy

@@ -1,18 +1,27 @@
-"""What mixtures of one score and of K scores share: batches, the state that can be gone on from, the counts."""
+"""What mixtures of one score and of K scores share: arguments, batches, growth, state, weights and the certificate."""
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import Rows, between
-from giftrl.mixtures.features import Features
-from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.layout import aligned, lines
-from giftrl.mixtures.rounds import CONJUGATE, LOSS, ROUNDS
+from giftrl.compiled import door
+from giftrl.compiled.rows import Rows, as_rows, between, longest
+from giftrl.errors import require
+from giftrl.kernels.checks import as_weights
+from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, shares
+from giftrl.mixtures.experts import grid
+from giftrl.mixtures.features import FeatureState, no_features, with_capacity
+from giftrl.mixtures.full_matrix import Matrix, new_matrix
+from giftrl.mixtures.layout import THETA, Columns, aligned, blocks
+from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.mixtures.presets import preset as named_preset
+from giftrl.mixtures.restoring import Layout, unsound
+from giftrl.mixtures.weights import Weights, predict_mixture, weigh_all
 
 __all__ = ["Array", "Mixture"]
 
@@ -22,89 +31,186 @@ Array = NDArray[np.float64]
 class Mixture:
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
-    A kind of mixture brings ``_learn``, ``predict_rows``, ``clip``, ``check`` and ``theta``.
+    A kind of mixture sets ``loss``, ``pieces``, ``mixing`` and ``expert_names``, and brings the methods below that
+    raise ``NotImplementedError``.
     """
 
-    dimension: int
-    dtype: np.dtype[Any]
-    features: Features
-    matrix: Matrix
+    loss: Any
+    pieces: Any
     mixing: Any
+    expert_names: list[str]
+    #: Where the numbers of a feature are.
+    places: Columns
+    #: The type of labels in the compiled loop.
+    _labels: ClassVar[Any] = np.float64
+    #: The shares of the experts, until something is learnt.
+    _kept: Array | None = None
+
+    def __init__(self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool) -> None:
+        require(
+            isinstance(dimension, (int, np.integer)) and dimension >= 1,
+            "dimension", dimension, "must be a whole number of at least 1", "give the number of features",
+        )  # fmt: skip
+        self.dimension = int(dimension)
+        require(
+            constant is None or (isinstance(constant, (int, np.integer)) and 0 <= constant < self.dimension),
+            "constant", constant, f"must be a feature, a whole number from 0 to {self.dimension - 1}, or None",
+            "give the index of the feature that is always 1",
+        )  # fmt: skip
+        self.dtype = np.dtype(dtype)
+        known = self.dtype in (np.float32, np.float64)
+        require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+        self.constant = None if constant is None else int(constant)
+        self.preset = preset
+        self.compiled = compiled
+        self.grid = grid(named_preset(preset).experts)
+
+    def _begin(self, places: Columns, classes: int | None) -> None:
+        """Make the memory for features and for the full matrix."""
+        self.places = places
+        self.features = no_features(blocks(self.dimension, places.total, self.dtype))
+        self.matrix = new_matrix(named_preset(self.preset).places, classes)
+
+    # ------------------------------------------------------------------------------------------------- what kinds bring
 
     @property
-    def _view(self) -> NDArray[Any]:
-        return self.features.record.view(self.dtype)
+    def _scores(self) -> tuple[int, ...]:
+        """The shape of the scores of a row: () or (K,)."""
+        raise NotImplementedError
+
+    def _loop(self) -> Any:
+        """The loop that learns a batch."""
+        raise NotImplementedError
+
+    def _parts(self, width: int) -> Any:
+        """What that loop works with, for rows of up to this many entries."""
+        raise NotImplementedError
+
+    def _constants(self, alpha: Array) -> Array:
+        """The constants of the experts, combined by their shares: one for each score."""
+        raise NotImplementedError
+
+    def _units(self) -> Array:
+        """The units of labels (:mod:`giftrl.mixtures.labels`)."""
+        raise NotImplementedError
+
+    def _check_labels(self, y: ArrayLike, n: int) -> NDArray[Any]:
+        """The labels of n rows as an array, if they are labels of the loss."""
+        raise NotImplementedError
+
+    def clip(self, scores: Any) -> Array:
+        """The predictions that count, from scores."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------- learning, predicting
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: the labels.
+            weights: the importance of each example, 1 where left out.
+        """
+        rows, n = as_rows(x, self.dimension)
+        return self.learn_rows(rows, self._check_labels(y, n), as_weights(weights, n))
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """``learn`` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
+        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
 
         Rows of weight 0 are predicted, and leave everything as it is.
         """
         bounds = [0, len(y)]
         if len(weights) > 0 and not weights.all():
             bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
-        found = []
+        predictions = []
         for first, last in pairwise(bounds):
             part = between(rows, first, last)
             if len(weights) > 0 and last > first and weights[first] == 0.0:
-                found.append(self.clip(self.predict_rows(part, last - first)))
+                predictions.append(self.clip(self.predict_rows(part, last - first)))
             else:
-                found.append(self._learn(part, y[first:last], weights[first:last]))
-        return found[0] if len(found) == 1 else np.concatenate(found)
+                predictions.append(self._learn(part, y[first:last], weights[first:last]))
+        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """Learn from rows with weight; the predictions, each made before its label was used."""
-        raise NotImplementedError
+        """Learn from rows that all have weight."""
+        width = int(longest(rows))
+        self.features = with_capacity(self.features, self.dimension, width)
+        self._kept = None
+        predictions = np.empty((len(y), *self._scores))
+        parts = self._parts(width + len(self.features.dense))
+        ready = door.ready(self._loop(), self.compiled, counted=False)
+        ready(self.loss, parts, rows, np.asarray(y, self._labels), weights, predictions)
+        return predictions
+
+    def predict(self, x: Any) -> Array:
+        """<s, x> for each row, with a column for each class where there are classes.
+
+        :meth:`clip` makes it the prediction that :meth:`learn` would return.
+        """
+        rows, n = as_rows(x, self.dimension)
+        return self.predict_rows(rows, n)
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
-        """The predictions of n rows at O(nonzeros + dense features); no check of the arguments."""
-        raise NotImplementedError
+        """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
+        constants, out = self._constants(self._shares()), np.empty((n, *self._scores))
+        ready = door.ready(predict_mixture, self.compiled, counted=False)
+        ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
+        return out
 
-    def clip(self, scores: Any) -> Array:
-        """Predictions as they count."""
-        raise NotImplementedError
+    # ------------------------------------------------------------------------------------------ what has been learnt
 
-    def check(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Raise unless these are the arrays of a learner with the parts of this one."""
-        raise NotImplementedError
+    def _shares(self) -> Array:
+        if self._kept is None:
+            self._kept = shares(self.pieces.bold, self.mixing)
+        return self._kept
 
-    def grow(self, dimension: int) -> None:
-        """Make room for more features; they have not been seen yet, and nothing else changes."""
-        if dimension > self.dimension:
-            old, self.dimension = self.features.record, dimension
-            record = lines(dimension, 8 * old.shape[1])
-            record[: len(old)] = old
-            self.features = self.features._replace(record=record)
+    @property
+    def _view(self) -> NDArray[Any]:
+        return self.features.record.view(self.dtype)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that :meth:`restore` takes up again, bit by bit."""
-        parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
-        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
+    def _weights(self) -> Weights:
+        columns = self.matrix.x.reshape(len(self.matrix.x), -1) if self.matrix.x.size else np.zeros((0, 1))
+        shares, units = self._shares(), self._units()
+        return Weights(self.grid, self.places, self.features, self._view, columns, shares, units)
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
-        self.check(state)
+    @property
+    def x(self) -> Array:
+        """The weights of the features, with a column for each class where there are classes.
 
-        def part(name: str, kind: Any) -> Any:
-            given = {key: state[f"{name}.{key}"] for key in kind._fields}
-            return kind(**{key: aligned(array) if key == "record" else np.array(array) for key, array in given.items()})
+        That of the constant feature is the intercept.
+        """
+        constants, out = self._constants(self._shares()), np.empty((self.dimension, *self._scores))
+        centres, columns = np.empty(len(constants)), out.reshape(self.dimension, len(constants))
+        door.ready(weigh_all, self.compiled, counted=False)(self._weights(), centres, columns)
+        if self.constant is not None:
+            intercepts = columns[self.constant] + constants - centres
+            columns[self.constant] = np.clip(intercepts, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        return out
 
-        self.features, self.matrix = part("features", Features), part("matrix", Matrix)
-        self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
+    @property
+    def experts(self) -> list[tuple[str, float, float]]:
+        """Name, share of the prediction and progressive loss of each expert in the mixture.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """A pickle keeps what arrays hold, and not where they begin in memory."""
-        self.__dict__.update(state)
-        self.features = self.features._replace(record=aligned(self.features.record))
+        Shares are factors of a linear combination: they need not sum to 1, and can be negative.
+        """
+        every = zip(self.expert_names, self._shares(), self.mixing.totals + self._uncompared, strict=True)
+        return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
+
+    @property
+    def _uncompared(self) -> float:
+        """The loss of rows on which experts were not compared, since all predicted the same."""
+        return 0.0
 
     @property
     def theta(self) -> Array:
-        """theta of the certificate: minus the sum of slope times row."""
-        raise NotImplementedError
+        """theta of the certificate: minus the sum of slope times row, with a column for each class."""
+        scores = math.prod(self._scores)
+        return self.features.record[:, THETA : THETA + scores].reshape(-1, *self._scores).copy()
 
     @property
     def theta_norm(self) -> float:
-        """norm2(theta) of its entries."""
+        """norm2 of the entries of theta."""
         return float(np.linalg.norm(self.theta))
 
     @property
@@ -133,3 +239,35 @@ class Mixture:
             loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
             theta=self.theta.reshape(-1),
         )  # fmt: skip
+
+    # ---------------------------------------------------------------------------------------------------- going on
+
+    def grow(self, dimension: int) -> None:
+        """Add features up to this number; they have not been seen yet, and nothing else changes."""
+        if dimension > self.dimension:
+            self.dimension = dimension
+            self.features = self.features._replace(record=aligned(self.features.record, dimension))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays from which :meth:`restore` goes on, bit by bit."""
+        parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
+        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the state of a learner with the same parts."""
+        layout = Layout(self.places, math.prod(self._scores), self.dtype, self.constant, len(self.matrix.x))
+        bad = unsound(layout, self.state(), state)
+        require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
+
+        def part(name: str, kind: Any) -> Any:
+            given = {key: state[f"{name}.{key}"] for key in kind._fields}
+            return kind(**{key: aligned(array) if key == "record" else np.array(array) for key, array in given.items()})
+
+        self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
+        self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
+        self._kept = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A pickle keeps the numbers of an array, but not where it begins in memory."""
+        self.__dict__.update(state)
+        self.features = self.features._replace(record=aligned(self.features.record))

@@ -1,77 +1,89 @@
-"""Whether a stored state can be gone on from: compiled loops believe what it says about places."""
+"""The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import require
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures import rounds
-from giftrl.mixtures.features import COUNT, DENSE, SCALE
-from giftrl.mixtures.features import PLACE as DENSE_PLACE
-from giftrl.mixtures.layout import COIN, PLACE, THETA
+from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
+from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
+from giftrl.mixtures.layout import THETA, Columns
 
-__all__ = ["check_state"]
+__all__ = ["Layout", "unsound"]
 
-#: Arrays of which only the last dimensions, this many, must have the length that they have in a new learner.
-FREE = {"features.record": 1, "features.dense": 0, "features.stamps": 0}
-#: Where a number may be infinite: ranges, the totals of experts that are not there, sums beyond float64.
-MAY_BE_INFINITE = ("mixing.units", "mixing.totals", "mixing.candidates", "mixing.sums")
+Arrays = Mapping[str, NDArray[Any]]
 
-
-def check_state(learner: Any, state: Mapping[str, NDArray[Any]]) -> None:
-    """Raise unless these are the arrays of a learner with the parts of this one."""
-    for name, mine in learner.state().items():
-        _require(learner, name in state, name)
-        found = state[name]
-        kept = FREE.get(name, mine.ndim)
-        fits = found.dtype == mine.dtype and found.ndim == mine.ndim
-        _require(learner, fits and found.shape[mine.ndim - kept :] == mine.shape[mine.ndim - kept :], name)
-        if name == "features.record":
-            continue
-        bad = np.isnan(found) if name in MAY_BE_INFINITE else ~np.isfinite(found)
-        _require(learner, not bool(bad.any()), name)
-    _require(learner, _sound_record(learner, state), "features.record")
-    totals, candidates, sums = (state[f"mixing.{name}"] for name in ("totals", "candidates", "sums"))
-    counted = bool(np.isfinite(sums[[rounds.GAP, rounds.LAST_GAP, rounds.ROUNDS, rounds.WEIGHT]]).all())
-    there = bool(np.isfinite(totals).any() and np.isfinite(candidates[:1]).all())
-    _require(learner, counted and there, "mixing.totals")
-    known = np.delete(state["mixing.units"], [unit.LOW, unit.HIGH])
-    _require(learner, bool(np.isfinite(known).all()), "mixing.units")
+#: Arrays whose length may differ from that of a new learner: they grow with the features.
+GROWING = ("features.record", "features.dense", "features.stamps")
+#: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
+#: what is not in the mixture, and sums beyond float64 are infinite.
+MUST_BE_FINITE: dict[str, list[int]] = {
+    "mixing.units": [entry for entry in range(unit.SIZE) if entry not in (unit.LOW, unit.HIGH)],
+    "mixing.totals": [],
+    "mixing.candidates": [0],
+    "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
+}
 
 
-def _require(learner: Any, good: bool, name: str) -> None:
-    require(good, "state", name, f"must be that of {learner!r}", "use the parts that it was made with")
+class Layout(NamedTuple):
+    """What the numbers of a state mean to the loops that read it."""
+
+    columns: Columns
+    scores: int
+    dtype: np.dtype[Any]
+    constant: int | None
+    places: int  # of the full matrix
 
 
-def _sound_record(learner: Any, state: Mapping[str, NDArray[Any]]) -> bool:
-    record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
+def unsound(layout: Layout, new: Arrays, state: Arrays) -> str | None:
+    """The name of an array with which a learner cannot go on, or None; ``new`` is the state of a new learner."""
+    for name, mine in new.items():
+        if name not in state or not _fits(name, mine, state[name]):
+            return name
+    if not np.isfinite(state["mixing.totals"]).any():
+        return "mixing.totals"
+    if not _sound_dense(layout, state):
+        return "features.dense"
+    return None if _sound_blocks(layout, state) else "features.record"
+
+
+def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
+    """Whether an array has the type and shape that it has in a new learner, and no number that it must not have."""
+    first = 1 if name in GROWING else 0
+    if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
+        return False
+    if name == "features.record":  # not all of it is float64: see _sound_blocks
+        return True
+    if name in MUST_BE_FINITE:
+        return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
+    return bool(np.isfinite(given).all())
+
+
+def _sound_dense(layout: Layout, state: Arrays) -> bool:
+    """Whether the list of dense features and the records of features agree about who is in it."""
+    record, dense, stamps = (state[name] for name in GROWING)
     total = float(state["features.counts"][DENSE])
-    if len(record) <= (learner.constant or 0) or not np.isfinite(record[:, :THETA]).all():
+    if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (layout.constant or 0):
         return False
-    if np.isnan(record[:, THETA]).any() or (record[:, [SCALE, COUNT]] < 0.0).any():
+    listed = dense[: int(total)]
+    if len(np.flatnonzero(record[:, DENSE_PLACE])) != len(listed) or bool((listed >= len(record)).any()):
         return False
-    if total != int(total) or not 0 <= total <= len(dense) or len(dense) != len(stamps):
+    return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
+
+
+def _sound_blocks(layout: Layout, state: Arrays) -> bool:
+    """Whether the blocks of features hold numbers where there must be some, and places that the full matrix has."""
+    record, columns, size = state["features.record"], layout.columns, int(state["matrix.size"][0])
+    if not np.isfinite(record[:, :THETA]).all() or np.isnan(record[:, THETA : THETA + layout.scores]).any():
         return False
-    n = int(total)
-    places = np.flatnonzero(record[:, DENSE_PLACE])
-    if len(places) != n or bool((dense[:n] >= len(record)).any()):
+    weights = np.ascontiguousarray(record).view(layout.dtype)
+    used = weights[:, int(columns.curve) : int(columns.coin) + 3 * layout.scores]
+    if (record[:, [SCALE, COUNT]] < 0.0).any() or not np.isfinite(used).all():
         return False
-    if not np.array_equal(record[dense[:n].astype(np.int64), DENSE_PLACE], np.arange(1.0, n + 1.0)):
-        return False
-    weights = np.ascontiguousarray(record).view(learner.dtype)
-    if not np.isfinite(weights[:, PLACE - 2 : COIN + 3]).all():
-        return False
-    taken = weights[:, PLACE]
+    taken = weights[:, int(columns.place)]
     taken = taken[taken != 0.0]
-    most = len(learner.matrix.x)
-    size = int(state["matrix.size"][0])
-    whole = bool((taken == np.floor(taken)).all()) and len(np.unique(taken)) == len(taken)
-    return (
-        whole
-        and -1 <= size <= most
-        and (len(taken) == 0 or bool(taken.min() >= 1 and taken.max() <= most))
-        and (size < 0 or len(taken) == size)
-    )
+    inside = bool(((taken >= 1) & (taken <= layout.places) & (taken == np.floor(taken))).all())
+    whole = -1 <= size <= layout.places and (size < 0 or size == len(taken))
+    return inside and whole and len(np.unique(taken)) == len(taken)

@@ -1,31 +1,18 @@
-"""The loop of a mixture: row by row, predict, account, learn; one walk over the row for each."""
+"""The loop of a mixture with one score: row by row it predicts, accounts and learns."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import between, load, narrow, nothing, store, wide
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
-from giftrl.mixtures.experts import (
-    LARGEST,
-    bets,
-    coin,
-    columns,
-    drift,
-    factors,
-    full,
-    grow,
-    lanes,
-    measure,
-    step,
-)  # fmt: skip
+from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, leave, weigh_experts
+from giftrl.mixtures.experts import bets, factors, grow, lanes, measure, move, remember
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import NORM, enter, entries
+from giftrl.mixtures.features import enter, mean_norm
 from giftrl.mixtures.full_matrix import (
     admit,
     affords,
@@ -35,153 +22,118 @@ from giftrl.mixtures.full_matrix import (
     spread_matrix,
     step_matrix,
 )  # fmt: skip
-from giftrl.mixtures.layout import LANES, THETA
+from giftrl.mixtures.layout import ONE_SCORE, THETA
+from giftrl.mixtures.limits import (
+    FAR_PREDICTION,
+    HEAVIEST_ROW,
+    LARGEST_EXPERT_WEIGHT,
+    LARGEST_LABEL,
+    LARGEST_LOSS,
+    LARGEST_PREDICTION,
+    LARGEST_SLOPE,
+    LARGEST_THETA,
+    LIGHTEST_ROW,
+    LONGEST_STACK_STEP,
+)
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
+from giftrl.mixtures.parts import (
+    ALL,
+    AZ,
+    LOSSES,
+    WEIGHTS,
+    WORK,
+    A,
+    C,
+    P,
+    Pieces,
+    Round,
+    State,
+    Z,
+    coin_column,
+    expert_columns,
+    matrix_column,
+)
 from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["CANDIDATES", "Pieces", "State", "learn_mixture"]
+__all__ = ["Pieces", "State", "learn_mixture"]
 
-#: The most that a loss counts for where experts are compared, so that sums of losses stay in float64.
-MOST = 1e290
-#: How far a prediction without a range counts there: exp(-30) is as good as 0.
-FAR = 30.0
-#: Predictions beyond this are not made.
-HOPELESS = 1e120
-#: Weights of rows are clipped here for learning; the loss counts them as they are.
-LIGHTEST, HEAVIEST = 1e-30, 1e15
-#: theta is clipped here, and nothing is certified from then on.
-CERTIFIABLE = 1e150
-#: Slopes in units of S are clipped here: their squares are sums of float32.
-STEEPEST = 1e15
-#: The stack does not learn from predictions that are, squared, this many times beyond the spread of labels.
-FARTHEST = 1e12
-
-#: The candidates for the prediction: each combination, as it is and bold.
-CANDIDATES = 4
-# The rows of the room of experts: predictions, those less the origin, A z of the stack, losses, weights; where to learn
-# from and how far, c, the proximal scalars and what these are computed in. There the coin, which has no proximal step,
-# lends its column to the stack.
-ALL, Z, AZ, LOSSES, WEIGHTS, P, C, A, ROOM, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
-
-#: The entries of ``State.sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight, and the loss of rows at
-#: which experts were not compared, since nothing was known of labels.
-LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, ALIKE = range(7)
-
-
-class Pieces(NamedTuple):
-    """Which parts are on, and which feature is the constant (-1: none)."""
-
-    constant: int
-    margin: bool  # labels are -1 and +1
-    bold: float  # how much bolder the bold candidates are; 1 for none
-    centre: bool
-    scale: bool
-    centre_labels: bool
-    extend: bool
-    stack: bool
-
-
-class State(NamedTuple):
-    """What a mixture remembers besides its features."""
-
-    units: NDArray[np.float64]
-    offsets: NDArray[np.float64]  # of each expert: what centring has added to its constant
-    totals: NDArray[np.float64]  # the loss of each expert
-    candidates: NDArray[np.float64]  # the loss of each candidate
-    stack: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    sums: NDArray[np.float64]
-
-
-class Room(NamedTuple):
-    """Where a round works."""
-
-    row: Any
-    every: NDArray[np.float64]
-    last: NDArray[np.float64]  # of the candidates: predictions, weights, losses
-    steps: NDArray[Any]
-    factors: NDArray[Any]
-    bets: NDArray[np.float64]
-    au: NDArray[np.float64]
-
-
-def make_room(grid: Any, width: int, places: int, dtype: Any) -> Room:
-    """Room for rows of this many entries."""
-    n = lanes(grid)
-    return Room(
-        entries(width), np.zeros((ROWS, columns(grid))), np.zeros((3, CANDIDATES)), np.empty((width, n), dtype),
-        np.zeros((3, n), dtype), np.empty(width), np.empty(places),
-    )  # fmt: skip
+ONE = np.uint64(1)
 
 
 @formula(fast=True)
-def read_row(grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, rows: Any, i: int, room: Any) -> Any:
-    """Take in the features of row i, and let the experts follow scales that have grown; the number of entries."""
-    row = room.row
-    norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-    count = enter(features, rows, i, pieces.constant, pieces.centre, pieces.scale, row)
-    prior, curve, root = factors(grid, norm, room.factors)
-    for place in range(row.many[0]):
-        k = row.moved[place]
+def read_row(parts: Any, rows: Any, i: int) -> Any:
+    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
+    grid, pieces, x, matrix, row = parts.grid, parts.pieces, parts.x, parts.matrix, parts.buffers.row
+    norm = mean_norm(parts.features)
+    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, pieces.scale, row)
+    by = factors(grid, norm, parts.buffers.factors)
+    for listed in range(row.many[0]):
+        k = row.moved[listed]
         if row.growth[k] < 1.0:
-            grow(grid, x, row.j[k], row.growth[k], prior, curve, root)
+            j, growth = row.j[k], row.growth[k]
+            grow(grid, ONE_SCORE, ONE, x, j, growth, by)
             if bets(grid):
-                grow_coin(x, row.j[k], row.growth[k])
-            if is_in(matrix):
-                grow_matrix(matrix, x, row.j[k], row.growth[k])
+                grow_coin(x, j, ONE_SCORE.coin, ONE, growth)
+            s = np.int64(x[j, ONE_SCORE.place]) - 1
+            if is_in(matrix) and s >= 0:
+                grow_matrix(matrix, s, growth)
     return count
 
 
 @formula(fast=True)
-def predict_row(
-    grid: Any, x: Any, matrix: Any, count: int, norm: float, stake: float, offsets: Any, o: float, room: Any
-) -> None:
+def predict_row(parts: Any, count: int, norm: float) -> None:
     """The prediction of every expert, and kappa c of those of the grid."""
-    row, every = room.row, room.every
-    for r in range(columns(grid)):
+    grid, x, matrix, state = parts.grid, parts.x, parts.matrix, parts.state
+    row, every, at_stake = parts.buffers.row, parts.buffers.every, parts.buffers.bets
+    o, stake = state.units[unit.OFFSET], unit.per_norm(state.units, norm)
+    for r in range(expert_columns(grid)):
         every[ALL, r], every[Z, r] = 0.0, 0.0
-    prior, curve, root = factors(grid, norm, room.factors)
+    by = factors(grid, norm, parts.buffers.factors)
     p, c, total = nothing(grid), nothing(grid), 0.0
     for k in range(count):
         j, u = row.j[k], row.u[k]
-        along = measure(x, j, u, prior, curve, root)
-        store(room.steps, k, 0, along)
+        along = measure(ONE_SCORE, x, j, u, by)
+        store(parts.buffers.steps, k, 0, along)
         c = c + wide(along) * u
-        p = p + wide(load(grid, x, j, LANES)) * u
+        p = p + wide(load(grid, x, j, ONE_SCORE.lanes)) * u
         if bets(grid):
-            room.bets[k] = bet(x, j, stake)
-            total += u * room.bets[k]
+            at_stake[k] = bet(x, j, ONE_SCORE.coin, ONE, stake)
+            total += u * at_stake[k]
     store(every, C, 0, c)
     store(every, ALL, 0, p)
-    store(every, Z, 0, drift(grid, x, row))
+    moved = nothing(grid)  # how far the constants move with the centres of features
+    for listed in range(row.many[0]):
+        k = row.moved[listed]
+        moved = moved + wide(load(grid, x, row.j[k], ONE_SCORE.lanes)) * row.drift[k]
+    store(every, Z, 0, moved)
     if bets(grid):
-        every[ALL, coin(grid)] = total
-        for place in range(row.many[0]):
-            every[Z, coin(grid)] += row.drift[row.moved[place]] * room.bets[row.moved[place]]
+        every[ALL, coin_column(grid)] = total
+        for listed in range(row.many[0]):
+            every[Z, coin_column(grid)] += row.drift[row.moved[listed]] * at_stake[row.moved[listed]]
     if is_in(matrix):
-        every[ALL, full(grid)], every[Z, full(grid)] = measure_matrix(matrix, x, row, count)
-    for r in range(columns(grid)):
-        offsets[r] = clamp(offsets[r] + every[Z, r], -HOPELESS, HOPELESS)
-        guess = every[ALL, r] + offsets[r] + o
-        # A prediction out of all bounds is as good as none, and must not spoil the sums.
-        every[ALL, r] = guess if abs(guess) < HOPELESS else o
+        p_matrix, drift = measure_matrix(matrix, x, ONE_SCORE.place, row, count)
+        every[ALL, matrix_column(grid)], every[Z, matrix_column(grid)] = p_matrix, drift
+    for r in range(expert_columns(grid)):
+        state.offsets[r] = clamp(state.offsets[r] + every[Z, r], -LARGEST_PREDICTION, LARGEST_PREDICTION)
+        guess = every[ALL, r] + state.offsets[r] + o
+        every[ALL, r] = guess if abs(guess) < LARGEST_PREDICTION else o
 
 
 @formula(fast=True)
-def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room: Any) -> tuple[float, float]:
+def combine(parts: Any, experts: int, choices: int) -> tuple[float, float]:
     """The combined prediction, and that of the stack."""
-    origin, every, last = state.units[unit.ORIGIN], room.every, room.last
-    hedge(state.totals, experts, state.sums[GAP], every[WEIGHTS])
+    state, every, last, bold = parts.state, parts.buffers.every, parts.buffers.last, parts.pieces.bold
+    origin = state.units[unit.ORIGIN]
+    weigh_experts(state, experts, choices, every[WEIGHTS], last[1])
     f1, f2 = 0.0, 0.0
-    for r in range(columns(grid)):
+    for r in range(expert_columns(parts.grid)):
         z = every[ALL, r] - origin if state.inverse[r, r] > 0.0 else 0.0
         every[Z, r] = z
         f1 += every[WEIGHTS, r] * z
         f2 += state.stack[r] * z
     last[ALL, 0], last[ALL, 1] = origin + f1, origin + f2
-    last[ALL, 2], last[ALL, 3] = origin + pieces.bold * f1, origin + pieces.bold * f2
-    hedge(state.candidates, choices, state.sums[LAST_GAP], last[1])
+    last[ALL, 2], last[ALL, 3] = origin + bold * f1, origin + bold * f2
     p = 0.0
     for r in range(CANDIDATES):
         p += last[1, r] * last[ALL, r]
@@ -189,176 +141,134 @@ def combine(grid: Any, pieces: Any, state: Any, experts: int, choices: int, room
 
 
 @formula(fast=True)
-def account(loss: Any, sums: Any, p: float, y: float, h: float) -> float:
-    """Add a round to the certificate: its loss, and phi* at the slope g there; h g, by which theta is to move.
-
-    Where one of them is beyond float64 nothing is certified, which an infinite phi* says.
-    """
-    phi, g = value(loss, p, y), slope(loss, p, y)
-    paid = sums[LOSS] + h * phi
-    sums[LOSS] = paid if abs(paid) < math.inf else math.inf
-    conjugate = h * (g * p - phi)
-    promised = sums[CONJUGATE] + conjugate
-    sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
-    sums[ROUNDS] += 1.0
-    sums[WEIGHT] += h
-    return h * g
+def lose(loss: Any, units: Any, y: float, h: float, p: Any, losses: Any) -> None:
+    """The losses by which predictions are compared."""
+    low, high = units[unit.LOW], units[unit.HIGH]
+    if high == math.inf:
+        low, high = -FAR_PREDICTION, FAR_PREDICTION
+    for r in range(len(losses)):
+        losses[r] = min(h * value(loss, clamp(p[r], low, high), y), LARGEST_LOSS)
 
 
 @formula(fast=True)
 def move_theta(record: Any, j: int, z: float) -> int:
-    """theta_j -= z, in the original features; where that is out of bounds it stays, and 1 says so."""
+    """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
     theta = record[j, THETA] - z
-    fits = abs(theta) <= CERTIFIABLE
+    fits = abs(theta) <= LARGEST_THETA
     record[j, THETA] = theta if fits else record[j, THETA]
     return 0 if fits else 1
 
 
 @formula(fast=True)
-def judge_all(loss: Any, low: float, high: float, y: float, h: float, p: Any, losses: Any) -> None:
-    """The losses by which predictions are compared."""
-    if high == math.inf:
-        low, high = -FAR, FAR
-    for r in range(len(losses)):
-        losses[r] = min(h * value(loss, clamp(p[r], low, high), y), MOST)
-
-
-@formula(fast=True)
-def compare(loss: Any, state: Any, experts: int, choices: int, y: float, h: float, room: Any) -> None:
-    """Let both AdaHedges see what predictions have cost."""
-    low, high = state.units[unit.LOW], state.units[unit.HIGH]
-    every, last, sums = room.every, room.last, state.sums
-    judge_all(loss, low, high, y, h, every[ALL], every[LOSSES])
-    sums[GAP] = observe(state.totals, experts, sums[GAP], every[WEIGHTS], every[LOSSES])
-    judge_all(loss, low, high, y, h, last[ALL], last[2])
-    sums[LAST_GAP] = observe(state.candidates, choices, sums[LAST_GAP], last[1], last[2])
-
-
-@formula(fast=True)
-def aim_stack(grid: Any, state: Any, f: float, tau: float, h: float, room: Any) -> float:
-    """c of the stack, which goes with f where it learns; -1 where it does not."""
-    every, spread = room.every, unit.unit_spread(state.units)
+def aim_stack(parts: Any, now: Any, tau: float) -> float:
+    """c of the stack, whose proximal step is prepared; -1 where it does not learn."""
+    state, every, coin = parts.state, parts.buffers.every, coin_column(parts.grid)
+    spread = unit.unit_spread(state.units)
     c = spread_stack(state.inverse, every[Z], every[AZ])
-    if not c <= FARTHEST * spread * spread:
+    if not c <= LONGEST_STACK_STEP * spread * spread:
         return -1.0
-    every[P, coin(grid)], every[C, coin(grid)] = f, h * c / tau
+    every[P, coin], every[C, coin] = now.f, now.h * c / tau
     return c
 
 
 @formula(fast=True)
-def aim_matrix(
-    grid: Any, matrix: Any, x: Any, state: Any, count: int, norm: float, kappa: float, h: float, room: Any
-) -> float:
-    """c of the full matrix, which goes with its prediction where it learns; -1 where it does not."""
-    every = room.every
-    if not (is_in(matrix) and affords(matrix, count)):
+def aim_matrix(parts: Any, now: Any, kappa: float) -> float:
+    """c of the full matrix, whose proximal step is prepared; -1 where it does not learn."""
+    matrix, x, row, every = parts.matrix, parts.x, parts.buffers.row, parts.buffers.every
+    full = matrix_column(parts.grid)
+    if not (is_in(matrix) and affords(matrix, now.count)):
         return -1.0
-    admit(matrix, x, room.row, count, norm)
+    admit(matrix, x, ONE_SCORE.place, row, now.count, now.norm)
     if not is_in(matrix):
-        leave(state, full(grid))
+        leave(parts.state, full)
         return -1.0
-    c = spread_matrix(matrix, x, room.row, count, room.au)
-    every[P, full(grid)], every[C, full(grid)] = every[ALL, full(grid)], h * c / kappa
+    c = spread_matrix(matrix, x, ONE_SCORE.place, row, now.count, parts.buffers.au)
+    every[P, full], every[C, full] = every[ALL, full], now.h * c / kappa
     return c
 
 
 @formula(fast=True)
-def teach_entries(
-    extended: Any, grid: Any, record: Any, x: Any, units: Any, count: int, norm: float, p: float, slant: float,
-    y: float, h: float, bend: float, room: Any,
-) -> int:  # fmt: skip
-    """A round of the experts that have a weight of their own for each feature, and of theta; p is the combined
-    prediction, and slant the h g there. How many coordinates of theta are out of bounds.
-    """
-    row, every = room.row, room.every
-    kappa, steep = unit.kappa(units), unit.unit_slope(units)
-    a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST))
-    relative = clamp(h * slope(extended, p, y) / steep, -STEEPEST, STEEPEST)
-    stake = clamp(h * slope(extended, every[ALL, coin(grid)], y) / steep, -1.0, 1.0)
-    curved, per_stake = min(bend / kappa, LARGEST), 1.0 / unit.per_norm(units, norm)
+def teach_entries(extended: Any, parts: Any, now: Any) -> int:
+    """A round of theta and of the experts that have a weight for each feature; how many thetas are out of bounds."""
+    grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
+    kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
+    a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST_EXPERT_WEIGHT))
+    relative = clamp(h * slope(extended, now.p, now.y) / steep, -LARGEST_SLOPE, LARGEST_SLOPE)
+    stake = clamp(h * slope(extended, every[ALL, coin_column(grid)], now.y) / steep, -1.0, 1.0)
+    curved, per_stake = min(now.bend / kappa, LARGEST_EXPERT_WEIGHT), 1.0 / unit.per_norm(units, now.norm)
     far = 0
-    for k in range(count):
+    for k in range(now.count):
         j, u = row.j[k], row.u[k]
-        far += move_theta(record, j, slant * row.v[k])
-        step(grid, x, j, u, a, load(grid, room.steps, k, 0), curved, relative)
+        far += move_theta(parts.features.record, j, now.slant * row.v[k])
+        move(grid, x, j, ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
+        remember(ONE_SCORE, x, j, u, curved, relative)
         if bets(grid):
-            settle_bet(x, j, stake * u, -stake * u * room.bets[k] * per_stake)
+            won = -stake * u * parts.buffers.bets[k] * per_stake
+            settle_bet(x, j, ONE_SCORE.coin, ONE, stake * u, won)
     return far
 
 
 @formula(fast=True)
-def teach(
-    extended: Any, grid: Any, pieces: Any, record: Any, x: Any, matrix: Any, state: Any, begun: bool, count: int,
-    norm: float, p: float, f: float, slant: float, y: float, h: float, bend: float, room: Any,
-) -> None:  # fmt: skip
+def teach(extended: Any, parts: Any, now: Any) -> None:
     """A round of every expert and of the stack: the proximal steps of all of them side by side."""
-    units, every, row, far = state.units, room.every, room.row, 0
-    kappa, tau, learns = unit.kappa(units), unit.temperature(units, pieces.margin), unit.ready(units)
+    grid, state, row, every, far = parts.grid, parts.state, parts.buffers.row, parts.buffers.every, 0
+    units, h, coin, full = state.units, now.h, coin_column(grid), matrix_column(grid)
+    kappa, tau, learns = unit.kappa(units), unit.temperature(units, parts.pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
-    for r in (coin(grid), full(grid)):
+    for r in (coin, full):
         every[P, r], every[C, r] = 0.0, 0.0
-    # An expert that leaves is gone before the stack learns.
-    c_matrix = aim_matrix(grid, matrix, x, state, count, norm, kappa, h, room) if learns else -1.0
-    c_stack = aim_stack(grid, state, f, tau, h, room) if pieces.stack and begun else -1.0
-    prox_all(extended, every[P], y, every[C], every[A], every[ROOM:])
+    # The matrix first: if it leaves, it must be gone before the stack learns.
+    c_matrix = aim_matrix(parts, now, kappa) if learns else -1.0
+    c_stack = aim_stack(parts, now, tau) if parts.pieces.stack and now.begun else -1.0
+    prox_all(extended, every[P], now.y, every[C], every[A], every[WORK:])
     if c_stack >= 0.0:
-        move_stack(state.stack, every[AZ], h * every[A, coin(grid)] / tau)
-        bend_stack(state.inverse, every[AZ], c_stack, bend / tau)
+        move_stack(state.stack, every[AZ], h * every[A, coin] / tau)
+        bend_stack(state.inverse, every[AZ], c_stack, now.bend / tau)
     if c_matrix >= 0.0:
-        step_matrix(matrix, room.au, c_matrix, h * every[A, full(grid)] / kappa, bend / kappa)
+        step_matrix(parts.matrix, parts.buffers.au, c_matrix, h * every[A, full] / kappa, now.bend / kappa)
     if learns:
-        far = teach_entries(extended, grid, record, x, units, count, norm, p, slant, y, h, bend, room)
+        far = teach_entries(extended, parts, now)
     else:
-        for k in range(count):
-            far += move_theta(record, row.j[k], slant * row.v[k])
+        for k in range(now.count):
+            far += move_theta(parts.features.record, row.j[k], now.slant * row.v[k])
     if far > 0:
         state.sums[CONJUGATE] = math.inf
 
 
 @formula(fast=True)
-def leave(state: Any, expert: int) -> None:
-    """Take an expert out of the mixture."""
-    state.totals[expert] = math.inf
-    state.stack[expert] = 0.0
-    for r in range(len(state.stack)):
-        state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0
-
-
-@formula(fast=True)
-def learn_mixture(
-    loss: Any, grid: Any, pieces: Any, features: Any, x: Any, matrix: Any, state: Any,
-    rows: Any, labels: Any, weights: Any, predictions: Any, room: Any,
-) -> int:  # fmt: skip
-    """One pass over a batch of rows with weight; x is another view of ``features.record``."""
-    units = state.units
+def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, predictions: Any) -> int:
+    """One pass over a batch of rows with weight."""
+    grid, pieces, matrix, state = parts.grid, parts.pieces, parts.matrix, parts.state
+    units, every, last = state.units, parts.buffers.every, parts.buffers.last
     choices = (2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1)
     for i in range(len(labels)):
-        y = clamp(labels[i], -unit.LARGEST, unit.LARGEST)
+        y = clamp(labels[i], -LARGEST_LABEL, LARGEST_LABEL)
         h = weights[i] if len(weights) > 0 else 1.0
         experts = lanes(grid) + (1 if bets(grid) else 0) + (1 if is_in(matrix) else 0)
-        count = read_row(grid, pieces, features, x, matrix, rows, i, room)
-        norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-        stake, o = unit.per_norm(units, norm), units[unit.OFFSET]
-        predict_row(grid, x, matrix, count, norm, stake, state.offsets, o, room)
-        p, f = combine(grid, pieces, state, experts, choices, room)
+        count = read_row(parts, rows, i)
+        norm = mean_norm(parts.features)
+        predict_row(parts, count, norm)
+        p, f = combine(parts, experts, choices)
         p = unit.within(units, p)
         predictions[i] = p
-        slant = account(loss, state.sums, p, labels[i], h)
-        h = clamp(h, LIGHTEST, HEAVIEST)
+        phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
+        add_round(state.sums, phi, g * p - phi, h)
+        slant = h * g
+        h = clamp(h, LIGHTEST_ROW, HEAVIEST_ROW)
         begun = units[unit.LOW] <= units[unit.HIGH]
         if begun:
-            compare(loss, state, experts, choices, y, h, room)
+            lose(loss, units, y, h, every[ALL], every[LOSSES])
+            lose(loss, units, y, h, last[ALL], last[2])
+            compare(state, experts, choices, every[WEIGHTS], every[LOSSES], last[1], last[2])
             unit.judge(loss, units, p, y, h)
         else:
-            state.sums[ALIKE] += h * value(loss, p, y)
+            state.sums[UNCOMPARED] += h * value(loss, p, y)
         unit.widen(loss, units, y, pieces.margin)
         extended = Extended(loss, -math.inf, math.inf)
         if pieces.extend:
             extended = Extended(loss, units[unit.LOW], units[unit.HIGH])
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
-        teach(
-            extended, grid, pieces, features.record, x, matrix, state, begun, count, norm, p, f, slant, y, h, bend, room
-        )  # fmt: skip
+        teach(extended, parts, Round(count, norm, p, f, slant, y, h, bend, begun))
         unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
     return len(labels)

@@ -1,4 +1,8 @@
-"""The mixture as one linear model: its weights on the original features, and its predictions without learning."""
+"""The mixture as one linear model: its weights on the original features, and its predictions without learning.
+
+Every expert is linear in u_j = (v_j - mu_j)/m_j, so expert r with weights w_rj and a constant adds up to the weights
+alpha_r w_rj/m_j of the original features, and the constant less the sum of weights times centres.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -8,87 +12,78 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.mixtures import labels as unit
-from giftrl.mixtures import rounds
-from giftrl.mixtures.ada_hedge import hedge
 from giftrl.mixtures.coin import bet
-from giftrl.mixtures.experts import bets, coin, full, lanes
-from giftrl.mixtures.features import CENTRE, DENSE, NORM, SCALE
-from giftrl.mixtures.layout import LANES, PLACE
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.features import CENTRE, DENSE, SCALE, mean_norm
+from giftrl.mixtures.labels import per_norm
+from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.ops.scalar import clamp
 
-__all__ = ["Shares", "predict_mixture", "shares", "weigh"]
-
-#: A weight is divided by the scale of its feature, and clipped here.
-LARGEST = 1e307
-
-
-class Shares(NamedTuple):
-    """The factor of each expert in the combined prediction, and the constant that they add up to besides."""
-
-    factors: NDArray[np.float64]
-    constant: float
+__all__ = ["Weights", "predict_mixture", "weigh_all"]
 
 
-def shares(pieces: Any, state: Any, experts: int) -> Shares:
-    """How the experts are combined now.
+class Weights(NamedTuple):
+    """What the weights of a mixture are computed from; x is the view of ``features.record`` in their type."""
 
-    With w the weights of AdaHedge, v those of the stack and l those of the candidates, the prediction is
-
-        origin + sum_r alpha_r (p_r - origin),    alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r.
-    """
-    w, last = np.empty(len(state.totals)), np.empty(rounds.CANDIDATES)
-    hedge(state.totals, experts, state.sums[rounds.GAP], w)
-    hedge(state.candidates, int(np.isfinite(state.candidates).sum()), state.sums[rounds.LAST_GAP], last)
-    alpha = (last[0] + pieces.bold * last[2]) * w + (last[1] + pieces.bold * last[3]) * state.stack
-    origin = state.units[unit.ORIGIN]
-    constants = state.offsets + state.units[unit.OFFSET] - origin
-    return Shares(alpha, float(origin + alpha @ constants))
+    grid: Any
+    columns: Columns
+    features: Any
+    x: NDArray[Any]
+    matrix: NDArray[np.float64]  # the weights of the full matrix, a column for each score
+    shares: NDArray[np.float64]  # alpha of each expert
+    units: NDArray[np.float64]  # those of labels
 
 
 @formula(fast=True)
-def weigh(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, j: int) -> float:
-    """The weight of feature j."""
-    m = features.record[j, SCALE]
-    if m == 0.0:
+def weigh(w: Any, scores: Any, j: int, m: Any) -> float:
+    """The weight of feature j in score m."""
+    scale = w.features.record[j, SCALE]
+    if scale == 0.0:
         return 0.0
-    total = 0.0
-    for r in range(lanes(grid)):
-        total += factors[r] * np.float64(x[j, LANES + r])
-    norm = features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
-    if bets(grid):
-        total += factors[coin(grid)] * bet(x, j, unit.per_norm(units, norm))
-    s = np.int64(x[j, PLACE]) - 1
+    n, total = np.uint64(lanes(w.grid)), 0.0
+    for r in range(n):
+        total += w.shares[r] * np.float64(w.x[j, w.columns.lanes + m * n + r])
+    total += w.shares[n] * bet(w.x, j, w.columns.coin + m, scores, per_norm(w.units, mean_norm(w.features)))
+    s = np.int64(w.x[j, w.columns.place]) - 1
     if s >= 0:
-        total += factors[full(grid)] * matrix.x[s]
-    return max(-LARGEST, min(LARGEST, total / m)) if math.isfinite(total) else 0.0
+        total += w.shares[n + np.uint64(1)] * w.matrix[s, m]
+    return clamp(total / scale, -LARGEST_WEIGHT, LARGEST_WEIGHT) if math.isfinite(total) else 0.0
 
 
 @formula(fast=True)
-def centred_part(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any) -> float:
-    """What the centres of dense features take from the constant."""
-    total = 0.0
-    for k in range(np.uint64(features.counts[DENSE])):
-        j = features.dense[k]
-        total += weigh(grid, features, x, matrix, units, factors, j) * features.record[j, CENTRE]
-    return max(-LARGEST, min(LARGEST, total))
+def weigh_centres(w: Any, out: Any) -> None:
+    """The sum of weights times centres over the dense features, for each score."""
+    scores = np.uint64(len(out))
+    for m in range(scores):
+        total = 0.0
+        for k in range(np.uint64(w.features.counts[DENSE])):
+            j = w.features.dense[k]
+            total += weigh(w, scores, j, m) * w.features.record[j, CENTRE]
+        out[m] = clamp(total, -LARGEST_WEIGHT, LARGEST_WEIGHT)
 
 
 @formula(fast=True)
-def weigh_all(grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, out: Any) -> float:
-    """All weights; what the centres take from the constant."""
-    for j in range(len(out)):
-        out[j] = weigh(grid, features, x, matrix, units, factors, j)
-    return centred_part(grid, features, x, matrix, units, factors)
+def weigh_all(w: Any, centres: Any, out: Any) -> None:
+    """The weights of all features, a column for each score; and the sums of weights times centres."""
+    scores = np.uint64(len(centres))
+    for j in range(np.uint64(len(out))):
+        for m in range(scores):
+            out[j, m] = weigh(w, scores, j, m)
+    weigh_centres(w, centres)
 
 
 @formula(fast=True)
-def predict_mixture(
-    grid: Any, features: Any, x: Any, matrix: Any, units: Any, factors: Any, constant: float, rows: Any, out: Any
-) -> None:
-    """<s, x> for each row, at O(nonzeros + dense features)."""
-    fixed = constant - centred_part(grid, features, x, matrix, units, factors)
+def predict_mixture(w: Any, constants: Any, centres: Any, rows: Any, out: Any) -> None:
+    """The scores of each row, at O(nonzeros + dense features)."""
+    scores = np.uint64(len(constants))
+    weigh_centres(w, centres)
     for i in range(len(out)):
-        total = fixed
+        own = out[i]
+        for m in range(scores):
+            own[m] = constants[m] - centres[m]
         for k in range(begin(rows, i), end(rows, i)):
-            total += np.float64(rows.data[k]) * weigh(grid, features, x, matrix, units, factors, column(rows, i, k))
-        out[i] = max(-LARGEST, min(LARGEST, total)) if total == total else 0.0
+            for m in range(scores):
+                own[m] += np.float64(rows.data[k]) * weigh(w, scores, column(rows, i, k), m)
+        for m in range(scores):
+            own[m] = clamp(own[m], -LARGEST_WEIGHT, LARGEST_WEIGHT) if own[m] == own[m] else 0.0

@@ -1,0 +1,82 @@
+"""How experts become one prediction: AdaHedge and the Newton stack combine them, a second AdaHedge the candidates.
+
+There are four candidates: the combination by AdaHedge, that of the stack, and both once more, multiplied by ``bold``
+(:func:`giftrl.ops.units.bold`). With w the weights of AdaHedge, v those of the stack and l those of the candidates,
+expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction. All of this is
+the same for one score and for K.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.registry import formula
+from giftrl.mixtures.ada_hedge import hedge, observe
+from giftrl.mixtures.newton_stack import COVARIANCE
+
+__all__ = ["CANDIDATES", "add_round", "compare", "leave", "shares", "start", "weigh_experts"]
+
+CANDIDATES = 4
+#: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
+#: of the rows before the first label, on which experts cannot be compared.
+LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED = range(7)
+
+
+def start(present: NDArray[np.bool_], candidates: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
+    """The totals, candidates, stack and inverse before the first row, of which those that are not there stay out.
+
+    >>> start(np.array([True, False]), np.ones(4, bool))["totals"]
+    array([ 0., inf])
+    """
+    return {
+        "totals": np.where(present, 0.0, math.inf),
+        "candidates": np.where(candidates, 0.0, math.inf),
+        "stack": present / present.sum(),
+        "inverse": COVARIANCE * np.diag(present.astype(np.float64)),
+    }
+
+
+def shares(bold: float, state: Any) -> NDArray[np.float64]:
+    """The share alpha of each expert now."""
+    w, last = np.empty(len(state.totals)), np.empty(CANDIDATES)
+    weigh_experts(state, int(np.isfinite(state.totals).sum()), int(np.isfinite(state.candidates).sum()), w, last)
+    return np.asarray((last[0] + bold * last[2]) * w + (last[1] + bold * last[3]) * state.stack)
+
+
+@formula(fast=True)
+def weigh_experts(state: Any, experts: int, choices: int, weights: Any, last: Any) -> None:
+    """Put AdaHedge's weights of the experts into ``weights``, and those of the candidates into ``last``."""
+    hedge(state.totals, experts, state.sums[GAP], weights)
+    hedge(state.candidates, choices, state.sums[LAST_GAP], last)
+
+
+@formula(fast=True)
+def compare(state: Any, experts: int, choices: int, weights: Any, losses: Any, last: Any, last_losses: Any) -> None:
+    """Let both AdaHedges see what the experts and the candidates have lost."""
+    sums = state.sums
+    sums[GAP] = observe(state.totals, experts, sums[GAP], weights, losses)
+    sums[LAST_GAP] = observe(state.candidates, choices, sums[LAST_GAP], last, last_losses)
+
+
+@formula(fast=True)
+def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
+    """Add a row of weight h to the certificate: its loss phi, and phi* at the slope that was met.
+
+    A sum beyond float64 becomes infinite, never NaN; with an infinite phi* nothing is certified.
+    """
+    paid, promised = sums[LOSS] + h * phi, sums[CONJUGATE] + h * conjugate
+    sums[LOSS] = paid if abs(paid) < math.inf else math.inf
+    sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
+    sums[ROUNDS] += 1.0
+    sums[WEIGHT] += h
+
+
+@formula(fast=True)
+def leave(state: Any, expert: int) -> None:
+    """Take an expert out of the mixture."""
+    state.totals[expert] = math.inf
+    state.stack[expert] = 0.0
+    for r in range(len(state.stack)):
+        state.inverse[expert, r], state.inverse[r, expert] = 0.0, 0.0

@@ -1,0 +1,56 @@
+"""The numbers at which a mixture clips, so that no sum, square or quotient leaves the range of its type.
+
+Data of ordinary size never meet them. With features of 1e300 and rows of weight 1e-300 they keep every result finite.
+"""
+
+__all__ = [
+    "FAR_PREDICTION",
+    "HEAVIEST_ROW",
+    "LARGEST_CLASS_LOSS",
+    "LARGEST_EXPERT_WEIGHT",
+    "LARGEST_LABEL",
+    "LARGEST_LOSS",
+    "LARGEST_MATRIX_WEIGHT",
+    "LARGEST_PREDICTION",
+    "LARGEST_SLOPE",
+    "LARGEST_THETA",
+    "LARGEST_UNSCALED",
+    "LARGEST_VALUE",
+    "LARGEST_WEIGHT",
+    "LIGHTEST_ROW",
+    "LONGEST_CLASS_STEP",
+    "LONGEST_STACK_STEP",
+    "SMALLEST_SCALE",
+    "SMALLEST_SPREAD",
+]
+
+#: Values of features are clipped here: the difference of two is still a float64.
+LARGEST_VALUE = 8e307
+#: A feature that deviates from its centre by less has no scale: a weight divided by it would leave float64.
+SMALLEST_SCALE = 1e-301
+#: Where features are not scaled, their deviations are clipped here: their squares are summed in float64.
+LARGEST_UNSCALED = 1e15
+#: Learners see labels clipped here, so that squares stay in float64; a smaller spread of labels counts as none.
+LARGEST_LABEL, SMALLEST_SPREAD = 1e100, 1e-100
+#: The weights of rows are clipped here for learning; the progressive loss counts them as they are.
+LIGHTEST_ROW, HEAVIEST_ROW = 1e-30, 1e15
+#: The weights and accumulators of the experts on the grid, in units in which features and labels are near 1; float32.
+LARGEST_EXPERT_WEIGHT = 1e30
+#: The weights of the full matrix, in the same units; float64.
+LARGEST_MATRIX_WEIGHT = 1e100
+#: The slope at the combined prediction in units of S: its square is summed in float32.
+LARGEST_SLOPE = 1e15
+#: An expert whose prediction is beyond this predicts the constant instead, so that it does not spoil the others.
+LARGEST_PREDICTION = 1e120
+#: Where predictions have no range, experts are compared by predictions clipped here: exp(-30) is as good as 0.
+FAR_PREDICTION = 30.0
+#: The loss of one row where experts are compared: sums of losses stay in float64.
+LARGEST_LOSS = 1e290
+#: With K scores experts are compared by losses clipped here, and a proximal step is taken at most at this length.
+LARGEST_CLASS_LOSS, LONGEST_CLASS_STEP = 30.0, 1e300
+#: The stack does not learn from a row whose <z, A z> is more than this many times the squared spread of labels.
+LONGEST_STACK_STEP = 1e12
+#: The coordinates of theta; a run in which one passes this limit is no longer certified.
+LARGEST_THETA = 1e150
+#: The weights of the original features, which are divided by the scales of these.
+LARGEST_WEIGHT = 1e307
