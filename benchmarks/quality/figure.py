@@ -9,7 +9,7 @@ from benchmarks.quality.contract import DEFAULT, Rival
 from benchmarks.quality.data import Task
 from benchmarks.quality.summary import Line
 from giftrl.errors import require
-from giftrl.sweeps.figure import INK
+from giftrl.reports import INK
 
 __all__ = ["SHOWN", "curves", "draw"]
 

@@ -1,4 +1,4 @@
-"""The panels of Figures 1 to 3, on the paper's data or, without it, on data that scikit-learn brings."""
+"""The panels of Figures 1 to 3, on the paper's data or on data that comes with scikit-learn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ LONG = parse_betas("1e-3:1e8:23")
 
 
 class PaperPanel(NamedTuple):
-    """One panel: which figure, loss and data set, over which betas, and the vertical axis of the published one.
+    """A panel of a figure: its loss, its data set, and the ends of the published vertical axis if there is one.
 
     >>> PAPER[0].title
     'Figure 1: a9a, hinge'
@@ -33,12 +33,12 @@ class PaperPanel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the panel is called."""
+        """The title of the panel."""
         return f"Figure {self.figure}: {self.dataset}, {self.loss}"
 
     @property
     def name(self) -> str:
-        """The panel in a file name."""
+        """The name of the panel in file names."""
         return f"figure{self.figure}-{self.dataset}-{self.loss}".replace("_", "-")
 
     @property
@@ -67,12 +67,12 @@ BUNDLED = (
     PaperPanel(3, "absolute", "diabetes", None),
 )
 
-#: The class of digits that stands against the rest.
+#: The class of digits that is learnt against all others.
 DIGIT = 8.0
 
 
 def locate(folder: Path, dataset: str) -> Path | None:
-    """The file of a data set in a folder: its name, or its name and .gz, .bz2 or .svm; None where there is none."""
+    """The file of a data set in a folder, with or without a usual ending such as .gz; None if there is none."""
     for ending in ("", ".gz", ".bz2", ".svm", ".libsvm"):
         path = folder / f"{dataset}{ending}"
         if path.is_file():
@@ -81,21 +81,21 @@ def locate(folder: Path, dataset: str) -> Path | None:
 
 
 def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
-    """The panels whose data is in a folder, each with a way to load it; missing sets are left out."""
-    found: list[tuple[PaperPanel, Callable[[], Data]]] = []
+    """The panels whose data is in a folder, each with a function that loads it."""
+    panels: list[tuple[PaperPanel, Callable[[], Data]]] = []
     for panel in PAPER:
         path = locate(folder, panel.dataset)
         if path is not None:
-            found.append((panel, _loader(path, panel)))
-    if not found:
+            panels.append((panel, _loader(path, panel)))
+    if not panels:
         names = ", ".join(dict.fromkeys(panel.dataset for panel in PAPER))
         remedy = "download them with 'giftrl datasets get all --to DIR', or leave out --data"
         raise InvalidInput("data", str(folder), f"must hold at least one of {names} (.gz or .bz2)", remedy)
-    return found
+    return panels
 
 
 def bundled() -> list[tuple[PaperPanel, Callable[[], Data]]]:
-    """The panels on data that scikit-learn brings with it."""
+    """The panels on data that comes with scikit-learn, each with a function that loads it."""
     return [(panel, _bundled_loader(panel)) for panel in BUNDLED]
 
 
@@ -104,7 +104,7 @@ def _loader(path: Path, panel: PaperPanel) -> Callable[[], Data]:
 
 
 def _bundled_loader(panel: PaperPanel) -> Callable[[], Data]:
-    def found() -> Data:
+    def load_bundled() -> Data:
         try:
             from sklearn import datasets
         except ImportError as missing:
@@ -116,4 +116,4 @@ def _bundled_loader(panel: PaperPanel) -> Callable[[], Data]:
         labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
         return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)
 
-    return found
+    return load_bundled

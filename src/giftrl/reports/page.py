@@ -1,10 +1,15 @@
-"""A page in one file: no scripts, nothing fetched, readable on a phone and on paper, light and dark."""
+"""An HTML page in one file.
+
+It has no scripts and loads nothing from elsewhere. It can be read on a phone and in print, on a light and on a dark
+background.
+"""
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from giftrl.files import write
+from giftrl.reports.figure import inline
 
 __all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
 
@@ -55,26 +60,26 @@ footer { margin-top: 2rem; color: var(--soft); font-size: .9rem; }
 
 
 class Page:
-    """A page in the making: a title, a lead, and sections.
+    """A page: a title, an introduction, and sections that are added one by one.
 
-    >>> page = Page("Title & more", "What was found.")
+    >>> page = Page("Title & more", "What was measured.")
     >>> page.section("First", paragraph("Text."))
     >>> "<h2 id=\\"first\\">First</h2>" in page.html(), "Title &amp; more</title>" in page.html()
     (True, True)
     """
 
-    def __init__(self, title: str, lead: str, footer: str = "") -> None:
+    def __init__(self, title: str, introduction: str, footer: str = "") -> None:
         self.title = title
-        self.lead = lead
+        self.introduction = introduction
         self.footer = footer
         self._sections: list[tuple[str, str]] = []
 
     def section(self, heading: str, *parts: str) -> None:
-        """Add a section; the parts are HTML from the functions of this module."""
+        """Add a section. Its parts are HTML that the functions of this module return."""
         self._sections.append((heading, "\n".join(parts)))
 
     def html(self) -> str:
-        """The whole page."""
+        """The page as HTML."""
         contents = "".join(f'<li><a href="#{_slug(h)}">{escape(h)}</a></li>' for h, _ in self._sections)
         sections = "\n".join(
             f'<section aria-labelledby="{_slug(h)}">\n<h2 id="{_slug(h)}">{escape(h)}</h2>\n{body}\n</section>'
@@ -85,13 +90,13 @@ class Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
             f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-            f'<header>\n<h1>{escape(self.title)}</h1>\n<p class="lead">{escape(self.lead)}</p>\n'
+            f'<header>\n<h1>{escape(self.title)}</h1>\n<p class="lead">{escape(self.introduction)}</p>\n'
             f'<nav aria-label="Contents"><ul>{contents}</ul></nav>\n</header>\n<main>\n{sections}\n</main>\n'
             f"<footer><p>{escape(self.footer)}</p></footer>\n</body>\n</html>\n"
         )
 
     def save(self, path: Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page to a file, completely or not at all."""
         write(path, [self.html().encode()])
 
 
@@ -104,13 +109,14 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def figure(inline_svg: str, caption: str) -> str:
-    """An inline SVG with a caption."""
-    return f"<figure>\n{inline_svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+def figure(svg_text: str, name: str, description: str, caption: str) -> str:
+    """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figure.inline`."""
+    drawn = inline(svg_text, name, description)
+    return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
 def figures(*parts: str) -> str:
-    """Figures side by side where there is room, one below the other on a phone."""
+    """Figures side by side where the window is wide enough, and one below the other on a phone."""
     return '<div class="figures">\n' + "\n".join(parts) + "\n</div>"
 
 
@@ -118,15 +124,16 @@ def table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int] = (), verdict: int = -1,
     stacked: bool = False,
 ) -> str:  # fmt: skip
-    """A table that scrolls by itself where the window is narrow, or stacks its cells there.
+    """A table. In a narrow window it scrolls sideways, or stacks its cells.
 
     Args:
-        caption: what it shows.
+        caption: what the table shows.
         head: the names of the columns.
-        rows: the cells, as plain text; the first of each row names it.
-        text: which columns hold sentences and not numbers.
-        verdict: the column whose cells are marked: green from ``yes`` or ``holds``, red from ``no`` or ``fails``.
-        stacked: on a phone, one cell below the other with its column's name; for tables of sentences.
+        rows: the cells, as plain text; the first cell of a row names the row.
+        text: the numbers of the columns that hold sentences, not numbers.
+        verdict: the number of the column that is coloured: green for ``yes`` and ``holds``, red for ``no`` and
+            ``fails``.
+        stacked: stack the cells of a row in a narrow window, each with the name of its column; for sentences.
     """
 
     def cell(j: int, content: str) -> str:
@@ -151,7 +158,7 @@ def table(
 
 
 def definitions(pairs: Sequence[tuple[str, str]]) -> str:
-    """Names and their values, such as settings.
+    """A list of names and values, such as settings.
 
     >>> definitions([("seed", "0")])
     '<dl><dt>seed</dt><dd>0</dd></dl>'
