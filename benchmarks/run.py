@@ -21,14 +21,16 @@ __all__ = ["main"]
 TARGET_DATA = "rcv1_like"
 
 NOTES = """\
-Medians of {repetitions} repetitions after a warm-up, all solvers in turn in one process.
-spread: slowest less fastest, over the median. entry: a nonzero, or a number of a dense matrix.
-floor: a bare compiled loop of a dot product and an update a row; the unsigned floor needs no look at the sign of an
-index and is the harder one to be near to.
-learning alone: the compiled loop, for giftrl; half of three passes less one, for Vowpal Wabbit; learn_one without the
-prediction, for River. Ratios to rivals take the kinder of their two times.
-loss: the mean progressive logistic loss, of the best model where there are many.
-River: the first {sample:,} rows, scaled up to all of them; its loss is that of these rows.
+Times are medians of {repetitions} repetitions after a warm-up. All solvers take turns in one process.
+
+- spread: the slowest time minus the fastest, divided by the median.
+- entry: a nonzero of a sparse matrix, or a number of a dense one.
+- floor: a bare compiled loop that makes a dot product and an update for each row. The unsigned floor is faster, because
+  it need not check the sign of an index.
+- learning alone: for giftrl, the compiled loop; for Vowpal Wabbit, half the difference between three passes and one; for
+  River, `learn_one` without the prediction. Ratios to rivals use the smaller of their two times.
+- loss: the mean logistic loss of predictions made before each label was used; of several models, that of the best one.
+- River: the first {sample:,} rows, extrapolated to all rows; its loss is that of these rows.
 """
 
 
