@@ -55,7 +55,7 @@ def main() -> None:
             if repetition:
                 times[name].append(time.perf_counter() - begun)
     size = (folder / "rcv1.svm").stat().st_size / 1e6
-    print(f"200,000 rows, {size:.0f} MB of text; medians of {repetitions} runs of the whole process; the commands take turns\n")
+    print(f"200,000 rows, {size:.0f} MB of text; medians of {repetitions} runs of whole processes\n")
     print("| command | seconds | without start-up |\n|---|---:|---:|")
     for name, measured in times.items():
         start = statistics.median(times[name.split(",")[0] + ", start-up"])

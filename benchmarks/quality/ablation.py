@@ -1,8 +1,8 @@
 """``python -m benchmarks.quality.ablation``: what each part of the learner without parameters contributes.
 
-One part is left out at a time. The losses are compared with those of the whole learner, and with those of the rivals' best
-settings in hindsight. The tasks are binary and regression tasks, in one order for large data sets and in three for the
-others.
+One part is left out at a time. The losses are compared with those of the whole learner, and with those of the rivals'
+best settings in hindsight. The tasks are binary and regression tasks, in one order for large data sets and in three for
+the others.
 """
 
 import argparse

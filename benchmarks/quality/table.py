@@ -18,26 +18,27 @@ The numbers are the mean loss of one pass in which each row is predicted before 
 - default: what a user gets without choosing any setting.
 - best: the best setting for the task, chosen in hindsight from the losses in this table.
 
-The same code turns the predictions of every solver into losses. A prediction that is not finite counts as 0, and so does
-every prediction after a solver gave up. Margins are clipped to [-50, 50] for the logistic loss and to [-1, 1] for the
-hinge loss; predictions are clipped to the range of the labels seen before for the squared loss (half the square) and the
-absolute loss; probabilities of classes are at least 1e-6.
+The same code turns the predictions of every solver into losses. A prediction that is not finite counts as 0, and so
+does every prediction after a solver gave up. Margins are clipped to [-50, 50] for the logistic loss and to [-1, 1] for
+the hinge loss; predictions are clipped to the range of the labels seen before for the squared loss (half the square)
+and the absolute loss; probabilities of classes are at least 1e-6.
 
 {rivals}
 """
 
 RIVAL_NOTES = {
     "vw": """\
-Vowpal Wabbit has 15 settings: the default, `-l` of 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30 and 100, `--coin`, `--ftrl`,
-`--pistol` and `--freegrad`. Several classes use `--oaa K --probabilities --loss_function logistic`. The absolute loss uses
-`--loss_function quantile`, whose default is half the absolute loss.""",
+Vowpal Wabbit has 15 settings: the default, `-l` of 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30 and 100, `--coin`,
+`--ftrl`, `--pistol` and `--freegrad`. Several classes use `--oaa K --probabilities --loss_function logistic`. The
+absolute loss uses `--loss_function quantile`, whose default is half the absolute loss.""",
     "sklearn": """\
-scikit-learn's `SGDClassifier` and `SGDRegressor` have 8 settings: the default; constant rates of 0.001, 0.01, 0.1 and 1;
-and `invscaling` from 0.1 with the power 0.25, and from 1 and from 10 with the power 0.5. A `StandardScaler`, which sees
-each batch before it is predicted, standardises the features. A batch is a thousandth of the rows, between 1 and 32 rows.""",
+scikit-learn's `SGDClassifier` and `SGDRegressor` have 8 settings: the default; constant rates of 0.001, 0.01, 0.1
+and 1; and `invscaling` from 0.1 with the power 0.25, and from 1 and from 10 with the power 0.5. A `StandardScaler`,
+which sees each batch before it is predicted, standardises the features. A batch is a thousandth of the rows,
+between 1 and 32 rows.""",
     "river": """\
-River runs `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression` with default settings and the
-loss of the task. It runs mnist and covtype in the first order only, and is compared with our loss in that order.""",
+River runs `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression` with default settings and
+the loss of the task. It runs mnist and covtype in the first order only, and is compared with our loss in that order.""",
 }
 
 
