@@ -38,7 +38,7 @@ which sees each batch before it is predicted, standardises the features. A batch
 between 1 and 32 rows.""",
     "river": """\
 River runs `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression` with default settings and
-the loss of the task. It runs mnist and covtype in the first order only, and is compared with our loss in that order.""",
+the loss of the task. It runs mnist and covtype in the first order only, and is compared with our loss there.""",
 }
 
 

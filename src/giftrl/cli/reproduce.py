@@ -31,12 +31,7 @@ __all__ = ["command"]
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
     help="Let the linear curve leave the panel as in the paper, or use a logarithmic axis for all.",
 )  # fmt: skip
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=None,
-    help="How many repetitions run at once. Default: one for each core.",
-)
+@click.option("--workers", type=click.IntRange(min=1), help="Repetitions at a time. Default: one for each core.")
 def command(
     data: Path | None, out: Path, quick: bool, repetitions: int | None, beyond: bool | None, ablations: bool,
     axis: str, workers: int | None,
@@ -55,17 +50,24 @@ def command(
     from giftrl.errors import InvalidInput
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.panels import available, bundled
-    from giftrl.paper.report import ablation_rows, claim_rows, distance_rows, temporal_rows, write_report
+    from giftrl.paper.report import write_report
     from giftrl.paper.reproduce import Plan, reproduce
+    from giftrl.paper.tables import (
+        ABLATIONS,
+        DISTANCES,
+        TEMPORAL,
+        ablation_rows,
+        claim_rows,
+        distance_rows,
+        temporal_rows,
+    )  # fmt: skip
 
     begun = time.perf_counter()
     plan = Plan.quick() if quick else Plan()
     plan = replace(plan, repetitions=plan.repetitions if repetitions is None else repetitions)
     plan = replace(plan, beyond=plan.beyond if beyond is None else beyond)
     if ablations and data is None:
-        raise InvalidInput(
-            "ablations", True, "needs the paper's data, to compare with the published curves", "add --data FOLDER"
-        )
+        raise InvalidInput("ablations", True, "needs the paper's data", "give its folder with --data FOLDER")
     panels = available(data) if data is not None else bundled()
     steps = len(panels) * (5 if plan.beyond else 3) + 1 + (len(VARIANTS) if ablations else 0)
     with click.progressbar(length=steps, file=sys.stderr, item_show_func=lambda item: item) as bar:
@@ -85,17 +87,15 @@ def command(
     path = write_report(result, out, axis)
     if result.distances:
         click.echo("\nDistance to the published curves, as a share of the axis\n")
-        print_table(
-            ("panel", "update", "points", "median", "largest", "at beta", "reproduced"), distance_rows(result), 2
-        )
+        print_table(DISTANCES, distance_rows(result), 2)
     if result.ablations:
         click.echo("\nThe setting with one part changed: distance to the published points\n")
-        print_table(("variant", "mean", "as found", "largest", "reproduced"), ablation_rows(result), 2)
+        print_table(ABLATIONS, ablation_rows(result))
     click.echo("\nThe paper's claims, under each reading\n")
     for claim, reading, verdict, evidence in claim_rows(result):
         click.echo(f"{verdict:>7}  {claim} [{reading}]\n         {evidence}")
     click.echo("\nTemporal variability\n")
-    print_table(("sequence", "rule", "T", "regret", "exponent", "Corollary 4.3"), temporal_rows(result), 2)
+    print_table(TEMPORAL, temporal_rows(result), 2)
     read, total = result.read
     if read:
         click.echo(f"\n{read} of {total} repetitions were read from an earlier run")

@@ -19,9 +19,7 @@ __all__ = ["command"]
     "--updates", default="linear,truncated,twostep,proximal", show_default=True,
     help="Names of updates, separated by commas. name:ahead uses H, name:now uses H', twostep:safe uses the safeguard.",
 )  # fmt: skip
-@click.option(
-    "--betas", default="1e-3:1e3:13", show_default=True, help="low:high:count, or numbers separated by commas."
-)
+@click.option("--betas", default="1e-3:1e3:13", show_default=True, help="low:high:count, or a list such as 0.1,1,10.")
 @click.option("--schedule", default="temporal", show_default=True, help="The name of a schedule.")
 @click.option("--regularizer", default="squared_norm", show_default=True, help="The name of a regularizer.")
 @click.option("--floor", type=float, default=None, help="A lower bound on lambda_1 in the temporal schedule.")
@@ -38,12 +36,7 @@ __all__ = ["command"]
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
     help="End the axis at the highest value of all curves but the linear one, or use a logarithmic axis for all.",
 )  # fmt: skip
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    default=None,
-    help="How many repetitions run at once. Default: one for each core.",
-)
+@click.option("--workers", type=click.IntRange(min=1), help="Repetitions at a time. Default: one for each core.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the page and nothing else.")
 def command(

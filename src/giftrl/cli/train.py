@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from giftrl import losses, updates
 from giftrl.cli.options import columns_of, feature_options, input_options, label_list, radius_option, require_apart
 
 __all__ = ["command"]
@@ -40,8 +41,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--loss",
     default="logistic",
     show_default=True,
-    help="logistic, hinge, squared_hinge, squared, absolute, quantile, huber, epsilon_insensitive, poisson; softmax "
-    "and multiclass_hinge for several classes.",
+    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}.",
 )
 @click.option(
     "--beta",
@@ -52,11 +52,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="auto mixes many learners and needs no tuning; a number is the scale of the schedule of one learner.",
 )
 @click.option("--preset", default="default", show_default=True, help="What auto mixes: default, or light (quicker).")
-@click.option("--update", help="With a number for beta: linear, proximal (the default), twostep, truncated, iwa.")
+@click.option("--update", help=f"With a number for beta: {', '.join(updates.BY_NAME)}. Default: proximal.")
 @click.option(
-    "--lookahead/--no-lookahead",
-    default=None,
-    help="With a number for beta: use H or H'. Default: H where it can be used.",
+    "--lookahead/--no-lookahead", default=None, help="With a number for beta: H or H'. Default: H if possible."
 )
 @click.option(
     "--regularizer", help="With a number for beta: squared_norm (the default), adagrad, elastic_net, curvature."
@@ -79,18 +77,12 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA.")
 @feature_options
 @click.option(
-    "--normalize",
-    type=click.Choice(["none", "unit"]),
-    default="none",
-    show_default=True,
-    help="unit: scale each row to norm 1.",
+    "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="unit: rows of norm 1."
 )
 @click.option("--constant/--no-constant", default=True, show_default=True, help="Add a constant feature to each row.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model to this file.")
-@click.option(
-    "--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a summary to this file, as JSON."
-)
+@click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a JSON summary to this file.")
 @radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
@@ -152,11 +144,9 @@ def command(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
     if resume and not quiet:
-        found = trainer.resume()
+        resumed = trainer.resume()
         console.print(
-            f"continuing after {trainer.model.examples:,} examples"
-            if found
-            else "no checkpoint: starting from the beginning"
+            f"continuing after {trainer.model.examples:,} examples" if resumed else "no checkpoint: starting afresh"
         )
     elif resume:
         trainer.resume()
@@ -184,9 +174,7 @@ def _require_writable(path: Path) -> None:
     from giftrl.errors import ModelFileError
 
     if not path.absolute().parent.is_dir():
-        raise ModelFileError(
-            path, "cannot be written: the folder does not exist", "create the folder, or give another one"
-        )
+        raise ModelFileError(path, "cannot be written: the folder does not exist", "create it, or give another one")
 
 
 def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:

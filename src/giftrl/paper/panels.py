@@ -1,6 +1,7 @@
 """The panels of Figures 1 to 3, on the paper's data or on data that comes with scikit-learn."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +87,7 @@ def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
     for panel in PAPER:
         path = locate(folder, panel.dataset)
         if path is not None:
-            panels.append((panel, _loader(path, panel)))
+            panels.append((panel, partial(load, path, panel.loss, PREPARATION, name=panel.dataset)))
     if not panels:
         names = ", ".join(dict.fromkeys(panel.dataset for panel in PAPER))
         remedy = "download them with 'giftrl datasets get all --to DIR', or leave out --data"
@@ -96,24 +97,17 @@ def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
 
 def bundled() -> list[tuple[PaperPanel, Callable[[], Data]]]:
     """The panels on data that comes with scikit-learn, each with a function that loads it."""
-    return [(panel, _bundled_loader(panel)) for panel in BUNDLED]
+    return [(panel, partial(_load_bundled, panel)) for panel in BUNDLED]
 
 
-def _loader(path: Path, panel: PaperPanel) -> Callable[[], Data]:
-    return lambda: load(path, panel.loss, PREPARATION, name=panel.dataset)
-
-
-def _bundled_loader(panel: PaperPanel) -> Callable[[], Data]:
-    def load_bundled() -> Data:
-        try:
-            from sklearn import datasets
-        except ImportError as missing:
-            raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
-        read: Any = getattr(datasets, f"load_{panel.dataset}")
-        x, y = read(return_X_y=True)
-        x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        prepared, how = prepare(x, PREPARATION)
-        labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
-        return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)
-
-    return load_bundled
+def _load_bundled(panel: PaperPanel) -> Data:
+    try:
+        from sklearn import datasets
+    except ImportError as missing:
+        raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
+    read: Any = getattr(datasets, f"load_{panel.dataset}")
+    x, y = read(return_X_y=True)
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    prepared, how = prepare(x, PREPARATION)
+    labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
+    return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)

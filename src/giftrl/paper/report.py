@@ -11,70 +11,25 @@ from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import points
 from giftrl.paper.reproduce import Reproduction
 from giftrl.paper.settings import PREPARATION, READINGS
+from giftrl.paper.tables import (
+    ABLATIONS,
+    CLAIMS,
+    DISTANCES,
+    FAIR,
+    TEMPORAL,
+    ablation_rows,
+    claim_rows,
+    distance_rows,
+    fair_rows,
+    temporal_rows,
+)  # fmt: skip
 from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS
 
-__all__ = ["ablation_rows", "claim_rows", "distance_rows", "fair_rows", "temporal_rows", "write_report"]
+__all__ = ["write_report"]
 
 FIGURES = {1: "Hinge loss", 2: "Logistic loss", 3: "Absolute loss"}
-
-
-def distance_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each published curve: panel, update, points, median and largest distance, and if it is reproduced."""
-    return [
-        [
-            d.panel.removeprefix("Figure "), d.update, str(d.points), f"{100 * d.median:.2f}%",
-            f"{100 * d.largest:.2f}%", f"{d.at:.3g}", "yes" if d.reproduced else "no",
-        ]
-        for d in result.distances
-    ]  # fmt: skip
-
-
-def claim_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each claim and reading: claim, reading, verdict and evidence."""
-    claims = dict.fromkeys(v.claim for verdicts in result.verdicts.values() for v in verdicts)
-    return [
-        [claim, reading, v.verdict, v.evidence]
-        for claim in claims
-        for reading, verdicts in result.verdicts.items()
-        for v in verdicts
-        if v.claim == claim
-    ]
-
-
-def fair_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each panel and rule: the tuned loss and the loss at the largest beta, without and with the floor."""
-    rows = []
-    for panel, fair in result.readings["fair"].items():
-        without = result.readings["found"][panel]
-        for k, name in enumerate(without.names):
-            losses = (without.best_loss(k), fair.best_loss(k), float(without.mean[k, -1]), float(fair.mean[k, -1]))
-            rows.append([panel.title.removeprefix("Figure "), name, *(number(loss) for loss in losses)])
-    return rows
-
-
-def temporal_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each sequence and rule: the regret, the exponent of its growth, and the bound if there is one."""
-    return [
-        [
-            path.sequence, path.rule, str(path.rounds[-1]), number(path.regret[-1], 2),
-            f"{temporal.growth(path):.2f}", "" if math.isnan(path.bound[-1]) else number(path.bound[-1], 2),
-        ]
-        for path in result.paths
-    ]  # fmt: skip
-
-
-def ablation_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each variant: mean distance of a point, the same as found, the largest, and the curves reproduced."""
-    return [
-        [a.variant, _share(a.mean), _share(a.before), _share(a.largest), f"{a.reproduced} of {a.curves}"]
-        for a in result.ablations
-    ]
-
-
-def _share(value: float) -> str:
-    return f"{value:.2%}" if value <= 10.0 else "over 1000%"
 
 
 def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path:
@@ -94,16 +49,14 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         if parts:
             page.section(f"Figure {figure}: {title}", html.figures(*parts))
     if result.distances:
-        head = ("panel", "update", "points", "median distance", "largest distance", "at beta", "reproduced")
         caption = (
             "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
             f"{MEDIAN:.1%} and a largest distance of {LARGEST:.1%}"
         )
-        page.section("Against the published curves", html.table(caption, head, distance_rows(result), verdict=6))
+        page.section("Against the published curves", html.table(caption, DISTANCES, distance_rows(result), verdict=6))
     if result.ablations:
-        columns = ("variant", "mean distance", "as found", "largest distance", "curves reproduced")
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        page.section("What each part of the setting is worth", html.table(caption, columns, ablation_rows(result)))
+        page.section("What each part of the setting is worth", html.table(caption, ABLATIONS, ablation_rows(result)))
     _claims(page, result)
     _literal(page, result, folder, axis)
     for name, summaries in result.groups.items():
@@ -163,23 +116,21 @@ def _figure(result: Reproduction, panel: PaperPanel, summary: Summary, kind: str
 
 
 def _claims(page: html.Page, result: Reproduction) -> None:
-    columns = ("claim", "reading", "verdict", "evidence")
     readings = [(name, reading.text) for name, reading in READINGS.items()]
     other = "These are not the paper's data sets: the verdicts are about these data, not about the paper's figures."
     page.section(
         "The paper's claims",
         html.definitions(readings),
         *([] if result.distances else [html.paragraph(other)]),
-        html.table("Claims and verdicts", columns, claim_rows(result), text=(1, 3), verdict=2, stacked=True),
+        html.table("Claims and verdicts", CLAIMS, claim_rows(result), text=(1, 3), verdict=2, stacked=True),
     )
-    head = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
     page.section(
         "The same floor for every rule",
         html.paragraph(
             "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
             "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
         ),
-        html.table("Loss without and with the floor", head, fair_rows(result)),
+        html.table("Loss without and with the floor", FAIR, fair_rows(result)),
     )
 
 
@@ -209,7 +160,6 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
         rules = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
         description = f"Regret against T. {rules}."
         drawn.append(html.figure(svg(figure), f"temporal-{sequence}", description, f"{caption}."))
-    head = ("sequence", "rule", "T", "regret", "exponent of T", "Corollary 4.3")
     page.section(
         "Temporal variability",
         html.paragraph(
@@ -220,7 +170,11 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
         ),
         html.figures(*drawn),
         html.table(
-            "Regret, the exponent of its growth, and the bound", head, temporal_rows(result), text=(1,), stacked=True
+            "Regret, the exponent of its growth, and the bound",
+            TEMPORAL,
+            temporal_rows(result),
+            text=(1,),
+            stacked=True,
         ),
     )
 

@@ -6,57 +6,13 @@ background.
 
 from collections.abc import Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
 from giftrl.files import write
 from giftrl.reports.figure import inline
 
 __all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
-
-CSS = """
-:root { color-scheme: light dark; --ink: #1b1f23; --paper: #ffffff; --soft: #57606a; --line: #d0d7de;
-  --card: #f6f8fa; --good: #1a7f37; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --soft: #9aa4ae; --line: #30363d;
-  --card: #161b22; --good: #4ac26b; --bad: #ff7b72; } }
-* { box-sizing: border-box; }
-html { -webkit-text-size-adjust: 100%; }
-body { margin: 0 auto; padding: 1rem; max-width: 72rem; color: var(--ink); background: var(--paper);
-  font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.25rem; margin: 2rem 0 .5rem; padding-top: .5rem; border-top: 1px solid var(--line); }
-p, ul { max-width: 46rem; }
-p.lead { font-size: 1.1rem; }
-nav ul { padding: 0; list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
-a { color: inherit; }
-.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 20rem), 1fr)); }
-figure { margin: 0; padding: .5rem; background: var(--card); border: 1px solid var(--line); border-radius: .5rem;
-  max-width: 36rem; }
-figure svg { display: block; width: 100%; height: auto; color: var(--ink); }
-figure [id$="-backdrop"] { display: none; }
-figcaption { font-size: .9rem; color: var(--soft); padding: .25rem; }
-.scroll { overflow-x: auto; margin: .75rem 0; }
-.scroll:focus-visible { outline: 2px solid currentColor; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--soft); padding-bottom: .25rem; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
-th:first-child, td:first-child, td.text, th.text { text-align: left; }
-td.text { min-width: 12rem; }
-thead th { border-bottom-width: 2px; white-space: nowrap; }
-td.good { color: var(--good); font-weight: 600; }
-td.bad { color: var(--bad); font-weight: 600; }
-dl { display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: .25rem 1rem; max-width: 60rem; }
-dt { color: var(--soft); }
-dd { margin: 0; overflow-wrap: anywhere; }
-code { overflow-wrap: anywhere; }
-footer { margin-top: 2rem; color: var(--soft); font-size: .9rem; }
-@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dt { margin-top: .4rem; } }
-@media (max-width: 36rem) {
-  .stacked thead { display: none; } .stacked table, .stacked caption, .stacked tbody, .stacked tr { display: block; }
-  .stacked th, .stacked td, .stacked td.text { display: block; border: 0; padding: .1rem 0; text-align: left; }
-  .stacked td::before { content: attr(data-label) ": "; color: var(--soft); font-weight: 400; }
-  .stacked tr { border-bottom: 1px solid var(--line); padding: .5rem 0; } }
-@media print { .figures { grid-template-columns: 1fr 1fr; } figure, table { break-inside: avoid; } }
-"""
 
 
 class Page:
@@ -80,6 +36,7 @@ class Page:
 
     def html(self) -> str:
         """The page as HTML."""
+        css = files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
         contents = "".join(f'<li><a href="#{_slug(h)}">{escape(h)}</a></li>' for h, _ in self._sections)
         sections = "\n".join(
             f'<section aria-labelledby="{_slug(h)}">\n<h2 id="{_slug(h)}">{escape(h)}</h2>\n{body}\n</section>'
@@ -89,7 +46,7 @@ class Page:
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
-            f"<title>{escape(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
             f'<header>\n<h1>{escape(self.title)}</h1>\n<p class="lead">{escape(self.introduction)}</p>\n'
             f'<nav aria-label="Contents"><ul>{contents}</ul></nav>\n</header>\n<main>\n{sections}\n</main>\n'
             f"<footer><p>{escape(self.footer)}</p></footer>\n</body>\n</html>\n"

@@ -103,16 +103,9 @@ class Summary:
 
     def at(self, k: int, beta: float) -> float:
         """The mean loss of curve k at a beta, interpolated in log(beta); NaN outside the grid."""
-        if not self.betas[0] <= beta <= self.betas[-1] * (1.0 + 1e-12):
-            return math.nan
-        here = max(0, min(int(np.searchsorted(self.betas, beta * (1.0 + 1e-12))) - 1, len(self.betas) - 2))
-        low, high = self.mean[k, here], self.mean[k, min(here + 1, len(self.betas) - 1)]
-        if len(self.betas) == 1 or low == high:
-            return float(low)
-        share = math.log(beta / self.betas[here]) / math.log(self.betas[here + 1] / self.betas[here])
-        if share <= 1e-9 or share >= 1.0 - 1e-9:
-            return float(low if share <= 1e-9 else high)
-        return float(low + share * (high - low))
+        # Rounded, so that ten times a beta of the grid counts as a beta of the grid.
+        grid, wanted = np.round(np.log10(self.betas), 12), round(math.log10(beta), 12)
+        return float(np.interp(wanted, grid, self.mean[k], left=math.nan, right=math.nan))
 
     def good_range(self, k: int) -> Range:
         """The betas around the best one whose loss is within 5% of the lowest, with ends interpolated in log(beta)."""

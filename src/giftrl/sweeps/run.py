@@ -1,8 +1,6 @@
 """Repetitions of a grid on all cores. Finished repetitions are kept on disk, so that an interrupted run can resume."""
 
-import csv
 import hashlib
-import io
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -102,14 +100,14 @@ def repeat(
 
 
 class Kept:
-    """Finished repetitions in a folder, one small CSV file each."""
+    """Finished repetitions in a folder, one small CSV file each: a line for each curve, a number for each beta."""
 
     def __init__(self, folder: Path, name: str, grid: Grid) -> None:
         self.folder = folder / "repetitions"
         with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.name = name
-        self.grid = grid
+        self.shape = (len(grid.curves), len(grid.betas))
 
     def path(self, seed: int) -> Path:
         """The file of the repetition with this seed."""
@@ -117,24 +115,14 @@ class Kept:
 
     def write(self, seed: int, losses: Array) -> None:
         """Write the losses of one repetition, completely or not at all."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(("curve", *(repr(beta) for beta in self.grid.betas)))
-        for curve, row in zip(self.grid.curves, losses, strict=True):
-            lines.writerow((curve.name, *(repr(float(loss)) for loss in row)))
-        write(self.path(seed), [text.getvalue().encode()])
+        lines = [",".join(repr(float(loss)) for loss in row) + "\n" for row in losses]
+        write(self.path(seed), ["".join(lines).encode()])
 
     def read(self, seed: int) -> Array | None:
         """The losses of one repetition, or None if its file is missing or damaged."""
         try:
-            with self.path(seed).open(newline="", encoding="utf-8") as file:
-                head, *lines = list(csv.reader(file))
-            names = [line[0] for line in lines]
-            losses = np.array([[float(number) for number in line[1:]] for line in lines])
-        except (OSError, ValueError, IndexError, csv.Error):
+            lines = self.path(seed).read_text(encoding="utf-8").splitlines()
+            losses = np.array([[float(loss) for loss in line.split(",")] for line in lines])
+        except (OSError, ValueError):
             return None
-        same_betas = head[1:] == [repr(beta) for beta in self.grid.betas]
-        same_curves = names == [curve.name for curve in self.grid.curves]
-        shape = (len(self.grid.curves), len(self.grid.betas))
-        whole = same_betas and same_curves and losses.shape == shape and not np.isnan(losses).any()
-        return losses if whole else None
+        return losses if losses.shape == self.shape and not np.isnan(losses).any() else None
