@@ -1,5 +1,5 @@
-"""Benchmarks of speed: an objective, datasets and solvers, timed side by side.
+"""Benchmarks of speed: an objective, data sets and solvers, timed side by side.
 
-python -m benchmarks           one pass over each data set by every solver: a table of ratios
-python -m benchmarks.growth    how the cost of a nonzero grows with rows, nonzeros, features and models
+python -m benchmarks           time one pass of every solver over each data set
+python -m benchmarks.growth    measure how the cost of a nonzero grows with rows, nonzeros, features and models
 """

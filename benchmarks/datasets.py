@@ -1,4 +1,4 @@
-"""The data sets: one small class each."""
+"""The data sets, each a small class."""
 
 import hashlib
 import inspect
@@ -32,7 +32,7 @@ class Data(NamedTuple):
 
     @property
     def dense(self) -> bool:
-        """A matrix, not CSR."""
+        """Whether the rows are a dense matrix, not CSR."""
         return not sparse.issparse(self.x)
 
     @property
@@ -47,7 +47,7 @@ class Data(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many entries a pass walks over: nonzeros, or all of a dense matrix."""
+        """How many entries one pass reads: the nonzeros, or all numbers of a dense matrix."""
         return int(self.x.size if self.dense else self.x.nnz)
 
     def text(self, kind: str) -> Path:
@@ -59,15 +59,15 @@ class Data(NamedTuple):
 
 
 class Dataset(Protocol):
-    """What makes a data set."""
+    """The interface of a data set."""
 
     name: str
 
     def unavailable(self) -> str | None:
-        """Why the data cannot be had here, or None."""
+        """The reason why the data is not available here, or None."""
 
     def load(self, quick: bool) -> Data:
-        """The data; a small part of it, or a small version, where quick."""
+        """The data; with ``quick`` a small part or a small version of it."""
 
 
 class Rcv1Like:
@@ -91,7 +91,7 @@ class Rcv1Like:
 
 
 class _FromFile:
-    """Data read from a LIBSVM file in the folder that GIFTRL_DATA names, and kept as arrays between runs."""
+    """Data from a LIBSVM file in the folder GIFTRL_DATA; parsed once and kept as arrays."""
 
     name: str
     file: str
@@ -116,9 +116,9 @@ class _FromFile:
             arrays = {"data": x.data, "indices": x.indices.astype(np.int32), "indptr": x.indptr.astype(np.int32)}
             np.savez(beside, y=np.where(y == self.positive, 1.0, -1.0), **arrays)
             beside.replace(kept)
-        with np.load(kept) as found:
-            shape = (len(found["y"]), self.features)
-            return sparse.csr_matrix((found["data"], found["indices"], found["indptr"]), shape), found["y"], key
+        with np.load(kept) as saved:
+            shape = (len(saved["y"]), self.features)
+            return sparse.csr_matrix((saved["data"], saved["indices"], saved["indptr"]), shape), saved["y"], key
 
 
 class Covtype(_FromFile):
@@ -150,7 +150,7 @@ class A9a(_FromFile):
 
 
 def store() -> Path:
-    """The folder for files made from the data; the same one in every run, so that they are made once."""
+    """The folder for files made from the data. It is the same in every run, so that they are made only once."""
     path = Path(tempfile.gettempdir()) / "giftrl-benchmarks"
     path.mkdir(exist_ok=True)
     return path

@@ -1,4 +1,4 @@
-"""Ten million rounds: the norm of theta that rounds use, against the one counted from the coordinates.
+"""Ten million rounds: compare the norm of theta that rounds update with the one computed from the coordinates.
 
 ``python -m benchmarks.drift [ROUNDS]``
 """
@@ -14,7 +14,7 @@ __all__ = ["drift"]
 
 
 def drift(rounds: int, dtype: str, update: str) -> float:
-    """The relative distance between the two after so many rounds.
+    """The relative difference of the two norms after so many rounds.
 
     >>> drift(2_000, "float64", "proximal") < 1e-12
     True
@@ -24,8 +24,8 @@ def drift(rounds: int, dtype: str, update: str) -> float:
     while learner.t <= rounds:
         left = rounds + 1 - learner.t
         learner.learn(x[:left], y[:left])
-    kept = float(np.sqrt(learner.states[0, scalars.THETA2]))
-    return abs(kept / float(np.linalg.norm(learner.theta)) - 1.0)
+    updated = float(np.sqrt(learner.states[0, scalars.THETA2]))
+    return abs(updated / float(np.linalg.norm(learner.theta)) - 1.0)
 
 
 if __name__ == "__main__":

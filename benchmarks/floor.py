@@ -1,13 +1,13 @@
-"""The floors: the least that a pass of a linear model has to do, a dot product and an update a row.
+"""The floors: the least work of a pass of a linear model, a dot product and an update for each row.
 
-No loss, no schedule, no checks, and nothing kept of a round. There are three, since a ratio to the slowest alone would
-flatter:
+A floor has no loss, no schedule and no checks, and records nothing. There are three of them, because a ratio to the
+slowest one alone would flatter us:
 
-- the loop as anyone would write it for Numba. Its indices are signed, so for each one compiled code looks whether it is
-  negative, as Python's indexing asks for; that costs more than the arithmetic;
-- the same with unsigned indices, which need no such look;
-- and with the sum of a row in float32 as well: the fastest loop that we know how to have compiled, and not accurate
-  enough for a prediction, which giftrl keeps in float64.
+- the loop as most people would write it for Numba. Its indices are signed, so the compiled code checks for each index
+  whether it is negative, as Python's indexing requires; this costs more than the arithmetic;
+- the same loop with unsigned indices, which need no check;
+- the unsigned loop with a float32 sum for each row: the fastest loop that we know, but not accurate enough for
+  predictions, which giftrl computes in float64.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["dense", "dense_single", "dense_unsigned", "sparse", "sparse_single", "sparse_unsigned"]
 
-#: What sums may be: reordered, and fused with multiplications. The same as for giftrl's own loops.
+#: Sums may be reordered, and fused with multiplications, as in giftrl's own loops.
 FAST = {"reassoc", "contract", "nsz"}
 
 STEP = 0.001

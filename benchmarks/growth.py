@@ -1,10 +1,10 @@
-"""How the cost of a nonzero grows: with the rows, their nonzeros, the features, and the models in one pass.
+"""How the cost of a nonzero grows with the number of rows, nonzeros, features, and models in one pass.
 
     python -m benchmarks.growth --out docs/performance.md
 
-One thing varies at a time around 20,000 rows of 64 nonzeros among 65,536 features by Zipf's law. Each learner has been
-over the data once before it is timed, so the first touch of its memory does not count. Medians of three repetitions,
-learners in turn.
+One number varies at a time; the others are 20,000 rows of 64 nonzeros among 65,536 features by Zipf's law. Each learner
+makes one pass before it is timed, so that the first access to its memory does not count. The results are medians of
+three repetitions, in which the learners take turns.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Point(NamedTuple):
     models: int = 1
 
     def data(self) -> Data:
-        """Rows of that many nonzeros, with values that make their norm about 1, and labels by chance."""
+        """Rows with that many nonzeros and norms of about 1, and random labels."""
         rng = np.random.default_rng(0)
         law = {} if self.law == "Zipf" else {"exponent": 0.0, "offset": 0.0}
         indptr, indices = draw_features(rng, np.full(self.rows, self.nonzeros), self.features, **law)
@@ -59,7 +59,7 @@ class Point(NamedTuple):
 
 
 def sweeps(quick: bool = False) -> dict[str, list[Point]]:
-    """What varies: the points, in order. Quick: small ones, to see that it works.
+    """The points of each sweep, in order. With ``quick`` they are small, to see that the benchmark works.
 
     >>> {what: len(points) for what, points in sweeps().items()}
     {'rows': 5, 'nonzeros a row': 7, 'features, Zipf': 8, 'features, uniform': 8, 'models': 6}
@@ -82,23 +82,23 @@ def _varying(what: str, point: Point) -> int:
 
 
 def _passes(data: Data, models: int) -> dict[str, Callable[[], Any]]:
-    """A pass by each learner, which keeps what it has learnt."""
+    """A function for each learner that makes one more pass with it."""
     w: NDArray[np.float32] = np.zeros(data.dimension, np.float32)
 
     def by_floor() -> float:
         return float(floor.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w))
 
-    found: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
+    passes: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
     for regularizer in ("squared_norm", "curvature"):
         solver = One(regularizer, "proximal") if models == 1 else Many(regularizer, "proximal", models)
         solver.prepare(data)
         name = f"{regularizer.replace('_', ' ')}, proximal"
-        found[name] = functools.partial(solver.learner().learn, data.x, data.y)
-    return found
+        passes[name] = functools.partial(solver.learner().learn, data.x, data.y)
+    return passes
 
 
 def measure(point: Point) -> dict[str, float]:
-    """Nanoseconds for each nonzero and model, by learner.
+    """The nanoseconds for each nonzero and model, by learner.
 
     >>> sorted(measure(Point(rows=100, features=1000)))
     ['curvature, proximal', 'floor, unsigned indices', 'squared norm, proximal']
@@ -114,32 +114,32 @@ def measure(point: Point) -> dict[str, float]:
             one_pass()
             seconds[name].append(time.perf_counter() - begin)
     work = data.entries * point.models
-    return {name: 1e9 * statistics.median(found) / work for name, found in seconds.items()}
+    return {name: 1e9 * statistics.median(times) / work for name, times in seconds.items()}
 
 
-def grid(found: dict[str, list[tuple[int, dict[str, float]]]]) -> Grid:
-    """All points as one table."""
+def grid(costs_by_sweep: dict[str, list[tuple[int, dict[str, float]]]]) -> Grid:
+    """A table of all points."""
     rows = [
         [what, f"{value:,}", *(f"{costs[name]:.3g}" if name in costs else "-" for name in COLOURS)]
-        for what, points in found.items()
+        for what, points in costs_by_sweep.items()
         for value, costs in points
     ]
     return Grid("Nanoseconds for each nonzero and model", ["varies", "value", *COLOURS], rows)
 
 
-def draw(found: dict[str, list[tuple[int, dict[str, float]]]], path: Path) -> None:
-    """A panel for each thing that varies."""
+def draw(costs_by_sweep: dict[str, list[tuple[int, dict[str, float]]]], path: Path) -> None:
+    """Draw a panel for each number that varies."""
     mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "giftrl"  # the same figure gives the same file
+    mpl.rcParams["svg.hashsalt"] = "giftrl"  # equal figures give equal files
     from matplotlib import pyplot as plt
 
     figure, panels = plt.subplots(1, 4, figsize=(13.0, 3.4), layout="constrained", sharey=True)
-    for what, points in found.items():
+    for what, points in costs_by_sweep.items():
         panel, _, law = what.partition(", ")
         axes = panels[["rows", "nonzeros a row", "features", "models"].index(panel)]
         for name, colour in COLOURS.items():
             line = [(value, costs[name]) for value, costs in points if name in costs]
-            # One dot, for the floor, which has one model, is a mark to read the others against.
+            # The floor has one model, so its single dot is there for comparison.
             style = "o--" if law == "uniform" else "o-"
             label = name if what == "rows" else None
             axes.plot(*zip(*line, strict=True), style, color=colour, label=label, markersize=4, linewidth=1.6)
@@ -153,26 +153,28 @@ def draw(found: dict[str, list[tuple[int, dict[str, float]]]], path: Path) -> No
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure, print, draw."""
+    """Measure, print the table, and draw the figure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__)
-    parser.add_argument("--figure", type=Path, default=Path("docs/figures/growth.svg"), help="where the figure goes")
+    parser.add_argument("--figure", type=Path, default=Path("docs/figures/growth.svg"), help="the file of the figure")
     parser.add_argument("--out", type=Path, help="a Markdown page whose growth region is replaced")
-    parser.add_argument("--quick", action="store_true", help="small sizes: whether it works, not how fast")
+    parser.add_argument(
+        "--quick", action="store_true", help="use small sizes, to see that it works, not how fast it is"
+    )
     options = parser.parse_args(argv)
     console = Console()
     if not console.is_terminal:
         console.width = 160
-    found: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    measured: dict[str, list[tuple[int, dict[str, float]]]] = {}
     with console.status("") as status:
         for what, points in sweeps(options.quick).items():
             for point in points:
                 status.update(f"{what}: {_varying(what, point):,}")
-                found.setdefault(what, []).append((_varying(what, point), measure(point)))
-    console.print(grid(found).rich(), f"Measured on {machine()}.")
-    draw(found, options.figure)
+                measured.setdefault(what, []).append((_varying(what, point), measure(point)))
+    console.print(grid(measured).rich(), f"Measured on {machine()}.")
+    draw(measured, options.figure)
     if options.out is not None:
         try:
-            write_region(options.out, "growth", f"Measured on {machine()}.\n\n{grid(found).markdown()}")
+            write_region(options.out, "growth", f"Measured on {machine()}.\n\n{grid(measured).markdown()}")
         except GiftrlError as problem:
             raise SystemExit(f"error: {problem}") from None
 

@@ -1,4 +1,4 @@
-"""What all solvers are asked to do, and how well they did it."""
+"""The objective of all solvers: the mean logistic loss of one pass."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,10 +7,10 @@ __all__ = ["progressive_loss"]
 
 
 def progressive_loss(predictions: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """The mean logistic loss of one pass, from margins that were each predicted before their label was used.
+    """The mean logistic loss of margins that were predicted before their labels were used.
 
-    The same code judges every solver, outside of the clock. Where a solver trains many models, a column each, this is
-    the loss of the best of them.
+    The same code serves every solver, and is not timed. If a solver trains many models, each with its own column, this
+    is the loss of the best model.
 
     >>> round(progressive_loss(np.array([0.0, 1.0]), np.array([1.0, -1.0])), 6)
     1.003204

@@ -2,8 +2,9 @@
 
     python -m benchmarks.river_rows [rows]
 
-Everyone learns from the same rows in one process, in turn; what is printed is the median of ratios within a
-repetition. River's own model takes dictionaries, since its ``learn_many`` makes every batch dense.
+All learners learn from the same rows in one process and take turns. The output is the median, over repetitions, of the
+ratio of the times in a repetition. River's own model gets dictionaries, because its ``learn_many`` makes every batch
+dense.
 """
 
 import statistics
@@ -26,7 +27,7 @@ def _clock(run: Callable[[], Any]) -> float:
 
 
 def measure(rows: int = 20_000, features: int = 47_236, repetitions: int = 5) -> dict[str, float]:
-    """How many times faster than River's ``learn_one`` each way to learn is.
+    """The time of River's ``learn_one`` divided by the time of each way to learn.
 
     >>> sorted(measure(rows=50, features=100, repetitions=1))
     ['giftrl learn_many, dictionaries', 'giftrl learn_many, sparse matrix', 'giftrl learn_one', 'river learn_one']
@@ -57,7 +58,7 @@ def measure(rows: int = 20_000, features: int = 47_236, repetitions: int = 5) ->
         "giftrl learn_many, sparse matrix": lambda: many(FTRLClassifier(beta=1.0), x),
     }
     for run in ways.values():
-        run()  # compiled before the clock starts
+        run()  # compile before the clock starts
     seconds = [{name: _clock(run) for name, run in ways.items()} for _ in range(repetitions)]
     return {name: statistics.median(s["river learn_one"] / s[name] for s in seconds) for name in ways}
 

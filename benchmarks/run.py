@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: one pass over each data set by every solver, as a table of ratios."""
+"""``python -m benchmarks``: time one pass of every solver over each data set, and print a table of ratios."""
 
 import argparse
 import fnmatch
@@ -21,19 +21,21 @@ __all__ = ["main"]
 TARGET_DATA = "rcv1_like"
 
 NOTES = """\
-Medians of {repetitions} repetitions after a warm-up, all solvers in turn in one process.
-spread: slowest less fastest, over the median. entry: a nonzero, or a number of a dense matrix.
-floor: a bare compiled loop of a dot product and an update a row; the unsigned floor needs no look at the sign of an
-index and is the harder one to be near to.
-learning alone: the compiled loop, for giftrl; half of three passes less one, for Vowpal Wabbit; learn_one without the
-prediction, for River. Ratios to rivals take the kinder of their two times.
-loss: the mean progressive logistic loss, of the best model where there are many.
-River: the first {sample:,} rows, scaled up to all of them; its loss is that of these rows.
+Times are medians of {repetitions} repetitions after a warm-up. All solvers take turns in one process.
+
+- spread: the slowest time minus the fastest, divided by the median.
+- entry: a nonzero of a sparse matrix, or a number of a dense one.
+- floor: a bare compiled loop that makes a dot product and an update for each row. The unsigned floor is faster, because
+  it need not check the sign of an index.
+- learning alone: for giftrl, the compiled loop; for Vowpal Wabbit, half the difference between three passes and one;
+  for River, `learn_one` without the prediction. Ratios to rivals use the smaller of their two times.
+- loss: the mean logistic loss of predictions made before each label was used; of several models, that of the best one.
+- River: the first {sample:,} rows, extrapolated to all rows; its loss is that of these rows.
 """
 
 
 def chosen(argument: str, wanted: str, known: Sequence[str]) -> list[str]:
-    """The names that match any of the patterns, in the order of the known ones.
+    """The known names that match any of the patterns.
 
     >>> chosen("solvers", "floor*,vw", ["floor", "floor-unsigned", "linear", "vw"])
     ['floor', 'floor-unsigned', 'vw']
@@ -48,16 +50,18 @@ def chosen(argument: str, wanted: str, known: Sequence[str]) -> list[str]:
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--datasets", default="*", help=f"names or patterns, with commas: {', '.join(DATASETS)}")
-    parser.add_argument("--solvers", default="*", help=f"names or patterns, with commas: {', '.join(SOLVERS)}")
-    parser.add_argument("--repetitions", type=int, default=5, help="how often each solver is timed (5)")
-    parser.add_argument("--quick", action="store_true", help="small data: whether it works, not how fast")
+    parser.add_argument(
+        "--datasets", default="*", help=f"names or patterns, separated by commas: {', '.join(DATASETS)}"
+    )
+    parser.add_argument("--solvers", default="*", help=f"names or patterns, separated by commas: {', '.join(SOLVERS)}")
+    parser.add_argument("--repetitions", type=int, default=5, help="how many times each solver is timed (5)")
+    parser.add_argument("--quick", action="store_true", help="use small data, to see that it works, not how fast it is")
     parser.add_argument("--out", type=Path, help="a Markdown page whose bench region is replaced")
     return parser.parse_args(argv)
 
 
 def bench(options: argparse.Namespace, console: Console) -> None:
-    """Measure, print, and write the page."""
+    """Measure, print the tables, and write the page."""
     require(options.repetitions >= 1, "repetitions", options.repetitions, "must be at least 1", "5 is the default")
     datasets = [DATASETS[name] for name in chosen("datasets", options.datasets, list(DATASETS))]
     solvers = [SOLVERS[key] for key in chosen("solvers", options.solvers, list(SOLVERS))]
@@ -92,11 +96,11 @@ def bench(options: argparse.Namespace, console: Console) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; a bad option is one line, not a traceback."""
+    """Run the command; a bad option gives a one-line message, not a traceback."""
     options = arguments(argv)
     console = Console()
     if not console.is_terminal:
-        console.width = 160  # nothing is cut or folded where the table goes into a file
+        console.width = 160  # wide enough that no table is cut when it goes to a file
     try:
         bench(options, console)
     except GiftrlError as problem:

@@ -1,6 +1,6 @@
-"""Whole processes, start-up included: ``giftrl train`` and Vowpal Wabbit on the same rows as text, cache and Arrow.
+"""Whole processes with their start-up: ``giftrl train`` and Vowpal Wabbit on the same rows as text, cache and Arrow.
 
-``python -m benchmarks.streams [--repetitions 5]``; writes its files to the folder of the other benchmarks.
+``python -m benchmarks.streams [--repetitions 5]`` writes its files to the folder of the other benchmarks.
 """
 
 import argparse
@@ -18,7 +18,7 @@ __all__ = ["commands", "main"]
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """What is timed, by name; each on the rcv1-like rows, or on one row for the start-up alone."""
+    """The commands that are timed, by name: on the rcv1-like rows, or on one row to time the start-up."""
     vw = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", "18", "--quiet", "-d"]
     ours = [str(Path(sys.executable).parent / "giftrl"), "train", "--beta", "1", "--quiet"]
     return {
@@ -33,7 +33,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Time every command in turn and print medians."""
+    """Time the commands in turn, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
     repetitions = parser.parse_args().repetitions
@@ -46,17 +46,17 @@ def main() -> None:
         write_vw(folder / "rcv1.vw", x, y)
         giftrl = str(Path(sys.executable).parent / "giftrl")
         subprocess.run([giftrl, "convert", "--quiet", folder / "rcv1.svm", folder / "rcv1.arrow"], check=True)
-    found = commands(folder)
-    times: dict[str, list[float]] = {name: [] for name in found}
-    for repetition in range(repetitions + 1):  # the first fills caches and compiles
-        for name, command in found.items():
+    timed = commands(folder)
+    times: dict[str, list[float]] = {name: [] for name in timed}
+    for repetition in range(repetitions + 1):  # the first repetition fills caches and compiles, and is not counted
+        for name, command in timed.items():
             begun = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True)
             if repetition:
                 times[name].append(time.perf_counter() - begun)
     size = (folder / "rcv1.svm").stat().st_size / 1e6
-    print(f"200,000 rows, {size:.0f} MB of text; medians of {repetitions} runs of the whole process, in turn\n")
-    print("| command | seconds | less start-up |\n|---|---:|---:|")
+    print(f"200,000 rows, {size:.0f} MB of text; medians of {repetitions} runs of whole processes\n")
+    print("| command | seconds | without start-up |\n|---|---:|---:|")
     for name, measured in times.items():
         start = statistics.median(times[name.split(",")[0] + ", start-up"])
         median = statistics.median(measured)

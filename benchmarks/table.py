@@ -18,7 +18,7 @@ __all__ = ["Grid", "check_grid", "machine", "ratio_grid", "write_region"]
 
 
 class Grid(NamedTuple):
-    """A table before it is drawn: names on the left, numbers on the right.
+    """A table: names in the first column, numbers in the others.
 
     >>> print(Grid("Speed", ["solver", "s"], [["floor", "0.1"]]).markdown())
     **Speed**
@@ -33,7 +33,7 @@ class Grid(NamedTuple):
     rows: list[list[str]]
 
     def rich(self) -> Table:
-        """For the terminal."""
+        """The table for the terminal."""
         table = Table(title=self.title, title_justify="left", title_style="bold")
         for i, column in enumerate(self.columns):
             table.add_column(column, justify="right" if i else "left", no_wrap=not i)
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
         return table
 
     def markdown(self) -> str:
-        """For a page."""
+        """The table in Markdown."""
         lines = [f"| {' | '.join(row)} |" for row in [self.columns, *self.rows]]
         lines.insert(1, "|---" + "|---:" * (len(self.columns) - 1) + "|")
         return "\n".join([f"**{self.title}**", "", *lines])
@@ -60,7 +60,7 @@ def _time(seconds: float) -> str:
 
 
 def ratio_grid(data: Data, results: list[Result]) -> Grid:
-    """Every solver with its times, their ratios to the floors, and the loss that it reached."""
+    """A table of every solver with its times, their ratios to the floors, and its loss."""
     times = {result.key: result.seconds for result in results if result.timings}
     floors = [times.get(key) for key in ("floor", "floor-unsigned")]
     rows = []
@@ -92,8 +92,8 @@ def ratio_grid(data: Data, results: list[Result]) -> Grid:
     return Grid(title, columns, rows)
 
 
-def check_grid(name: str, found: list[Check]) -> Grid:
-    """Every target with what was measured."""
+def check_grid(name: str, checks: list[Check]) -> Grid:
+    """A table of every target with the measured ratio."""
     rows = [
         [
             check.what,
@@ -103,14 +103,14 @@ def check_grid(name: str, found: list[Check]) -> Grid:
             "-" if check.inner is None else f"{check.inner:.3g}",
             "yes" if check.reached else "no",
         ]
-        for check in found
+        for check in checks
     ]
     columns = ["time of", "over that of", "target", "measured", "compiled loops alone", "reached"]
     return Grid(f"Targets, on {name}", columns, rows)
 
 
 def machine() -> str:
-    """What the numbers were measured on.
+    """The processor and the versions of the libraries.
 
     >>> machine().split(",")[0] != ""
     True
@@ -132,7 +132,7 @@ def machine() -> str:
 
 
 def write_region(path: Path, label: str, text: str) -> None:
-    """Replace what is between ``<!-- label:begin -->`` and ``<!-- label:end -->``; a new file has that region alone.
+    """Replace the text between ``<!-- label:begin -->`` and ``<!-- label:end -->``; a new file has only this region.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "page.md"

@@ -1,4 +1,4 @@
-"""What giftrl wants to reach, beside what it does."""
+"""The targets for the speed of giftrl, and whether they are reached."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ FLOORS = ("floor", "floor-unsigned")
 
 
 class Check(NamedTuple):
-    """A target and what was measured.
+    """A target and the ratio that was measured.
 
     >>> Check("linear", "floor", "<=", 1.4, 1.2, None).reached
     True
@@ -20,38 +20,38 @@ class Check(NamedTuple):
     against: str
     relation: str  # "<=" or ">="
     target: float
-    measured: float  # from the times of the calls that users make; the kinder time for rivals
-    inner: float | None  # the same for compiled loops alone
+    measured: float  # the ratio of the times of whole calls; for rivals, of the smaller of their two times
+    inner: float | None  # the ratio with our compiled loop alone
 
     @property
     def reached(self) -> bool:
-        """Whether the measured ratio keeps the target."""
+        """Whether the measured ratio reaches the target."""
         return self.measured <= self.target if self.relation == "<=" else self.measured >= self.target
 
 
 def checks(results: list[Result]) -> list[Check]:
-    """Every target whose two sides were measured. Ratios of medians.
+    """Every target for which both times were measured. The ratios are ratios of medians.
 
     >>> from benchmarks.solvers import Timing
     >>> ours = Result("squared_norm-linear", "giftrl linear", timings=[Timing(3.0, 2.0)])
     >>> [c.measured for c in checks([ours, Result("floor", "floor", timings=[Timing(2.0, 2.0)])])]
     [1.5]
     """
-    found = {result.key: result for result in results if result.timings}
+    timed = {result.key: result for result in results if result.timings}
     made: list[Check] = []
 
     def cost(key: str, against: str, target: float) -> None:
-        """How many times as long ours takes as something else of ours, or as a floor."""
-        if key in found and against in found:
-            ours, other = found[key], found[against]
+        """Our time divided by another time of ours or by that of a floor."""
+        if key in timed and against in timed:
+            ours, other = timed[key], timed[against]
             inner = ours.inner / other.inner if ours.inner and other.inner else None
             made.append(Check(ours.name, other.name, "<=", target, ours.seconds / other.seconds, inner))
 
     def rival(keys: list[str], ours: str, target: float) -> None:
-        """How many times as long the fastest of these rivals takes as ours."""
-        rivals = [found[key] for key in keys if key in found]
-        if rivals and ours in found:
-            best, mine = min(rivals, key=lambda result: result.kinder), found[ours]
+        """The time of the fastest of these rivals divided by ours."""
+        rivals = [timed[key] for key in keys if key in timed]
+        if rivals and ours in timed:
+            best, mine = min(rivals, key=lambda result: result.kinder), timed[ours]
             inner = best.kinder / mine.inner if mine.inner else None
             made.append(Check(best.name, mine.name, ">=", target, best.kinder / mine.seconds, inner))
 
@@ -73,6 +73,6 @@ def checks(results: list[Result]) -> list[Check]:
     for key in ("vw", "vw-sgd"):
         rival([key], "squared_norm-proximal", 5.0)
         rival([key], "curvature-proximal", 4.0)
-    rival([key for key in found if key.startswith("sklearn")], "squared_norm-linear", 1.0)
+    rival([key for key in timed if key.startswith("sklearn")], "squared_norm-linear", 1.0)
     rival(["river"], "squared_norm-proximal", 100.0)
     return made

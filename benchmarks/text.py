@@ -1,4 +1,4 @@
-"""Data as text: LIBSVM and Vowpal Wabbit's format."""
+"""Write data as LIBSVM text and as Vowpal Wabbit text."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from scipy import sparse
 
 __all__ = ["write_libsvm", "write_vw"]
 
-ROWS = 10_000  # rows that are held as text at a time
+ROWS = 10_000  # rows that are in memory as text at once
 
 
 def write_libsvm(path: Path, x: Any, y: NDArray[np.float64]) -> None:
@@ -27,7 +27,7 @@ def write_libsvm(path: Path, x: Any, y: NDArray[np.float64]) -> None:
 
 
 def write_vw(path: Path, x: Any, y: NDArray[np.float64]) -> None:
-    """Write ``label | feature:value ...``, features counted from 0, which is where Vowpal Wabbit then stores them.
+    """Write ``label | feature:value ...``, features counted from 0, which Vowpal Wabbit uses as their indices.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "one.vw"
@@ -39,7 +39,7 @@ def write_vw(path: Path, x: Any, y: NDArray[np.float64]) -> None:
 
 
 def _write(path: Path, x: Any, y: NDArray[np.float64], bar: str, first: int) -> None:
-    """Write to a file beside, then put it in place: a run that is cut short leaves no half of a file."""
+    """Write to a temporary file and rename it, so that an interrupted run leaves no partial file."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     with beside.open("w") as file:
         for begin in range(0, len(y), ROWS):
@@ -49,7 +49,7 @@ def _write(path: Path, x: Any, y: NDArray[np.float64], bar: str, first: int) -> 
 
 
 def _lines(rows: Any, y: NDArray[np.float64], bar: str, first: int) -> Iterator[str]:
-    # Nine digits give a float32 back exactly. One format for a whole row is several times faster than one a number.
+    # Nine digits represent a float32 exactly. Formatting a whole row at once is several times faster.
     indptr, indices, values = rows.indptr.tolist(), (rows.indices + first).tolist(), rows.data.tolist()
     for i, label in enumerate(y.tolist()):
         begin, end = indptr[i], indptr[i + 1]

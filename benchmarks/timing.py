@@ -1,4 +1,4 @@
-"""The clock: every solver in one process, in turn, so that noise of the machine hits all alike."""
+"""Timing: the solvers take turns in one process, so that noise of the machine affects all of them alike."""
 
 import statistics
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ __all__ = ["Result", "measure"]
 
 @dataclass
 class Result:
-    """What one solver did on one data set.
+    """The times and the loss of one solver on one data set.
 
     >>> result = Result("floor", "floor", timings=[Timing(2.0, 1.0), Timing(4.0, 3.0), Timing(3.0, 2.0)])
     >>> result.seconds, result.inner, result.kinder, round(result.spread, 3)
@@ -28,23 +28,23 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """The median of the call as a user makes it."""
+        """The median time of the whole call."""
         return statistics.median(timing.seconds for timing in self.timings)
 
     @property
     def inner(self) -> float | None:
-        """The median of learning alone, where it can be told apart."""
-        found = [timing.inner for timing in self.timings if timing.inner is not None]
-        return statistics.median(found) if len(found) == len(self.timings) else None
+        """The median time of learning alone, or None if the solver cannot measure it."""
+        inner = [timing.inner for timing in self.timings if timing.inner is not None]
+        return statistics.median(inner) if len(inner) == len(self.timings) else None
 
     @property
     def kinder(self) -> float:
-        """The smaller of the two: for rivals, who are given the benefit of the doubt."""
+        """The smaller of the two times, which is the one that is used for rivals."""
         return self.seconds if self.inner is None else min(self.seconds, self.inner)
 
     @property
     def spread(self) -> float:
-        """From the fastest to the slowest call, as a part of the median."""
+        """The slowest time minus the fastest, divided by the median."""
         seconds = [timing.seconds for timing in self.timings]
         return (max(seconds) - min(seconds)) / self.seconds
 
@@ -52,16 +52,16 @@ class Result:
 def measure(
     data: Data, solvers: Iterable[Solver], repetitions: int, report: Callable[[str], None] = lambda _: None
 ) -> list[Result]:
-    """Prepare every solver, warm each up once, then time them round-robin.
+    """Prepare every solver, run it once as a warm-up, then time the solvers in turn.
 
-    Compilation, caches and the conversion of data all happen before the first repetition that counts. Losses are
-    computed after the warm-up, outside of the clock.
+    Compilation, filling of caches and conversion of data happen before the first repetition that counts. Losses are
+    computed after the warm-up, and are not timed.
 
     Args:
         data: the data set.
-        solvers: what to run; those that cannot run here are in the result with the reason.
-        repetitions: how many times each is timed.
-        report: called with what is being done, for the terminal.
+        solvers: the solvers; the result of one that cannot run here has the reason.
+        repetitions: how many times each solver is timed.
+        report: called with a line of text about the work in progress.
     """
     results, ready = [], []
     for solver in solvers:

@@ -1,12 +1,13 @@
-"""High-precision oracles: each loss written again in mpmath, and its one-dimensional problems solved by bisection.
+"""Oracles: each loss written again in mpmath, where bisection solves its one-dimensional problems, and in CVXPY.
 
-Nothing here comes from the package but the parameters of a loss. The tests find losses by discovery, so a new loss
-fails until it is described in ``FORMULAS``.
+Only the parameters of a loss come from the package. The tests take the losses from ``losses.BY_NAME``, so a new loss
+fails until ``FORMULAS`` describes it.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import cvxpy as cp
 from mpmath import mp, mpf
 
 from giftrl import losses
@@ -18,11 +19,12 @@ INF = mpf("inf")
 
 
 class Formulas(NamedTuple):
-    """A loss in mpmath, as functions of the loss, p and y."""
+    """A loss in mpmath, and once in CVXPY, as functions of the loss, p and y."""
 
     slope: Callable[[Any, mpf, mpf], mpf]  # a subgradient, 0 wherever 0 is one
     time: Callable[[Any, mpf, mpf], mpf]  # an antiderivative of 1/slope, on each side of the minimisers
     domain: Callable[[Any, mpf], tuple[mpf, mpf]]  # the ends of the domain of phi*
+    convex: Callable[[Any, Any, Any], Any]  # phi(p; y) in CVXPY, where p is an expression
     corners: Callable[[Any, mpf], list[mpf]] = lambda loss, y: []  # where phi or phi' is not differentiable
     terms: Callable[[Any, float, float], float] = lambda loss, y, c: 0.0  # the size of terms that may cancel in a slope
 
@@ -48,12 +50,14 @@ FORMULAS: dict[type, Formulas] = {
         slope=lambda loss, p, y: mp.sign(p - y),
         time=lambda loss, p, y: abs(p - y),
         domain=lambda loss, y: (mpf(-1), mpf(1)),
+        convex=lambda loss, p, y: cp.abs(p - y),
         corners=lambda loss, y: [y],
     ),
     losses.EpsilonInsensitive: Formulas(
         slope=lambda loss, p, y: mp.sign(p - y) if abs(p - y) > loss.epsilon else mpf(0),
         time=lambda loss, p, y: abs(p - y),
         domain=lambda loss, y: (mpf(-1), mpf(1)),
+        convex=lambda loss, p, y: cp.pos(cp.abs(p - y) - loss.epsilon),
         corners=lambda loss, y: [y - loss.epsilon, y + loss.epsilon],
         terms=lambda loss, y, c: loss.epsilon / c,  # a = (abs(p - y) - epsilon) / c
     ),
@@ -61,40 +65,47 @@ FORMULAS: dict[type, Formulas] = {
         slope=lambda loss, p, y: -y if y * p < 1 else mpf(0),
         time=lambda loss, p, y: -y * p,
         domain=lambda loss, y: (min(-y, mpf(0)), max(-y, mpf(0))),
+        convex=lambda loss, p, y: cp.pos(1 - cp.multiply(y, p)),
         corners=lambda loss, y: [y],
     ),
     losses.Huber: Formulas(
         slope=lambda loss, p, y: min(max(p - y, -mpf(loss.delta)), mpf(loss.delta)),
         time=_huber_time,
         domain=lambda loss, y: (-mpf(loss.delta), mpf(loss.delta)),
+        convex=lambda loss, p, y: cp.huber(p - y, loss.delta) / 2,
         corners=lambda loss, y: [y - loss.delta, y + loss.delta],
     ),
     losses.Logistic: Formulas(
         slope=lambda loss, p, y: -y / (1 + mp.exp(y * p)),
         time=lambda loss, p, y: -y * p - mp.exp(y * p),
         domain=lambda loss, y: (min(-y, mpf(0)), max(-y, mpf(0))),
+        convex=lambda loss, p, y: cp.logistic(-cp.multiply(y, p)),
     ),
     losses.Poisson: Formulas(
         slope=lambda loss, p, y: mp.exp(p) - y,
         time=_poisson_time,
         domain=lambda loss, y: (-y, INF),
+        convex=lambda loss, p, y: cp.exp(p) - cp.multiply(y, p),
         terms=lambda loss, y, c: y,  # a = exp(u) - y
     ),
     losses.Quantile: Formulas(
         slope=_quantile_slope,
         time=lambda loss, p, y: (p - y) / _quantile_slope(loss, p, y),
         domain=lambda loss, y: (-mpf(loss.tau), 1 - mpf(loss.tau)),
+        convex=lambda loss, p, y: cp.maximum(loss.tau * (y - p), (1 - loss.tau) * (p - y)),
         corners=lambda loss, y: [y],
     ),
     losses.Squared: Formulas(
         slope=lambda loss, p, y: p - y,
         time=lambda loss, p, y: mp.log(abs(p - y)),
         domain=lambda loss, y: (-INF, INF),
+        convex=lambda loss, p, y: cp.square(p - y) / 2,
     ),
     losses.SquaredHinge: Formulas(
         slope=lambda loss, p, y: -2 * y * max(mpf(0), 1 - y * p),
         time=lambda loss, p, y: mp.log(1 - y * p) / 2,
         domain=lambda loss, y: (-INF, mpf(0)) if y > 0 else (mpf(0), INF),
+        convex=lambda loss, p, y: cp.square(cp.pos(1 - cp.multiply(y, p))),
         corners=lambda loss, y: [y],
     ),
 }

@@ -12,28 +12,15 @@ from sklearn.preprocessing import StandardScaler
 from giftrl import Certificate, Learner, domains, losses, regularizers, schedules, updates
 from giftrl.errors import AssumptionFailed, InvalidInput
 from tests.members import DIMENSION, members
+from tests.oracles import formulas
 from tests.streams import play, stream, total_loss
-
-#: phi(p; y) in CVXPY, p an expression.
-CONVEX = {
-    losses.Hinge: lambda loss, p, y: cp.pos(1 - cp.multiply(y, p)),
-    losses.SquaredHinge: lambda loss, p, y: cp.square(cp.pos(1 - cp.multiply(y, p))),
-    losses.Logistic: lambda loss, p, y: cp.logistic(-cp.multiply(y, p)),
-    losses.Squared: lambda loss, p, y: cp.square(p - y) / 2,
-    losses.Absolute: lambda loss, p, y: cp.abs(p - y),
-    losses.Quantile: lambda loss, p, y: cp.maximum(loss.tau * (y - p), (1 - loss.tau) * (p - y)),
-    losses.Huber: lambda loss, p, y: cp.huber(p - y, loss.delta) / 2,
-    losses.EpsilonInsensitive: lambda loss, p, y: cp.pos(cp.abs(p - y) - loss.epsilon),
-    losses.Poisson: lambda loss, p, y: cp.exp(p) - cp.multiply(y, p),
-}
 
 
 def best_in_hindsight(loss, examples, radius, norm):
     """The u in the ball with the least total loss, by CVXPY."""
-    assert type(loss) in CONVEX, f"add the CVXPY twin of {type(loss).__name__} to CONVEX in this file"
     u = cp.Variable(DIMENSION)
     s, y, weight = (np.array([getattr(e, name) for e in examples]) for name in ("s", "y", "weight"))
-    objective = cp.sum(cp.multiply(weight, CONVEX[type(loss)](loss, s @ u, y)))
+    objective = cp.sum(cp.multiply(weight, formulas(loss).convex(loss, s @ u, y)))
     cp.Problem(cp.Minimize(objective), [cp.norm(u, norm) <= radius]).solve(solver="CLARABEL")
     return np.asarray(u.value)
 

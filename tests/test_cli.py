@@ -160,7 +160,7 @@ def test_parameters_go_to_their_member(rows):
         (["train", "no-such-file.svm"], ["no-such-file.svm"]),
         (["train", "ROWS", "--beta", "1", "--lookahead", "--schedule", "adagrad_norm"],
          ["lookahead=True", "not known in time"]),
-        (["train", "ROWS", "--model", "ROWS"], ["model=", "must not be a file that is read: it would be lost"]),
+        (["train", "ROWS", "--model", "ROWS"], ["model=", "must not be a file that is read: its content"]),
         (["train", "ROWS", "--summary", "ROWS"], ["summary=", "must not be a file that is read"]),
         (["train", "ROWS", "--on-error", "skip", "--rejects", "ROWS"], ["rejects=", "must not be a file that is read"]),
         (["convert", "ROWS", "ROWS"], ["output=", "must not be a file that is read"]),

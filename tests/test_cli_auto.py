@@ -229,7 +229,7 @@ def test_examples_a_second_are_those_of_this_run(tmp_path):
     with pytest.raises(Stopped):
         trainer.run(watch)
     shown = giftrl("train", *sources, "--model", tmp_path / "m.giftrl", "--resume").stderr.decode()
-    assert "going on after 300 examples" in shown and "500 examples, 30 features" in shown
+    assert "continuing after 300 examples" in shown and "500 examples, 30 features" in shown
     assert re.search(r"^200 examples in \d", shown, re.MULTILINE)
     giftrl("train", *sources, "--model", tmp_path / "whole.giftrl", "--quiet")
     assert (tmp_path / "m.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()

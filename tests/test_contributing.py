@@ -161,6 +161,7 @@ def test_loss_oracle(recipes, monkeypatch):
         c = 10 ** rng.uniform(-2, 2)
         assert ops.prox(loss, p, y, c) == pytest.approx(float(oracles.exact_prox(loss, p, y, c)), rel=1e-12)
         assert ops.flow(loss, p, y, c) == pytest.approx(float(oracles.exact_flow(loss, p, y, c)), rel=1e-12)
+        assert oracles.formulas(loss).convex(loss, p, y).value == pytest.approx(loss.value(p, y))
 
 
 def test_two_methods_are_enough_for_a_loss(recipes):

@@ -8,8 +8,8 @@ from giftrl.paper import BUNDLED, PAPER, READINGS, beyond, compare, rules, tempo
 from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.report import write_report
 from giftrl.paper.reproduce import Plan, Reproduction
+from giftrl.reports import page as html
 from giftrl.sweeps import Curve, Data, Grid, Summary
-from giftrl.sweeps import page as html
 from giftrl.sweeps.report import report
 from tests.browser import Browser, find
 

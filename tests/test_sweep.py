@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from giftrl import regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner
+from giftrl.reports import Panel, inline, style, svg
 from giftrl.sweeps import (
     Curve,
     Data,
@@ -31,7 +32,6 @@ from giftrl.sweeps import (
     repeat,
 )
 from giftrl.sweeps import grid as grid_module
-from giftrl.sweeps.figure import Panel, inline, style, svg
 from giftrl.sweeps.report import report
 from tests.sweep_rows import examples
 

@@ -1,5 +1,5 @@
-"""Benchmarks of quality: the progressive loss of one pass with nothing tuned, beside the rivals' defaults and sweeps.
+"""Benchmarks of quality: our loss of one pass without tuning, and the losses of the rivals with many settings.
 
-python -m benchmarks.quality                    ours against the recorded rivals: a table of ratios
-python -m benchmarks.quality --rivals missing   first runs the rivals that are not yet recorded
+python -m benchmarks.quality                    compare giftrl with the recorded rivals
+python -m benchmarks.quality --rivals missing   run the rivals that are not recorded yet
 """

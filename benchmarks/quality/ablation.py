@@ -1,7 +1,8 @@
-"""``python -m benchmarks.quality.ablation``: what each part of the learner without parameters brings.
+"""``python -m benchmarks.quality.ablation``: what each part of the learner without parameters contributes.
 
-One part is taken away at a time; losses are compared with those of the whole learner and with the best of all rivals'
-settings in hindsight. Binary and regression tasks, one order of the large data sets and three of the others.
+One part is left out at a time. The losses are compared with those of the whole learner, and with those of the rivals'
+best settings in hindsight. The tasks are binary and regression tasks, in one order for large data sets and in three for
+the others.
 """
 
 import argparse
@@ -25,12 +26,12 @@ from giftrl.mixtures import MixtureLearner
 
 __all__ = ["PARTS", "main", "without"]
 
-#: More rows than this: one order is enough.
+#: A data set of more rows than this is run in one order only.
 LARGE = 20_000
 
 
 def without(learner: MixtureLearner, *beginnings: str) -> MixtureLearner:
-    """The learner without the experts whose names begin so.
+    """The learner without the experts whose names begin with any of ``beginnings``.
 
     >>> [name for name, _, _ in without(MixtureLearner(2), "curvature", "adagrad", "full").experts]
     ['coin betting']
@@ -55,7 +56,7 @@ def timid(learner: MixtureLearner) -> MixtureLearner:
 
 
 Make = Callable[..., MixtureLearner]
-#: The part that is missing: how to make the learner.
+#: The part that is left out, and a function that makes the learner without it.
 PARTS: dict[str, Make] = {
     "nothing": MixtureLearner,
     "centring of features": lambda *args, **more: MixtureLearner(*args, centre=False, **more),
@@ -73,33 +74,32 @@ PARTS: dict[str, Make] = {
 
 
 def predictions(make: Make, case: Case, loss: str) -> NDArray[np.float64]:
-    """One pass."""
+    """The predictions of one pass."""
     width = case.x.shape[1]
     rows: Any = sparse.csr_matrix(sparse.hstack([case.x, np.ones((len(case.y), 1))]))
     return make(width + 1, loss, constant=width).learn(rows, case.y)
 
 
 def losses_of(make: Make, data: list[Case]) -> dict[Task, dict[str, float]]:
-    """The loss by task and order."""
-    found: dict[Task, dict[str, float]] = {}
+    """The losses, by task and order."""
+    losses: dict[Task, dict[str, float]] = {}
     for case in data:
-        for loss in LOSSES[case.kind]:
-            made = progressive_loss(predictions(make, case, loss), case.y, loss)
-            found.setdefault(Task(case.dataset, loss, case.scaling), {})[case.order] = made
-    return found
+        for name in LOSSES[case.kind]:
+            loss = progressive_loss(predictions(make, case, name), case.y, name)
+            losses.setdefault(Task(case.dataset, name, case.scaling), {})[case.order] = loss
+    return losses
 
 
 def read(sources: Sequence[Source]) -> list[Case]:
-    """The cases in memory."""
-    found = []
+    """Every case of these data sets, in memory."""
+    data = []
     for source in sources:
-        made = list(cases(source))
-        found += [case for case in made if len(case.y) <= LARGE or case.order in ("0", "own")]
-    return found
+        data += [case for case in cases(source) if len(case.y) <= LARGE or case.order in ("0", "own")]
+    return data
 
 
 def grid(all_losses: dict[str, dict[Task, dict[str, float]]]) -> Grid:
-    """A line for each part."""
+    """A table with a row for each part."""
     runs = Record().runs
     whole = lines(all_losses["nothing"], runs)
     rows = []
@@ -112,13 +112,13 @@ def grid(all_losses: dict[str, dict[Task, dict[str, float]]]) -> Grid:
             part, f"{geometric_mean(against_whole):.3f}", f"{worst[0]:.2f} {worst[1]}", f"{geometric_mean(best):.3f}",
             f"{max(best):.3f}",
         ])  # fmt: skip
-    title = f"What each part brings: losses without it, {len(whole)} tasks, geometric means"
+    title = f"What each part contributes: losses without it, {len(whole)} tasks, geometric means"
     header = ["without", "against the whole", "worst task", "against the best rival", "worst"]
     return Grid(title, header, rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.ablation", description=__doc__)
     parser.add_argument("--tasks", default="*", help="data sets or patterns, with commas")
     parser.add_argument("--out", type=Path, help="a Markdown page whose ablation region is replaced")
@@ -130,14 +130,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         if (reason := source.unavailable()) is not None:
             raise SystemExit(f"error: {source.name}: {reason}")
     data = read(sources)
-    found: dict[str, dict[Task, dict[str, float]]] = {}
+    losses: dict[str, dict[Task, dict[str, float]]] = {}
     for part, make in PARTS.items():
         with console.status(f"without {part}"):
-            found[part] = losses_of(make, data)
-    made = grid(found)
-    console.print(made.rich())
+            losses[part] = losses_of(make, data)
+    table = grid(losses)
+    console.print(table.rich())
     if options.out is not None:
-        write_region(options.out, "ablation", made.markdown())
+        write_region(options.out, "ablation", table.markdown())
 
 
 if __name__ == "__main__":

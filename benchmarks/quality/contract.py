@@ -1,4 +1,4 @@
-"""What a rival is: a small class that predicts a case in one pass, each row before its label is used."""
+"""The interface of a rival: it predicts a case in one pass, each row before its label is used."""
 
 import contextlib
 from typing import Protocol
@@ -10,15 +10,15 @@ from benchmarks.quality.data import Case
 
 __all__ = ["DEFAULT", "Predict", "Rival"]
 
-#: The name of the setting that a user gets who sets nothing.
+#: The name of the setting of a user who sets nothing.
 DEFAULT = "default"
 
 
 class Predict(Protocol):
-    """One pass over a case that is ready."""
+    """One pass over a prepared case."""
 
     def __call__(self, loss: str, setting: str) -> NDArray[np.float64]:
-        """Margins, values, or for the loss ``log`` rows of probabilities; from the row on where it fails, NaN."""
+        """Margins, values, or for the loss ``log`` rows of probabilities; NaN from the row at which the rival fails."""
 
 
 class Rival(Protocol):
@@ -29,16 +29,16 @@ class Rival(Protocol):
     package: str  # whose version is recorded
 
     def unavailable(self) -> str | None:
-        """Why it cannot run here, or None."""
+        """The reason why it cannot run here, or None."""
 
     def settings(self, loss: str) -> list[str]:
         """Every setting, the default first."""
 
     def rate(self, setting: str) -> float | None:
-        """The learning rate that a setting stands for in the figure, or None."""
+        """The learning rate of a setting in the figure, or None."""
 
     def covers(self, case: Case) -> bool:
-        """Whether it is run on this case at all: the slow ones skip some orders."""
+        """Whether it is run on this case; slow rivals skip some orders."""
 
     def prepared(self, case: Case) -> contextlib.AbstractContextManager[Predict]:
-        """The case in the form that the rival wants."""
+        """A context in which the case is converted for the rival, and which gives the function that predicts it."""

@@ -1,4 +1,4 @@
-"""The tasks: data sets, the losses asked of each, scalings and orders."""
+"""The tasks: data sets, their losses, scalings and orders."""
 
 import os
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ from benchmarks.datasets import store
 
 __all__ = ["DATASETS", "LOSSES", "SCALINGS", "SEEDS", "Case", "Source", "Task", "cases", "tasks"]
 
-#: kind of labels: the losses that are asked of it
+#: Each kind of labels, with its losses.
 LOSSES = {
     "binary": ("logistic", "hinge"),
     "regression": ("squared", "absolute"),
     "multiclass": ("log",),
 }
-#: features as they are, and rows of unit norm
+#: Features as they are, and rows of unit norm.
 SCALINGS = ("raw", "unit")
-#: the seeds of the random orders
+#: The seeds of the random orders.
 SEEDS = (0, 1, 2)
 
 
 class Task(NamedTuple):
-    """What a line of the table is about.
+    """A data set with a loss and a scaling: one line of the table.
 
     >>> str(Task("a9a", "logistic", "raw")), Task("a9a", "logistic", "raw").name
     ('a9a logistic raw', 'a9a logistic')
@@ -38,7 +38,7 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The data and the loss."""
+        """The names of the data set and the loss."""
         return f"{self.dataset} {self.loss}"
 
     def __str__(self) -> str:
@@ -64,10 +64,10 @@ class Case(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A data set: its file in the folder that GIFTRL_DATA names, LIBSVM text, and what its labels are.
+    """A data set: its LIBSVM file in the folder GIFTRL_DATA, and the kind of its labels.
 
     Attributes:
-        sequential: the order of the file is kept, since the data is a stream.
+        sequential: keep the order of the file, because the data is a stream.
     """
 
     name: str
@@ -76,14 +76,14 @@ class Source(NamedTuple):
     sequential: bool = False
 
     def unavailable(self) -> str | None:
-        """Why it cannot be had here, or None."""
+        """The reason why it is not available, or None."""
         folder = os.environ.get("GIFTRL_DATA")
         if not folder:
             return f"set GIFTRL_DATA to a folder with {self.file}"
         return None if (Path(folder) / self.file).exists() else f"there is no {self.file} in GIFTRL_DATA={folder}"
 
     def orders(self, seeds: int = len(SEEDS)) -> list[str]:
-        """The names of the orders: a seed each, or the data's own.
+        """The names of the orders: their seeds, or ``own`` for the order of the file.
 
         >>> DATASETS["a9a"].orders(2), DATASETS["elec2"].orders()
         (['0', '1'], ['own'])
@@ -91,7 +91,7 @@ class Source(NamedTuple):
         return ["own"] if self.sequential else [str(seed) for seed in SEEDS[:seeds]]
 
     def read(self) -> tuple[Any, NDArray[np.float64], int | None]:
-        """Features, labels and the number of classes, in the order of the file; parsed once and kept as arrays."""
+        """Features, labels and the number of classes, in the order of the file, which is parsed only once."""
         path = Path(os.environ["GIFTRL_DATA"]) / self.file
         kept = store() / f"quality-{self.name}-{path.stat().st_size}.npz"
         if not kept.exists():
@@ -101,16 +101,16 @@ class Source(NamedTuple):
             beside = kept.with_name(f"{kept.stem}.{os.getpid()}.npz")
             np.savez(beside, y=y, data=x.data, indices=x.indices, indptr=x.indptr, shape=x.shape)
             beside.replace(kept)
-        with np.load(kept) as found:
-            arrays = (found["data"], found["indices"].astype(np.int32), found["indptr"].astype(np.int32))
-            x = sparse.csr_matrix(arrays, tuple(found["shape"]))
+        with np.load(kept) as saved:
+            arrays = (saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32))
+            x = sparse.csr_matrix(arrays, tuple(saved["shape"]))
             x.sort_indices()
             x.eliminate_zeros()
-            return x, *labels(found["y"], self.kind)
+            return x, *labels(saved["y"], self.kind)
 
 
 def labels(y: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], int | None]:
-    """Labels as the solvers are given them: -1 and +1 (the larger one), as they are, or 0, ..., K - 1.
+    """Labels for the solvers: -1 and +1 (for the larger value), real labels as they are, or classes 0, ..., K - 1.
 
     >>> labels(np.array([2.0, 1.0]), "binary")[0].tolist(), labels(np.array([3.0, 1.0, 7.0]), "multiclass")[0].tolist()
     ([1.0, -1.0], [1.0, 0.0, 2.0])
@@ -146,7 +146,7 @@ def cases(source: Source, scalings: tuple[str, ...] = SCALINGS, seeds: int = len
             yield Case(source.name, source.kind, scaling, order, scaled[rows], y[rows], classes)
 
 
-# Small ones first: an experiment that is stopped has most of the tasks, and a full run shows early what is wrong.
+# Small data sets come first: a run that is stopped has done most tasks, and mistakes show early.
 _ALL = (
     Source("bodyfat", "bodyfat.gz", "regression"),
     Source("mpg", "mpg.gz", "regression"),
@@ -182,7 +182,7 @@ DATASETS = {source.name: source for source in _ALL}
 def tasks(
     datasets: list[str] | None = None, losses: list[str] | None = None, scalings: tuple[str, ...] = SCALINGS
 ) -> list[Task]:
-    """Every task of these data sets and losses; of all of them unless told.
+    """Every task of these data sets and losses; None means all of them.
 
     >>> len(tasks()), [str(task) for task in tasks(["abalone"], ["squared"])]
     (96, ['abalone squared raw', 'abalone squared unit'])

@@ -1,4 +1,4 @@
-"""The figure: our one loss, without a learning rate, beside the rivals' losses at every learning rate."""
+"""The figure: our loss, which has no learning rate, and the rivals' losses at each learning rate."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from benchmarks.quality.contract import DEFAULT, Rival
 from benchmarks.quality.data import Task
 from benchmarks.quality.summary import Line
 from giftrl.errors import require
-from giftrl.sweeps.figure import INK
+from giftrl.reports import INK
 
 __all__ = ["SHOWN", "curves", "draw"]
 
@@ -24,45 +24,45 @@ SHOWN = (
     Task("abalone", "squared", "raw"),
     Task("mnist", "log", "raw"),
 )
-#: Of Okabe and Ito's palette, which differ for the colour-blind; shapes and dashes differ as well.
+#: Colours of Okabe and Ito's palette, which colour-blind readers can tell apart; markers and dashes differ too.
 LOOKS: dict[str, dict[str, Any]] = {
     "vw": {"color": "#0072B2", "marker": "o", "linestyle": "-"},
     "sklearn": {"color": "#D55E00", "marker": "s", "linestyle": (0, (5, 2))},
     "river": {"color": "#009E73", "marker": "^", "linestyle": (0, (1, 1.5))},
 }
-NO_RATE = 4e-5  # where losses stand that are not of a sweep over constant rates
+NO_RATE = 4e-5  # the horizontal position of settings without a constant learning rate
 LEFT, EDGE, RIGHT = 8e-6, 2e-4, 3e2
-CEILING = 8.0  # times our loss; curves leave the panel above, and defaults say how far
+CEILING = 8.0  # the top of the panel, as a multiple of our loss; a default above it is shown with its number
 
 
 def curves(line: Line, rival: Rival) -> tuple[list[tuple[float, float]], list[float], tuple[float, float] | None]:
-    """The rival's losses over ours: (rate, ratio) by rate, those of settings without a rate, and the default's.
+    """A rival's losses divided by ours: (rate, ratio) by rate, the ratios of settings without a rate, and the default.
 
     >>> from benchmarks.quality.summary import Reached
     >>> from benchmarks.quality.vowpal_wabbit import VowpalWabbit
-    >>> reached = [Reached("vw", *found, 1.0) for found in (("-l 2", 3.0), ("default", 2.0), ("--coin", 4.0))]
+    >>> reached = [Reached("vw", *run, 1.0) for run in (("-l 2", 3.0), ("default", 2.0), ("--coin", 4.0))]
     >>> curves(Line(Task("a9a", "hinge", "raw"), 1.0, tuple(reached)), VowpalWabbit())
     ([(0.5, 2.0), (2.0, 3.0)], [4.0], (0.5, 2.0))
     """
     swept: list[tuple[float, float]] = []
     free: list[float] = []
     default: tuple[float, float] | None = None
-    for found in line.reached:
-        if found.solver != rival.key:
+    for reached in line.reached:
+        if reached.solver != rival.key:
             continue
-        ratio = found.loss / found.ours if found.ours > 0.0 else math.nan
-        rate = rival.rate(found.setting)
+        ratio = reached.loss / reached.ours if reached.ours > 0.0 else math.nan
+        rate = rival.rate(reached.setting)
         if rate is not None:
             swept.append((rate, ratio))
         else:
             free.append(ratio)
-        if found.setting == DEFAULT:
+        if reached.setting == DEFAULT:
             default = (NO_RATE if rate is None else rate, ratio)
     return sorted(swept), free, default
 
 
 def draw(path: Path, table: Sequence[Line], rivals: Sequence[Rival]) -> None:
-    """One panel for each task of :data:`SHOWN` that is in the table."""
+    """Draw one panel for each task of :data:`SHOWN` that is in the table."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -73,14 +73,14 @@ def draw(path: Path, table: Sequence[Line], rivals: Sequence[Rival]) -> None:
     require(bool(shown), "figure", str(path), "has no panel: none of its tasks was run", f"run {SHOWN[0].dataset}")
     columns = min(4, len(shown))
     rows = math.ceil(len(shown) / columns)
-    # Text stays text, and the same figure is the same file.
+    # Text is stored as text, and equal figures give equal files.
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "no-tuning", "font.size": 9, "text.color": INK}
     with mpl.rc_context(settings):
         figure = Figure(figsize=(2.75 * columns + 0.4, 2.45 * rows + 0.75), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        # Room for whatever is better than ours, the same in all panels.
-        lower = (1.0 / found.ratio for line in shown for found in line.reached if found.ratio > 0.0)
+        # The axis, the same in all panels, goes down to the lowest ratio.
+        lower = (1.0 / reached.ratio for line in shown for reached in line.reached if reached.ratio > 0.0)
         floor = 0.9 * min([1.0, *lower])
         for axes, line in zip(grid.flat, shown, strict=False):
             _panel(axes, line, rivals, floor)
@@ -119,7 +119,7 @@ def _panel(axes: Any, line: Line, rivals: Sequence[Rival], floor: float) -> None
 
 
 def _default(axes: Any, rate: float, ratio: float, look: dict[str, Any]) -> None:
-    """A ring; at the upper edge, with its number, where the loss is above."""
+    """Draw the default as a ring; if it is above the panel, at the upper edge with its number."""
     height = min(ratio, 0.93 * CEILING)
     axes.plot(rate, height, **look, markersize=6.5, markeredgewidth=1.6, zorder=3, clip_on=False)
     if ratio > height:

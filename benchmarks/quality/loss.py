@@ -1,11 +1,12 @@
-"""The loss of predictions, each made before its label was used. The same code judges every solver.
+"""The mean loss of predictions that were made before their labels were used. The same code serves every solver.
 
-What counts as a prediction, alike for all:
+The predictions of every solver are changed in the same way first:
 
-1. a number that is not finite counts as 0 (of a vector of probabilities: all of them count as equal);
-2. logistic: margins are clipped to [-50, 50]; hinge: to [-1, 1], which never raises the loss;
-3. squared and absolute: clipped to the range of the labels of the rows before; the first row's counts as it is;
-4. log: probabilities are clipped to [1e-6, 1].
+1. a number that is not finite becomes 0; if one of several probabilities is not finite, all become equal;
+2. margins are clipped to [-50, 50] for the logistic loss and to [-1, 1], which never raises the loss, for the hinge
+   loss;
+3. predictions for the squared and absolute losses are clipped to the range of the labels of earlier rows;
+4. probabilities are clipped to [1e-6, 1].
 """
 
 import numpy as np
@@ -20,7 +21,7 @@ PROBABILITY = 1e-6
 
 
 def seen_range(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The least and the greatest of the labels before each row; infinite for the first row.
+    """The smallest and the largest label before each row; infinite for the first row.
 
     >>> [end.tolist() for end in seen_range(np.array([3.0, 1.0, 5.0]))]
     [[-inf, 3.0, 1.0], [inf, 3.0, 3.0]]
@@ -31,7 +32,7 @@ def seen_range(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def clipped(predictions: NDArray[np.float64], y: NDArray[np.float64], loss: str) -> NDArray[np.float64]:
-    """The predictions as they count.
+    """The predictions, clipped as the text above says.
 
     >>> clipped(np.array([9.0, np.nan, 9.0]), np.array([3.0, 1.0, 5.0]), "squared").tolist()
     [9.0, 3.0, 3.0]
@@ -51,10 +52,10 @@ def progressive_loss(predictions: NDArray[np.float64], y: NDArray[np.float64], l
     """The mean loss of one pass.
 
     Args:
-        predictions: a number a row; for the loss ``log`` a row of probabilities, a column for each class.
+        predictions: one number for each row; for the loss ``log`` one probability for each row and class.
         y: -1 and +1 for ``logistic`` and ``hinge``, real for ``squared`` (half the square) and ``absolute``, classes
             0, ..., K - 1 for ``log``.
-        loss: its name.
+        loss: the name of the loss.
 
     >>> progressive_loss(np.array([0.5, -2.0]), np.array([1.0, 1.0]), "hinge")
     1.25

@@ -1,4 +1,4 @@
-"""giftrl with nothing tuned."""
+"""giftrl without tuning."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ __all__ = ["predictions"]
 
 
 def predictions(x: Any, y: NDArray[np.float64], loss: str, classes: int | None = None) -> NDArray[np.float64]:
-    """What giftrl predicts for each row before it learns from it.
+    """The prediction of giftrl for each row, before it learns from the row.
 
     Args:
         x: rows without a constant column, CSR or dense.
         y: labels, as in :class:`benchmarks.quality.data.Case`.
         loss: ``logistic``, ``hinge``, ``squared``, ``absolute``, or ``log`` for classes.
-        classes: how many, for the loss ``log``.
+        classes: the number of classes, for the loss ``log``.
 
     >>> predictions(np.eye(2), np.array([1.0, -1.0]), "logistic").shape
     (2,)

@@ -1,4 +1,4 @@
-"""The record of the rivals: a line for each run, added as it ends, so that a run that is stopped loses nothing."""
+"""The record of the rivals' runs. Each run is added when it ends, so that an interruption loses nothing."""
 
 import csv
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from giftrl.errors import InvalidInput
 
 __all__ = ["PATH", "Record", "Run", "versions"]
 
-#: Where the recorded runs of the rivals are.
+#: The file of the recorded runs.
 PATH = Path(__file__).parents[2] / "docs" / "quality" / "rivals.csv"
 
 COLUMNS = ("task", "scaling", "order", "solver", "setting", "loss")
 
 
 class Run(NamedTuple):
-    """A task in one order by one solver with one setting; the loss that it came to is the value in the record.
+    """One solver with one setting on one task in one order. The record maps a run to its loss.
 
     >>> Run(Task("a9a", "hinge", "raw"), "0", "vw", "-l 2").cells()
     ('a9a hinge', 'raw', '0', 'vw', '-l 2')
@@ -30,7 +30,7 @@ class Run(NamedTuple):
     setting: str
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """As it stands in the file."""
+        """The cells of the run in the file."""
         return self.task.name, self.task.scaling, self.order, self.solver, self.setting
 
 
@@ -38,7 +38,7 @@ class Record:
     """Losses by run, in memory and in a CSV file that begins with the versions of the libraries.
 
     Args:
-        path: the file; it need not be there yet.
+        path: the file, which need not exist yet.
 
     >>> import tempfile
     >>> record = Record(Path(tempfile.mkdtemp()) / "runs.csv")
@@ -51,7 +51,7 @@ class Record:
         self.path = path
         self.versions: dict[str, str] = {}
         self.runs: dict[Run, float] = {}
-        self._cut = False  # whether the last line was being written when the run was stopped
+        self._cut = False  # whether the last line is incomplete, because a run was interrupted
         if path.exists():
             self._read()
 
@@ -71,18 +71,18 @@ class Record:
                 self.runs[Run(Task(dataset, kind, scaling), order, solver, setting)] = float(loss)
 
     def begin(self, packages: dict[str, str]) -> None:
-        """Put the versions on top of a new file; complain where an old one has others, since runs would not compare."""
+        """Write the versions into a new file; raise an error if the file has other versions of the same packages."""
         known = {package: version for package, version in packages.items() if package in self.versions}
         other = {package: version for package, version in known.items() if self.versions[package] != version}
         if other:
-            found = ", ".join(f"{package} {self.versions[package]}" for package in other)
-            raise InvalidInput("rivals", "missing", f"{self.path} was measured with {found}", "use --rivals all")
+            recorded = ", ".join(f"{package} {self.versions[package]}" for package in other)
+            raise InvalidInput("rivals", "missing", f"{self.path} was measured with {recorded}", "use --rivals all")
         if set(packages) - set(self.versions):
             self.versions |= packages
             self.write()
 
     def add(self, run: Run, loss: float) -> None:
-        """Remember a run, and add its line to the file."""
+        """Add a run, also to the file."""
         self.runs[run] = float(f"{loss:.7g}")
         if self._cut or not self.path.exists():
             self.write()
@@ -91,13 +91,13 @@ class Record:
             csv.writer(file, lineterminator="\n").writerow((*run.cells(), f"{loss:.7g}"))
 
     def forget(self, runs: Iterable[Run]) -> None:
-        """Take these runs out."""
+        """Remove these runs, also from the file."""
         for run in list(runs):
             self.runs.pop(run, None)
         self.write()
 
     def write(self) -> None:
-        """The whole file anew: first beside it, then in its place."""
+        """Write the whole file: first beside it, then rename."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".part")
         with beside.open("w", newline="") as file:
@@ -110,7 +110,7 @@ class Record:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """The versions that are installed.
+    """The installed versions of these packages.
 
     >>> list(versions(["numpy"]))
     ['numpy']

@@ -1,4 +1,4 @@
-"""Running the rivals: every case, every loss, every setting that is not in the record yet."""
+"""Run the rivals on every case, loss and setting that is not in the record yet."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ def measure(
     seeds: int = len(SEEDS),
     again: bool = False,
 ) -> None:
-    """Add what is missing to the record; where ``again``, forget what these rivals did on these data sets first."""
+    """Run what is missing in the record. With ``again``, first remove the runs of these rivals on these data sets."""
     if again:
         names = {source.name for source in sources}
         keys = {rival.key for rival in rivals}
@@ -43,5 +43,5 @@ def measure(
                 say(f"{rival.name}: {source.name} {case.scaling}, order {case.order}")
                 with rival.prepared(case) as predict:
                     for run in wanted:
-                        found = predict(run.task.loss, run.setting)
-                        record.add(run, progressive_loss(found, case.y, run.task.loss))
+                        predictions = predict(run.task.loss, run.setting)
+                        record.add(run, progressive_loss(predictions, case.y, run.task.loss))

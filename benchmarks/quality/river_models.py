@@ -1,10 +1,10 @@
 """River's default pipeline: ``StandardScaler | LogisticRegression``, ``LinearRegression`` or ``SoftmaxRegression``.
 
-Rows of up to 1,000 features become whole dictionaries, zeros included, so that the scaler knows of the zeros. Wider
-rows become dictionaries of their nonzeros, as River's users give it text; without the scaler most of these tasks come
-out worse.
+Rows of up to 1,000 features become dictionaries with all features, so that the scaler sees the zeros. Wider rows become
+dictionaries of their nonzeros, which is how River's users pass text. Without the scaler, most of these tasks have a
+higher loss.
 
-River takes up to milliseconds for a row, so data of over 100,000 rows and images are run in one order.
+River needs up to milliseconds for a row, so data sets of more than 100,000 rows, and images, are run in one order only.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from benchmarks.solvers.contract import missing
 
 __all__ = ["River"]
 
-WIDE = 1_000  # features; more stay sparse
-ROWS, FEATURES = 100_000, 500  # more rows, or more features in whole dictionaries, and one order must do
+WIDE = 1_000  # rows with more features than this stay sparse
+ROWS, FEATURES = 100_000, 500  # data with more rows, or more features in full dictionaries, is run in one order
 
 
 class River:
-    """Its default optimiser is gradient descent with the rate 0.01.
+    """River, whose default optimiser is gradient descent with the rate 0.01.
 
     >>> River().settings("hinge"), River().rate("default")
     (['default'], 0.01)
@@ -72,33 +72,33 @@ def pipeline(loss: str) -> Any:
     }
     model, its_loss = models[loss]
     scaler: Any = preprocessing.StandardScaler
-    return scaler() | model(loss=its_loss)  # None is the loss that the model has by itself
+    return scaler() | model(loss=its_loss)  # None means the default loss of the model
 
 
 def predictions(model: Any, x: Any, y: NDArray[np.float64], loss: str, classes: int | None) -> NDArray[np.float64]:
-    """Of each row before it is learnt from; NaN from where a number overflows."""
-    found = np.full((len(y), classes) if classes else len(y), math.nan)
+    """The prediction for each row before it is learnt from; NaN from the row at which a number overflows."""
+    predicted = np.full((len(y), classes) if classes else len(y), math.nan)
     labels: list[Any] = (y > 0.0).tolist() if loss in ("logistic", "hinge") else y.tolist()
     scaler, last = model.steps.values()
     try:
         for i, (row, label) in enumerate(zip(dictionaries(x, x.shape[1] <= WIDE), labels, strict=True)):
             if classes:
                 chances = model.predict_proba_one(row)
-                # A class that was never seen has no probability yet; with none at all they are equal.
-                found[i] = [chances.get(float(k), 0.0) for k in range(classes)] if chances else 1.0 / classes
+                # A class that was never seen gets 0; before the first class is seen, all are equal.
+                predicted[i] = [chances.get(float(k), 0.0) for k in range(classes)] if chances else 1.0 / classes
             elif loss in ("squared", "absolute"):
-                found[i] = model.predict_one(row)
+                predicted[i] = model.predict_one(row)
             else:
-                # The pipeline gives probabilities or classes alone, and the loss is of margins.
-                found[i] = last._raw_dot_one(scaler.transform_one(row))
+                # The loss needs margins, and the pipeline returns only probabilities and classes.
+                predicted[i] = last._raw_dot_one(scaler.transform_one(row))
             model.learn_one(row, label)
     except OverflowError:
         pass
-    return found
+    return predicted
 
 
 def dictionaries(x: Any, whole: bool) -> Iterator[dict[int, float]]:
-    """The rows as River wants them.
+    """The rows as dictionaries, with all features or with the nonzeros only.
 
     >>> from scipy import sparse
     >>> x = sparse.csr_matrix([[0.0, 2.0]])

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.quality``: our losses against the rivals' recorded ones, or the rivals' runs."""
+"""``python -m benchmarks.quality``: compare our losses with the recorded ones of the rivals, or run the rivals."""
 
 import argparse
 import json
@@ -38,8 +38,8 @@ def our_losses(
     seeds: int,
     done: Callable[[Task, Mapping[str, float]], None],
 ) -> dict[Task, dict[str, float]]:
-    """Our loss by task and order; ``done`` is told of each task as it ends."""
-    found: dict[Task, dict[str, float]] = {}
+    """Our losses, by task and order. ``done`` is called with each task when it is finished."""
+    by_task: dict[Task, dict[str, float]] = {}
     for source in sources:
         wanted = [loss for loss in LOSSES[source.kind] if loss in losses]
         if not wanted:
@@ -47,21 +47,21 @@ def our_losses(
         for case in cases(source, scalings, seeds):
             for loss in wanted:
                 task = Task(source.name, loss, case.scaling)
-                made = predictions(case.x, case.y, loss, case.classes)
-                found.setdefault(task, {})[case.order] = progressive_loss(made, case.y, loss)
-                if len(found[task]) == len(source.orders(seeds)):
-                    done(task, found[task])
-    return found
+                predicted = predictions(case.x, case.y, loss, case.classes)
+                by_task.setdefault(task, {})[case.order] = progressive_loss(predicted, case.y, loss)
+                if len(by_task[task]) == len(source.orders(seeds)):
+                    done(task, by_task[task])
+    return by_task
 
 
 def write_losses(path: Path, ours: Mapping[Task, Mapping[str, float]]) -> None:
-    """Our losses as JSON: ``{"a9a hinge raw": {"0": 0.34, ...}, ...}``."""
+    """Write our losses as JSON: ``{"a9a hinge raw": {"0": 0.34, ...}, ...}``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({str(task): dict(by_order) for task, by_order in ours.items()}, indent=1) + "\n")
 
 
 def read_losses(path: Path) -> dict[Task, dict[str, float]]:
-    """Our losses as :func:`write_losses` wrote them.
+    """Read losses that :func:`write_losses` wrote.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "ours.json"
@@ -69,32 +69,40 @@ def read_losses(path: Path) -> dict[Task, dict[str, float]]:
     >>> read_losses(path)
     {Task(dataset='a9a', loss='hinge', scaling='raw'): {'0': 0.34}}
     """
-    found: dict[str, dict[str, float]] = json.loads(path.read_text())
-    return {Task(*name.rsplit(" ", 2)): by_order for name, by_order in found.items()}
+    by_task: dict[str, dict[str, float]] = json.loads(path.read_text())
+    return {Task(*name.rsplit(" ", 2)): by_order for name, by_order in by_task.items()}
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
-    parser.add_argument("--tasks", default="*", help=f"data sets or patterns, with commas: {', '.join(DATASETS)}")
-    parser.add_argument("--losses", default="*", help=f"names or patterns, with commas: {', '.join(ALL_LOSSES)}")
-    parser.add_argument("--scalings", default="*", help=f"names or patterns, with commas: {', '.join(SCALINGS)}")
+    parser.add_argument(
+        "--tasks", default="*", help=f"data sets or patterns, separated by commas: {', '.join(DATASETS)}"
+    )
+    parser.add_argument(
+        "--losses", default="*", help=f"names or patterns, separated by commas: {', '.join(ALL_LOSSES)}"
+    )
+    parser.add_argument(
+        "--scalings", default="*", help=f"names or patterns, separated by commas: {', '.join(SCALINGS)}"
+    )
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help=f"how many orders ({len(SEEDS)})")
-    parser.add_argument("--solvers", default="*", help=f"rivals, with commas: {', '.join(RIVALS)}")
+    parser.add_argument("--solvers", default="*", help=f"rivals, separated by commas: {', '.join(RIVALS)}")
     parser.add_argument(
         "--rivals", choices=("recorded", "missing", "all"), default="recorded",
         help="run the rivals that are not in the record, or all of them again; then stop",
     )  # fmt: skip
-    parser.add_argument("--record", type=Path, default=PATH, help="the losses of the rivals, CSV")
+    parser.add_argument("--record", type=Path, default=PATH, help="the CSV file with the losses of the rivals")
     parser.add_argument("--json", type=Path, help="where to write our losses")
-    parser.add_argument("--ours", type=Path, help="take our losses from such a file; nothing is run")
+    parser.add_argument("--ours", type=Path, help="read our losses from a file that --json wrote, and run nothing")
     parser.add_argument("--out", type=Path, help="a Markdown page whose quality region is replaced")
-    parser.add_argument("--figure", type=Path, help="where to draw our loss beside the rivals' curves, SVG or PNG")
+    parser.add_argument(
+        "--figure", type=Path, help="the SVG or PNG file for the figure of our loss and the rivals' curves"
+    )
     return parser.parse_args(argv)
 
 
 def run_rivals(options: argparse.Namespace, sources: Sequence[Source], console: Console) -> None:
-    """Add to the record."""
+    """Run the rivals and add their losses to the record."""
     begun = time.perf_counter()
     rivals = [RIVALS[key] for key in chosen("solvers", options.solvers, list(RIVALS))]
     for rival in rivals:
@@ -106,11 +114,11 @@ def run_rivals(options: argparse.Namespace, sources: Sequence[Source], console: 
         console.print(f"{time.perf_counter() - begun:8.1f} s  {text}", markup=False, highlight=False)
 
     measure(Record(options.record), sources, rivals, say, options.seeds, again=options.rivals == "all")
-    say(f"all is in {options.record}")
+    say(f"the record {options.record} is complete")
 
 
 def compare(options: argparse.Namespace, sources: Sequence[Source], skipped: list[str], console: Console) -> None:
-    """Run ours, print the tables, write the page and the figure."""
+    """Run giftrl, print the tables, and write the page and the figure."""
     record = Record(options.record)
     rivals = [RIVALS[key] for key in chosen("solvers", options.solvers, list(RIVALS))]
     keys = {rival.key for rival in rivals}
@@ -125,8 +133,8 @@ def compare(options: argparse.Namespace, sources: Sequence[Source], skipped: lis
         ours = our_losses(sources, losses, scalings, options.seeds, done)
     else:
         names = {source.name for source in sources}
-        kept = read_losses(options.ours).items()
-        ours = {t: v for t, v in kept if t.dataset in names and t.loss in losses and t.scaling in scalings}
+        saved = read_losses(options.ours).items()
+        ours = {t: v for t, v in saved if t.dataset in names and t.loss in losses and t.scaling in scalings}
     require(bool(ours), "tasks", options.tasks, "leaves no task", "see --help for the names")
     if options.json is not None:
         write_losses(options.json, ours)
@@ -145,11 +153,11 @@ def compare(options: argparse.Namespace, sources: Sequence[Source], skipped: lis
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command; a bad option is one line, not a traceback."""
+    """Run the command; a bad option gives a one-line message, not a traceback."""
     options = arguments(argv)
     console = Console()
     if not console.is_terminal:
-        console.width = 220  # nothing is cut or folded where the table goes into a file
+        console.width = 220  # wide enough that no table is cut when it goes to a file
     try:
         require(1 <= options.seeds <= len(SEEDS), "seeds", options.seeds, "must be 1, 2 or 3", "3 is the default")
         sources = [DATASETS[name] for name in chosen("tasks", options.tasks, list(DATASETS))]

@@ -1,15 +1,15 @@
 """scikit-learn's SGD in small batches: predict a batch, then learn from it with ``partial_fit``.
 
-A batch is a thousandth of the rows, at least 1 and at most 32, so that no prediction is older than a thousandth of the
-data. ``partial_fit`` takes a step a row within a batch.
+A batch is a thousandth of the rows, at least 1 and at most 32, so a prediction misses at most a thousandth of the
+earlier data. Within a batch, ``partial_fit`` makes one step for each row.
 
-The features are standardised first by a ``StandardScaler`` that sees each batch before it is predicted, which is kind:
-no other solver looks ahead. Rows of more than 1,000 features stay sparse and are scaled without being centred.
+A ``StandardScaler`` standardises the features. It sees each batch before the batch is predicted, which favours this
+solver: no other one looks ahead. Rows of more than 1,000 features stay sparse, and are scaled but not centred.
 
 The learning rate ``adaptive`` is left out: in ``partial_fit`` it is the same as ``constant``.
 
-``partial_fit`` spends a millisecond on checks for every few microseconds of learning, so after the first batch its own
-compiled loop is called, with the arguments that it would be given. A test compares the two.
+``partial_fit`` spends a millisecond on checks for every few microseconds of learning. So, after the first batch, its
+compiled loop is called directly, with the same arguments. A test compares the two.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ from benchmarks.solvers.contract import missing
 __all__ = ["LARGEST_BATCH", "ScikitLearn", "batch_size", "standardised"]
 
 LARGEST_BATCH = 32
-WIDE = 1_000  # features; more stay sparse
+WIDE = 1_000  # rows with more features than this stay sparse
 
-#: setting: arguments. Rates of a constant step, and steps that fall like t^-power.
+#: The arguments of each setting: constant rates, and rates that fall like t^-power.
 SETTINGS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
     **{f"constant {rate:g}": {"learning_rate": "constant", "eta0": rate} for rate in (0.001, 0.01, 0.1, 1.0)},
@@ -75,7 +75,7 @@ def standardised(x: Any, size: int) -> Any:
 
 
 class ScikitLearn:
-    """``SGDClassifier`` and ``SGDRegressor``; of classes one against the rest, as it does.
+    """``SGDClassifier``, which learns each of several classes against the rest, and ``SGDRegressor``.
 
     >>> len(ScikitLearn().settings("hinge")), ScikitLearn().rate("constant 0.1"), ScikitLearn().rate("default")
     (8, 0.1, None)
@@ -92,7 +92,7 @@ class ScikitLearn:
         return list(SETTINGS)
 
     def rate(self, setting: str) -> float | None:
-        """The rate of the sweep over constant ones."""
+        """The rate of a constant setting, or None."""
         kind, _, rate = setting.partition(" ")
         return float(rate) if kind == "constant" and " " not in rate else None
 
@@ -109,7 +109,7 @@ class ScikitLearn:
             if case.classes:
                 scores = margins(model, x, case.y, np.arange(case.classes), size)
                 chances = expit(scores)
-                with np.errstate(invalid="ignore"):  # where all underflow
+                with np.errstate(invalid="ignore"):  # if all underflow
                     return np.asarray(chances / chances.sum(axis=1, keepdims=True))  # as predict_proba does
             labels = None if case.kind == "regression" else np.array([-1.0, 1.0])
             return margins(model, x, case.y, labels, size)[:, 0]
@@ -127,13 +127,13 @@ def new_model(loss: str, setting: str) -> Any:
 
 @np.errstate(over="ignore", invalid="ignore")
 def margins(model: Any, x: Any, y: NDArray[np.float64], classes: NDArray[Any] | None, size: int) -> NDArray[np.float64]:
-    """What the model predicts for each row before its batch is learnt from, a column for each vector of weights.
+    """The prediction for each row before its batch is learnt from, with a column for each vector of weights.
 
-    Zeros for the first batch, and NaN from the batch on whose learning makes the weights overflow.
+    The predictions for the first batch are 0. If the weights overflow, all later predictions are NaN.
     """
     columns = 1 if classes is None or len(classes) == 2 else len(classes)
-    found = np.full((len(y), columns), math.nan)
-    found[:size] = 0.0
+    predicted = np.full((len(y), columns), math.nan)
+    predicted[:size] = 0.0
     model.partial_fit(x[:size], y[:size], **({} if classes is None else {"classes": classes}))
     weights = np.ascontiguousarray(np.atleast_2d(model.coef_))
     intercepts = np.array(model.intercept_, np.float64)
@@ -146,7 +146,7 @@ def margins(model: Any, x: Any, y: NDArray[np.float64], classes: NDArray[Any] | 
     for begin in range(size, len(y), size):
         part = x[begin : begin + size]
         end = begin + part.shape[0]
-        found[begin:end] = part @ weights.T + intercepts
+        predicted[begin:end] = part @ weights.T + intercepts
         try:
             for k in range(columns):
                 intercepts[k] = step(weights[k], intercepts[k], part, targets[begin:end, k], 1.0 + begin)
@@ -154,7 +154,7 @@ def margins(model: Any, x: Any, y: NDArray[np.float64], classes: NDArray[Any] | 
             if "overflow" not in str(problem):
                 raise
             break
-    return found
+    return predicted
 
 
 class _Step:
@@ -178,7 +178,7 @@ class _Step:
     def __call__(
         self, weights: NDArray[np.float64], intercept: float, part: Any, targets: NDArray[np.float64], t: float
     ) -> float:
-        """Change the weights in their place; return the intercept."""
+        """Update the weights in place, and return the intercept."""
         size = len(targets)
         arrays = (part.data, part.indptr, part.indices) if self.is_sparse else (part,)
         rows = self.rows(*arrays, np.ascontiguousarray(targets), np.ones(size), seed=1)

@@ -1,4 +1,4 @@
-"""The arithmetic of the table: ratios of losses, geometric means, worst tasks, targets and what misses them."""
+"""The numbers of the tables: ratios of losses, geometric means, worst tasks, and which targets are missed."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from benchmarks.quality.record import Run
 
 __all__ = ["GROUPS", "TARGETS", "Check", "Line", "Reached", "checks", "geometric_mean", "kind", "lines", "misses"]
 
-#: group of tasks: the kinds of labels in it
+#: Each group of tasks, with the kinds of labels in it.
 GROUPS = {
     "all": ("binary", "regression", "multiclass"),
     "classification": ("binary",),
@@ -20,12 +20,12 @@ GROUPS = {
 
 
 class Target(NamedTuple):
-    """What is wanted of ratios of losses."""
+    """Upper limits on the ratios of losses in a group of tasks."""
 
     against: str  # "default" of every rival, or "best" of all settings of all rivals in hindsight
     group: str
-    mean: float | None  # the geometric mean is to be at most this
-    worst: float | None  # and so is the largest ratio
+    mean: float | None  # the limit on the geometric mean
+    worst: float | None  # the limit on the largest ratio
 
 
 TARGETS = (
@@ -36,7 +36,7 @@ TARGETS = (
 
 
 class Reached(NamedTuple):
-    """What a rival reached on a task: the mean loss over its orders, and ours over the same orders."""
+    """A rival's mean loss on a task with one setting, over the orders that it ran, and ours over the same orders."""
 
     solver: str
     setting: str
@@ -45,7 +45,7 @@ class Reached(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Our loss over the rival's.
+        """Our loss divided by the rival's.
 
         >>> Reached("vw", "default", 2.0, 1.0).ratio
         0.5
@@ -56,30 +56,30 @@ class Reached(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the table: our loss on a task, and what every rival reached with every setting."""
+    """A line of the table: our loss on a task, and that of every rival with every setting."""
 
     task: Task
     ours: float
     reached: tuple[Reached, ...]
 
     def default(self, solver: str) -> Reached | None:
-        """With the setting that the rival has by itself, or None where it was not run."""
+        """The rival's loss with its default setting, or None if it was not run."""
         return next((r for r in self.reached if r.solver == solver and r.setting == DEFAULT), None)
 
     def best(self, solver: str | None = None) -> Reached | None:
-        """With the setting that turned out best for this task: of this rival, or of all.
+        """The loss with the best setting for this task, of one rival or of all.
 
-        Where a rival skipped orders, it is compared on those that it ran.
+        A rival that skipped orders is compared on the orders that it ran.
         """
         return max((r for r in self.reached if solver in (None, r.solver)), key=lambda r: r.ratio, default=None)
 
 
 def lines(ours: Mapping[Task, Mapping[str, float]], runs: Mapping[Run, float]) -> list[Line]:
-    """A line for each of our tasks, in our order.
+    """A line for each of our tasks, in the order of ``ours``.
 
     Args:
-        ours: our loss by task and order.
-        runs: the record of the rivals.
+        ours: our losses, by task and order.
+        runs: the losses of the rivals, by run.
 
     >>> task = Task("a9a", "hinge", "raw")
     >>> made = lines({task: {"0": 1.0, "1": 3.0}}, {Run(task, "0", "river", "default"): 4.0})
@@ -91,19 +91,19 @@ def lines(ours: Mapping[Task, Mapping[str, float]], runs: Mapping[Run, float]) -
         if run.order in ours.get(run.task, {}):
             by_setting.setdefault((run.task, run.solver, run.setting), {})[run.order] = loss
     reached: dict[Task, list[Reached]] = {task: [] for task in ours}
-    for (task, solver, setting), found in by_setting.items():
-        same = _mean(ours[task][order] for order in found)
-        reached[task].append(Reached(solver, setting, _mean(found.values()), same))
+    for (task, solver, setting), by_order in by_setting.items():
+        same = _mean(ours[task][order] for order in by_order)
+        reached[task].append(Reached(solver, setting, _mean(by_order.values()), same))
     return [Line(task, _mean(by_order.values()), tuple(reached[task])) for task, by_order in ours.items()]
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.fsum(found) / len(found)
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """The exponential of the mean logarithm; NaN of nothing.
+    """The exponential of the mean logarithm; NaN if there are no ratios.
 
     >>> geometric_mean([0.5, 2.0, 1.0])
     1.0
@@ -116,7 +116,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def kind(task: Task) -> str:
-    """What the labels of a task are.
+    """The kind of labels of a task.
 
     >>> kind(Task("mnist", "log", "raw"))
     'multiclass'
@@ -131,7 +131,7 @@ class Check(NamedTuple):
         against: ``default`` or ``best``.
         solver: the rival's key, or ``all``: the best of them on each task.
         worst_task: the task with the largest ratio.
-        mean_target, worst_target: what they are to be at most, where there is a target.
+        mean_target, worst_target: the limits on ``mean`` and ``worst``, or None.
     """
 
     against: str
@@ -146,7 +146,7 @@ class Check(NamedTuple):
 
     @property
     def reached(self) -> bool | None:
-        """Whether both targets are kept; None where there is none.
+        """Whether both targets are reached; None if there is no target.
 
         >>> task = Task("a9a", "hinge", "raw")
         >>> Check("best", "all", "all", 9, 0.8, 1.2, task, 0.84, 1.05).reached
@@ -158,36 +158,36 @@ class Check(NamedTuple):
 
 
 def checks(table: Sequence[Line], solvers: Sequence[str]) -> list[Check]:
-    """Against the default of each rival, and against the best setting of each and of all of them, group by group."""
+    """Our ratios to the default of each rival, and to the best setting of each and of all rivals, group by group."""
     made: list[Check] = []
     sides = [("default", solver) for solver in solvers]
-    swept = {found.solver for line in table for found in line.reached if found.setting != DEFAULT}
+    swept = {run.solver for line in table for run in line.reached if run.setting != DEFAULT}
     sides += [("best", solver) for solver in solvers if solver in swept] + [("best", "all")]
     for against, solver in sides:
         for group, kinds in GROUPS.items():
-            ratios = {line.task: _ratio(line, against, solver) for line in table if kind(line.task) in kinds}
-            found = {task: ratio for task, ratio in ratios.items() if ratio is not None}
-            if not found:
+            every = {line.task: _ratio(line, against, solver) for line in table if kind(line.task) in kinds}
+            ratios = {task: ratio for task, ratio in every.items() if ratio is not None}
+            if not ratios:
                 continue
-            worst = max(found, key=lambda task: found[task])
+            worst = max(ratios, key=lambda task: ratios[task])
             held = against == "default" or solver == "all"
             target = next((t for t in TARGETS if held and (t.against, t.group) == (against, group)), None)
             goals = (target.mean, target.worst) if target else (None, None)
-            mean = geometric_mean(list(found.values()))
-            made.append(Check(against, solver, group, len(found), mean, found[worst], worst, *goals))
+            mean = geometric_mean(list(ratios.values()))
+            made.append(Check(against, solver, group, len(ratios), mean, ratios[worst], worst, *goals))
     return made
 
 
 def _ratio(line: Line, against: str, solver: str) -> float | None:
-    found = line.default(solver) if against == "default" else line.best(None if solver == "all" else solver)
-    return None if found is None else found.ratio
+    reached = line.default(solver) if against == "default" else line.best(None if solver == "all" else solver)
+    return None if reached is None else reached.ratio
 
 
 def misses(table: Sequence[Line], solvers: Sequence[str]) -> list[tuple[Line, str, Reached]]:
-    """Every task, with the target and the rival, where the ratio is above what the worst one is to be."""
+    """Every task whose ratio is above the limit for the worst task, with the kind of target and the rival."""
     limit = {target.against: target.worst for target in TARGETS if target.worst is not None}
     made: list[tuple[Line, str, Reached]] = []
     for line in table:
         sides = [("default", line.default(solver)) for solver in solvers] + [("best", line.best())]
-        made += [(line, side, found) for side, found in sides if found is not None and found.ratio > limit[side]]
+        made += [(line, side, run) for side, run in sides if run is not None and run.ratio > limit[side]]
     return made

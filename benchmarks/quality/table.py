@@ -11,36 +11,39 @@ __all__ = ["COMMAND", "notes", "page", "summary_grid", "task_grid"]
 COMMAND = "python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg"
 
 NOTES = """\
-Progressive loss of one pass: each row is predicted before its label is used. The mean over {orders}; elec2 is a stream
-and keeps its order. raw: features as they are; unit: rows of norm 1. default: what a user gets who sets nothing.
-best: the setting that turned out best for the task, chosen in hindsight from the losses in this table. Lower is better,
-and a ratio is our loss over the rival's.
+The numbers are the mean loss of one pass in which each row is predicted before its label is used. They are means over
+{orders}; elec2 is a stream and keeps its order. Lower is better. A ratio is our loss divided by the rival's.
 
-One piece of code turns predictions into losses for all. A prediction that is not finite counts as 0, and so does every
-one after a solver gave up; margins of the logistic loss are clipped to [-50, 50], those of the hinge loss to [-1, 1],
-predictions of the squared (half the square) and the absolute loss to the range of the labels seen before, and
-probabilities of classes from below at 1e-6.
+- raw: features as they are. unit: rows scaled to norm 1.
+- default: what a user gets without choosing any setting.
+- best: the best setting for the task, chosen in hindsight from the losses in this table.
+
+The same code turns the predictions of every solver into losses. A prediction that is not finite counts as 0, and so
+does every prediction after a solver gave up. Margins are clipped to [-50, 50] for the logistic loss and to [-1, 1] for
+the hinge loss; predictions are clipped to the range of the labels seen before for the squared loss (half the square)
+and the absolute loss; probabilities of classes are at least 1e-6.
 
 {rivals}
 """
 
 RIVAL_NOTES = {
     "vw": """\
-Vowpal Wabbit: the default, `-l` of 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30 and 100, `--coin`, `--ftrl`, `--pistol` and
-`--freegrad`: 15 settings. Classes: `--oaa K --probabilities --loss_function logistic`. The absolute loss is
-`--loss_function quantile`, which at its default is half of it.""",
+Vowpal Wabbit has 15 settings: the default, `-l` of 0.01, 0.03, 0.1, 0.3, 1, 2, 5, 10, 30 and 100, `--coin`,
+`--ftrl`, `--pistol` and `--freegrad`. Several classes use `--oaa K --probabilities --loss_function logistic`. The
+absolute loss uses `--loss_function quantile`, whose default is half the absolute loss.""",
     "sklearn": """\
-scikit-learn: `SGDClassifier` and `SGDRegressor`, the default, constant rates of 0.001, 0.01, 0.1 and 1, `invscaling`
-from 0.1 with the power 0.25, from 1 and from 10 with 0.5: 8 settings. The features are standardised by a
-`StandardScaler` that sees each batch before it is predicted. A batch is a thousandth of the rows, from 1 to 32.""",
+scikit-learn's `SGDClassifier` and `SGDRegressor` have 8 settings: the default; constant rates of 0.001, 0.01, 0.1
+and 1; and `invscaling` from 0.1 with the power 0.25, and from 1 and from 10 with the power 0.5. A `StandardScaler`,
+which sees each batch before it is predicted, standardises the features. A batch is a thousandth of the rows,
+between 1 and 32 rows.""",
     "river": """\
-River: `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression`, all at their defaults, with the
-loss of the task. mnist and covtype in the first order alone; ratios there are to our loss in that order.""",
+River runs `StandardScaler | LogisticRegression`, `LinearRegression` or `SoftmaxRegression` with default settings and
+the loss of the task. It runs mnist and covtype in the first order only, and is compared with our loss there.""",
 }
 
 
 def number(value: float) -> str:
-    """Four digits that matter.
+    """A number with four significant digits.
 
     >>> number(0.012344), number(2.36e9), number(59923.4)
     ('0.01234', '2.36e+09', '59923')
@@ -48,18 +51,18 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e6 else f"{value:.4g}"
 
 
-def _loss(found: Reached | None, setting: bool = False) -> str:
-    if found is None:
+def _loss(reached: Reached | None, setting: bool = False) -> str:
+    if reached is None:
         return "-"
-    return f"{number(found.loss)} ({found.setting})" if setting else number(found.loss)
+    return f"{number(reached.loss)} ({reached.setting})" if setting else number(reached.loss)
 
 
-def _ratio(found: Reached | None) -> str:
-    return "-" if found is None else f"{found.ratio:.3f}"
+def _ratio(reached: Reached | None) -> str:
+    return "-" if reached is None else f"{reached.ratio:.3f}"
 
 
 def task_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
-    """Every task: the losses, and the ratios of ours to them."""
+    """A table with a row for each task: every loss, and our loss divided by it."""
     swept = [rival for rival in rivals if len(rival.settings("logistic")) > 1]
     rows = []
     for line in table:
@@ -80,7 +83,7 @@ def task_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
 
 
 def summary_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
-    """Geometric means and worst tasks, with the targets."""
+    """A table of geometric means and worst tasks, with their targets."""
     names = {rival.key: rival.name for rival in rivals} | {"all": "all rivals"}
     rows = []
     for check in checks(table, [rival.key for rival in rivals]):
@@ -102,42 +105,42 @@ def summary_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
 
 
 def miss_lines(table: Sequence[Line], rivals: Sequence[Rival]) -> list[str]:
-    """A line for each task above the limit for the worst one, the largest ratio first."""
+    """A line for each task above the limit for the worst task, the largest ratio first."""
     names = {rival.key: rival.name for rival in rivals}
     limits = {target.against: target.worst for target in TARGETS if target.worst is not None}
-    found = sorted(misses(table, list(names)), key=lambda miss: -miss[2].ratio)
+    missed = sorted(misses(table, list(names)), key=lambda miss: -miss[2].ratio)
     return [
         f"{line.task}: {reached.ratio:.3f} times the loss of {names[reached.solver]} "
         f"({side if side == 'default' else 'best of all: ' + reached.setting}), over {limits[side]:g}"
-        for line, side, reached in found
+        for line, side, reached in missed
     ]
 
 
 def notes(rivals: Sequence[Rival], seeds: int) -> str:
-    """How the numbers were made."""
+    """A description of how the numbers were made."""
     orders = "one random order" if seeds == 1 else f"{seeds} random orders"
     return NOTES.format(orders=orders, rivals="\n\n".join(RIVAL_NOTES[rival.key] for rival in rivals)).strip()
 
 
 def page(table: Sequence[Line], rivals: Sequence[Rival], seeds: int, made_with: str, skipped: Sequence[str]) -> str:
-    """The region of the page."""
+    """The text of the quality region of the page."""
     missed = miss_lines(table, rivals)
     count = len({line.task for line, *_ in misses(table, [rival.key for rival in rivals])})
     listed = "\n".join(f"- {line}" for line in missed)
-    over = f"{count} of {len(table)} tasks are above the limit for the worst one:\n\n{listed}"
+    over = f"{count} of {len(table)} tasks are above the limit for the worst task:\n\n{listed}"
     parts = [
         f"Made by `{COMMAND}`, with {made_with}.",
         *skipped,
         notes(rivals, seeds),
         summary_grid(table, rivals).markdown(),
-        over if missed else "No task is above the limit for the worst one.",
+        over if missed else "No task is above the limit for the worst task.",
         task_grid(table, rivals).markdown(),
     ]
     return "\n\n".join(parts)
 
 
 def progress(line: Line, rivals: Sequence[Rival]) -> str:
-    """One task in one line, for those who watch.
+    """One task in one line, for the terminal.
 
     >>> from benchmarks.quality.data import Task
     >>> progress(Line(Task("a9a", "hinge", "raw"), 0.5, ()), [])

@@ -1,8 +1,8 @@
-"""Vowpal Wabbit: its default, ten other learning rates and four updates that ask for none.
+"""Vowpal Wabbit: its default, ten other learning rates, and four updates without a learning rate.
 
-Each case is written once as text and turned into Vowpal Wabbit's own cache file; every run then reads the cache and
-writes its predictions to a file, so no Python is in the loop. It has its constant feature and finds the range of the
-labels itself, as it does by default.
+Each case is written once as text and converted to Vowpal Wabbit's cache file. Each run then reads the cache and writes
+its predictions to a file, so no Python is in the loop. As by default, Vowpal Wabbit adds a constant feature and
+determines the range of the labels itself.
 """
 
 import contextlib
@@ -82,13 +82,13 @@ def _run(options: list[str], predictions: Path | None) -> None:
 
 
 def _read(path: Path, rows: int, classes: int | None) -> NDArray[np.float64]:
-    """Numbers a line; for classes ``1:p 2:p ...``, in the order of the classes."""
+    """Read the predictions: one number a line, or for classes ``1:p 2:p ...`` in the order of the classes."""
     words = path.read_text().split()
     path.unlink()
     if classes is None:
-        found = np.array(words, np.float64)
+        predicted = np.array(words, np.float64)
     else:
-        found = np.array([word.partition(":")[2] for word in words], np.float64).reshape(-1, classes)
-    if len(found) != rows:
-        raise RuntimeError(f"Vowpal Wabbit made {len(found)} predictions for {rows} rows")
-    return found
+        predicted = np.array([word.partition(":")[2] for word in words], np.float64).reshape(-1, classes)
+    if len(predicted) != rows:
+        raise RuntimeError(f"Vowpal Wabbit made {len(predicted)} predictions for {rows} rows")
+    return predicted

@@ -1,4 +1,4 @@
-"""The solvers: ours, the rivals', and the floors under them all."""
+"""The solvers: giftrl, the rivals, and the floors."""
 
 from benchmarks.solvers.contract import Solver, Timing
 from benchmarks.solvers.floors import Floor

@@ -1,4 +1,4 @@
-"""What a solver is: a small class that gets ready outside of the clock and then times one pass."""
+"""The interface of a solver: it prepares the data without being timed, and then times one pass."""
 
 import importlib.util
 from typing import NamedTuple, Protocol
@@ -18,8 +18,8 @@ class Timing(NamedTuple):
     True
     """
 
-    seconds: float  # of the call as a user makes it
-    inner: float | None = None  # of learning alone, where it can be told apart; the solver says how
+    seconds: float  # of the whole call
+    inner: float | None = None  # of learning alone, if the solver can measure it
 
 
 class Solver(Protocol):
@@ -29,25 +29,25 @@ class Solver(Protocol):
     name: str  # for the table
 
     def unavailable(self, data: Data) -> str | None:
-        """Why it cannot run here or on this data, or None."""
+        """The reason why it cannot run here or on this data, or None."""
 
     def prepare(self, data: Data) -> None:
-        """Bring the data into the form that the solver wants. Not timed."""
+        """Convert the data for the solver. Not timed."""
 
     def once(self) -> Timing:
-        """One pass with a new model. The solver holds the clock, since only it knows what is set-up."""
+        """Time one pass with a new model. The solver itself measures, because only it knows what is set-up."""
 
     def predictions(self) -> NDArray[np.float64] | None:
-        """Margins, each predicted before its label was used, where the solver gives them. Not timed."""
+        """Margins that were predicted before their labels were used, or None if the solver has none. Not timed."""
 
 
 def missing(module: str) -> str | None:
-    """A line that says so where an optional module is not installed.
+    """A message if an optional module is not installed, or None.
 
     >>> missing("numpy") is None
     True
     >>> missing("no_such_module")
     'no_such_module is not installed: pip install "giftrl[bench]"'
     """
-    found = importlib.util.find_spec(module)
-    return f'{module} is not installed: pip install "giftrl[bench]"' if found is None else None
+    spec = importlib.util.find_spec(module)
+    return f'{module} is not installed: pip install "giftrl[bench]"' if spec is None else None

@@ -19,10 +19,10 @@ NAMES = {
 
 
 class Floor:
-    """A bare loop of a dot product and an update a row.
+    """A bare loop that makes a dot product and an update for each row.
 
     Args:
-        kind: "" as anyone would write it, "unsigned", or "single" for unsigned with a float32 sum.
+        kind: "" for signed indices, "unsigned", or "single" for unsigned indices and a float32 sum.
 
     >>> solver = Floor("unsigned")
     >>> solver.prepare(Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)))

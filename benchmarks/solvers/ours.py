@@ -1,4 +1,4 @@
-"""giftrl: one model, and many in one pass."""
+"""giftrl: one model, the learner without parameters, and many models in one pass."""
 
 import contextlib
 import time
@@ -18,7 +18,7 @@ from giftrl.mixtures import MixtureLearner
 
 __all__ = ["Many", "Mixed", "One", "loop_clock"]
 
-#: regularizer: its schedule, as a function of beta
+#: The schedule of each regularizer, as a function of beta.
 SCHEDULES: dict[str, Callable[[float], Any]] = {
     "squared_norm": lambda beta: schedules.TemporalVariability(beta=beta),
     "curvature": lambda beta: schedules.Constant(beta),
@@ -29,8 +29,8 @@ SCHEDULES: dict[str, Callable[[float], Any]] = {
 def loop_clock() -> Iterator[list[float]]:
     """Collect the seconds of each call of a compiled loop.
 
-    Every loop is got from ``door.ready``, so a clock around what it returns sees them all, and the checks of the
-    input and the preparation of arrays around them are left out.
+    ``door.ready`` returns every loop, so a clock around its results times all loops and nothing else: neither the
+    checks of the input nor the preparation of arrays.
 
     >>> with loop_clock() as spent:
     ...     _ = LinearLearner(3).learn(np.eye(3), np.ones(3))
@@ -56,7 +56,7 @@ def loop_clock() -> Iterator[list[float]]:
 
 
 class _Ours:
-    """What one model and many have in common: ``learn`` on a new learner is what is timed."""
+    """The common part of our solvers: they time ``learn`` of a new learner."""
 
     key: str
     name: str
@@ -69,18 +69,18 @@ class _Ours:
 
     def prepare(self, data: Data) -> None:
         self.data = data
-        self.found: NDArray[np.float64] | None = None
+        self.predicted: NDArray[np.float64] | None = None
 
     def once(self) -> Timing:
         learner = self.learner()
         with loop_clock() as spent:
             begin = time.perf_counter()
-            self.found = learner.learn(self.data.x, self.data.y)
+            self.predicted = learner.learn(self.data.x, self.data.y)
             seconds = time.perf_counter() - begin
         return Timing(seconds, sum(spent) if spent else None)
 
     def predictions(self) -> NDArray[np.float64] | None:
-        return self.found
+        return self.predicted
 
 
 class One(_Ours):
@@ -133,7 +133,7 @@ class Many(_Ours):
 
     Args:
         regularizer, update: as for :class:`One`.
-        models: how many.
+        models: the number of models.
 
     >>> solver = Many("curvature", "proximal", 8)
     >>> solver.prepare(Data("tiny", "none", np.eye(3, dtype=np.float32), np.ones(3)))

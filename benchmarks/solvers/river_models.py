@@ -1,11 +1,11 @@
 """River's logistic regression.
 
-River learns from one dictionary at a time. Rows become dictionaries before the clock starts, and a sample of the rows
-is timed and scaled up to all of them, since a whole pass would take minutes.
+River learns from one dictionary at a time. Rows are converted to dictionaries before the clock starts. A sample of the
+rows is timed and extrapolated to all rows, because a whole pass would take minutes.
 
-Its ``learn_many`` takes data frames and turns each into a dense matrix, so on sparse data it is left out: a thousand
-rows of 47,236 features are 378 MB. It also makes one step for the mean gradient of a batch, which is another algorithm
-than a step a row.
+``learn_many`` converts each data frame to a dense matrix, so it is skipped on sparse data: a thousand rows of 47,236
+features are 378 MB. It also makes one step for the mean gradient of a batch, which is not the same algorithm as a step
+for each row.
 """
 
 import time
@@ -63,7 +63,7 @@ class RiverOne:
         return Timing(self.scale * seconds, self.scale * learning)
 
     def predictions(self) -> NDArray[np.float64]:
-        """Margins for the rows of the sample, which are the first ones."""
+        """Margins for the rows of the sample, which are the first rows of the data."""
         model = _model()
         margins = []
         for row, label in zip(self.rows, self.labels, strict=True):
@@ -81,7 +81,7 @@ class RiverMany:
 
     def unavailable(self, data: Data) -> str | None:
         if not data.dense:
-            return f"it makes every frame dense, and a batch is {BATCH:,} rows of {data.dimension:,} features"
+            return f"it makes every frame dense, and a batch has {BATCH:,} rows of {data.dimension:,} features"
         return missing("river") or missing("pyarrow")
 
     def prepare(self, data: Data) -> None:

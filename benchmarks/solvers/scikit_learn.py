@@ -1,7 +1,7 @@
 """scikit-learn's SGDClassifier: one epoch of ``partial_fit``.
 
-It takes CSR and C-ordered matrices of float32 and of float64 as they are: neither is copied, and weights are of the
-type of the data. What it makes anew in each call is small: labels and example weights in that type.
+It takes CSR and C-ordered matrices of float32 and float64 without a copy, and its weights have the type of the data. It
+allocates little in each call: labels and example weights of that type.
 """
 
 import time
@@ -16,11 +16,11 @@ __all__ = ["ScikitLearn"]
 
 
 class ScikitLearn:
-    """Logistic loss, a constant learning rate, no penalty: the least that it can be asked to do.
+    """Logistic loss, a constant learning rate and no penalty, which is the least work that it can do.
 
     Args:
-        dtype: of the data that it is given.
-        shuffle: whether it walks over the rows in random order, which is its default.
+        dtype: the type of the data.
+        shuffle: whether to visit the rows in random order, which is its default.
 
     >>> solver = ScikitLearn("float32", False)
     >>> solver.prepare(Data("tiny", "none", np.eye(2, dtype=np.float32), np.array([1.0, -1.0])))

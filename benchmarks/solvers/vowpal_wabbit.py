@@ -1,13 +1,13 @@
 """Vowpal Wabbit, reading its own cache file.
 
-The cache is built before the clock starts, so no text is parsed; a second thread decodes it, as Vowpal Wabbit always
-does. Learning is told apart from starting up in two ways, both taken in every repetition:
+The cache is built before the clock starts, so no text is parsed. As always in Vowpal Wabbit, a second thread decodes
+it. Learning without start-up is measured in two ways in every repetition:
 
-1. the seconds of ``run_parser``, which is the driver over one pass: the options have been read, the weights allocated
-   and the file opened before;
-2. half of the difference between three passes and one, which also leaves out the first touch of every page.
+1. the time of ``run_parser``, which makes one pass after the options were read, the weights allocated and the file
+   opened;
+2. half the difference between the times of three passes and of one, which also excludes the first access to each page.
 
-The table shows both, and ratios take the median that is smaller: the kinder to Vowpal Wabbit.
+The table shows both. Ratios use the smaller median, which favours Vowpal Wabbit.
 """
 
 import os
@@ -42,7 +42,7 @@ class VowpalWabbit:
         return missing("vowpalwabbit")
 
     def workspace(self, *options: str) -> Any:
-        """A workspace with our options; pyvw runs it at once where these name data or passes."""
+        """A workspace with our options. pyvw runs it at once if they name data or passes."""
         from vowpalwabbit import Workspace  # type: ignore[import-untyped]
 
         return Workspace(arg_list=[*OPTIONS, *self.extra, *options])
@@ -79,6 +79,6 @@ class VowpalWabbit:
         model = self.workspace("--cache_file", str(self.cache), "-p", str(path))
         model.run_parser()
         model.finish()
-        found = np.loadtxt(path, ndmin=1)
+        predicted = np.loadtxt(path, ndmin=1)
         path.unlink()
-        return found
+        return predicted

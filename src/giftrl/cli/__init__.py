@@ -1,4 +1,4 @@
-"""The command line: ``giftrl``. One command, one file; a command's file is imported when it is called."""
+"""The command line, ``giftrl``. Each command has its own file, which is imported when the command is called."""
 
 from giftrl.cli.main import main
 

@@ -1,4 +1,4 @@
-"""``giftrl convert``: data as Arrow IPC that trains without parsing."""
+"""``giftrl convert``: write data as Arrow IPC, so that training need not parse it."""
 
 import time
 from typing import Any
@@ -21,10 +21,10 @@ def command(
     data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, str], ...],
     compression: str, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Write DATA to OUTPUT as Arrow IPC: names hashed, numbers parsed, so that training only has to learn.
+    """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
-    Train on it with the same --bits (or --dictionary). Rows are not normalised and have no constant yet: train sees to
-    that.
+    Train on OUTPUT with the same --bits (or --dictionary). Its rows are neither normalised nor given a constant
+    feature: giftrl train does that.
 
     \b
     Examples:
@@ -45,8 +45,8 @@ def command(
         data, features, format=options["format_"], columns=columns, interactions=products, constant=False,
         on_error=options["on_error"], rejects=options["rejects"],
     )  # fmt: skip
-    kept = None if compression == "none" else compression
-    with ConvertedWriter(output, features, interactions=products, compression=kept) as writer:
+    codec = None if compression == "none" else compression
+    with ConvertedWriter(output, features, interactions=products, compression=codec) as writer:
         for batch in reader:
             if len(batch):
                 writer.write(batch)

@@ -1,4 +1,4 @@
-"""``giftrl inspect``: what a model is, what it learnt and what it proves."""
+"""``giftrl inspect``: show a model's settings, weights and certificate."""
 
 import json
 from typing import Any
@@ -16,13 +16,13 @@ __all__ = ["command"]
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
 )
 @radius_option
-@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the weights: a .png, .svg or .pdf file.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the weights to this .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as_json: bool) -> None:
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
 
-    A model that was trained with --beta auto has a table of experts: the factor of each in the prediction (factors can
-    be negative, and need not sum to 1), and the average loss that each has alone.
+    For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
+    prediction, and the average loss of the expert's own predictions. Factors may be negative and need not sum to 1.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
 
 
 def _sign(model: Any, name: str, slot: int) -> float:
-    """What hashing multiplied the values of a name by; 1 for numbers and dictionaries."""
+    """The sign that hashing gives to the values of a name; 1 for numbered features and for dictionaries."""
     slots, signs = model.features.slots([name])
     return float(signs[0]) if slots[0] == slot else 1.0
 
@@ -121,7 +121,7 @@ def _say(path: str, summary: dict[str, Any], weight: float) -> None:
 
 
 def _bar(value: float, largest: float, blocks: int) -> str:
-    """A bar of up to so many blocks, red for negative numbers."""
+    """A bar of at most ``blocks`` blocks: red for a negative value, green for a positive one."""
     size = max(1, round(blocks * abs(value) / largest)) if value else 0
     return f"[{'red' if value < 0 else 'green'}]{'█' * size}"
 

@@ -1,4 +1,4 @@
-"""The command ``giftrl`` and its list of commands."""
+"""The command ``giftrl`` and the list of its subcommands."""
 
 import difflib
 import importlib
@@ -11,21 +11,21 @@ from giftrl.errors import GiftrlError
 
 __all__ = ["main"]
 
-#: Each command and the line that ``giftrl --help`` shows; its code is ``giftrl.cli.<name>.command``.
+#: Each command with its line in ``giftrl --help``. The function is ``giftrl.cli.<name>.command``.
 COMMANDS = {
     "train": "Learn a linear model from a stream.",
     "predict": "Predict with a model.",
-    "inspect": "Show what a model is, what it learnt and what it proves.",
-    "sweep": "Run every beta and update over a data set; draw how sensitive each is.",
-    "reproduce": "Make the figures of the paper and compare them with the published ones.",
-    "datasets": "Download the paper's data sets, checked.",
-    "convert": "Write data as Arrow IPC that trains without parsing.",
-    "warmup": "Compile the common loops ahead of time, so that later commands start at once.",
+    "inspect": "Show a model's settings, weights and certificate.",
+    "sweep": "Run every beta and update over a data set, and draw the losses.",
+    "reproduce": "Make the paper's figures and compare them with the published ones.",
+    "datasets": "Download the paper's data sets and verify them.",
+    "convert": "Write data as Arrow IPC, so that training need not parse it.",
+    "warmup": "Compile the usual loops now, so that later commands start at once.",
 }
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are called, and a suggestion for one that does not exist."""
+    """A group that imports a command when it is called, and suggests the nearest command for a wrong name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -33,8 +33,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"giftrl.cli.{cmd_name}").command
-        return found
+        command: click.Command = importlib.import_module(f"giftrl.cli.{cmd_name}").command
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
@@ -50,7 +50,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except GiftrlError as problem:  # a message for the user, not a traceback
+        except GiftrlError as problem:  # the user gets the message, not a traceback
             click.echo(f"giftrl: {problem}", err=True)
             sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""``giftrl predict``: predictions of a model, a line each."""
+"""``giftrl predict``: print a model's prediction for each row."""
 
 import sys
 from pathlib import Path
@@ -14,19 +14,22 @@ __all__ = ["command"]
 @click.command()
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write there and not to standard output.")
-@click.option("--proba", is_flag=True, help="Probabilities: of the label +1 (logistic), of each class (softmax).")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of standard output.")
+@click.option(
+    "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
+)
 @input_options
 def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, **options: Any) -> None:
-    """Predict for each row of DATA with MODEL, a line each; DATA needs no labels.
+    """Print the prediction of MODEL for each row of DATA, one line for each. DATA needs no labels.
 
-    A line is the prediction, and the row's tag if it has one. With --on-error skip a row that cannot be used has the
-    line nan, so that lines and rows stay in step.
+    A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
+    used is nan, so that line n always belongs to row n.
 
-    A prediction is <s, x>: for the logistic and hinge losses positive for the label +1, for the Poisson loss the
-    logarithm of the count. A model that was trained with --beta auto on real labels predicts nothing beyond the lowest
-    and the highest label (Poisson: beyond their logarithms) that it has seen. With a score for each class the
-    prediction is the label of the class with the largest; --proba gives a number for each, in the order of --labels.
+    A prediction is the inner product <s, x> of the row s and the weights x. For the logistic and hinge losses it is
+    positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. A model that was
+    trained with --beta auto on real labels never predicts below the lowest or above the highest label that it has seen
+    (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
+    with --proba it prints the probability of each class, in the order of --labels.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""What the terminal shows while a model learns: a table that grows by powers of two, and a bar."""
+"""What the terminal shows during training: a progress bar, and a table with a line for each power of two examples."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ __all__ = ["Progression"]
 
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
 LAMBDA = HEADS.index("lambda")
-ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # where the columns end: a terminal has 80
+ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # the last character of each column, within a terminal of 80
 
 
 def in_columns(cells: Iterable[str]) -> str:
-    """A line of the table; a cell that is too wide for its column takes from the blanks of the next.
+    """A line of the table. A cell that is too wide for its column uses blanks of the next column.
 
     >>> in_columns(["1,073,741,824", "0.250000", "0.250000", "1", "-0.4321", "7", "1.391e+04", "0.002107"])
     '1,073,741,824 0.250000 0.250000      1    -0.4321        7 1.391e+04     0.002107'
@@ -29,7 +29,7 @@ def in_columns(cells: Iterable[str]) -> str:
 
 
 def decimals(number: float) -> str:
-    """A number with 6 decimals, or as many digits where it is large.
+    """A number with 6 decimals, or with 6 digits if its size is 10 or more.
 
     >>> decimals(0.25), decimals(-1234567.25)
     ('0.250000', '-1.23457e+06')
@@ -38,7 +38,7 @@ def decimals(number: float) -> str:
 
 
 def narrow(number: float) -> str:
-    """The same in 8 characters, but for a sign.
+    """A number in at most 8 characters besides its sign.
 
     >>> narrow(0.25), narrow(1234.5678), narrow(12345678.9), narrow(-3.14e11)
     ('0.250000', '1234.57', '12345679', '-3.14e+11')
@@ -47,7 +47,7 @@ def narrow(number: float) -> str:
 
 
 def leader(experts: Iterable[tuple[str, float, float]]) -> str:
-    """The expert with the largest share, by a short name: c10/4 is curvature 10, rate 4.
+    """A short name of the expert with the largest share: c10/4 means curvature 10, rate 4.
 
     >>> leader([("curvature 10, rate 4", 0.2, 1.0), ("adagrad 0.3", -0.5, 2.0), ("coin betting", 0.1, 3.0)])
     'ada0.3'
@@ -59,19 +59,19 @@ def leader(experts: Iterable[tuple[str, float, float]]) -> str:
 
 
 class Progression:
-    """The table of progressive loss, as Vowpal Wabbit's users know it, with the certified gap.
+    """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints, with the certified gap.
 
-    *since last* is the mean loss since the line above, *average* that since the beginning; label, prediction and
-    nonzeros are those of the last example (with a score for each class, the prediction is a class). *certified gap*
-    bounds, with proof, how much better on average any linear model could have done whose norm is at most that of the
-    present one. A learner without parameters shows, in place of lambda, which of its *experts* has the largest share of
-    the prediction.
+    *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
+    *prediction* and *nonzeros* are those of the last example; with several classes, the prediction is a class.
+    *certified gap* is a proved bound: no linear model whose norm is at most that of the present model has an average
+    loss that is lower by more. For a mixture of experts, the column *expert*, in the place of *lambda*, names the
+    expert with the largest share of the prediction.
 
     Args:
-        console: where to.
-        quiet: shows nothing.
+        console: the console to print on.
+        quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
-        clock: for tests.
+        clock: the current time in seconds; tests replace it.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Progression:
         self._loss = 0.0
         self._weight = 0.0
         self._began: float | None = None
-        self._before = 0  # examples before the clock was started
+        self._before = 0  # examples learnt before the clock started
         self._bar = Progress(
             BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(), console=console, transient=True, disable=quiet or not console.is_terminal,
@@ -104,7 +104,7 @@ class Progression:
         self._bar.stop()
 
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
-        """After a piece of a batch."""
+        """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
         if not self._bar.disable:
             self._move(trainer)
@@ -113,7 +113,7 @@ class Progression:
 
     def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples, self._clock()
-        rate = ""  # compiling, and what an interrupted run had learnt, end with the first piece: count from there
+        rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
         if self._began is None:
             self._began, self._before = now, examples
         else:
@@ -126,7 +126,7 @@ class Progression:
         self._bar.update(self._task, total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
 
     def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
-        """A line of the table."""
+        """Print a line of the table."""
         certificate = model.certificate
         loss, weight = certificate.loss_sum, model.weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0

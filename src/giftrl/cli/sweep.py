@@ -1,4 +1,4 @@
-"""``giftrl sweep``: every beta and update over a data set."""
+"""``giftrl sweep``: run every beta and update over a data set."""
 
 import sys
 import time
@@ -7,35 +7,36 @@ from pathlib import Path
 import click
 
 from giftrl.cli.options import format_option
+from giftrl.cli.tables import print_table
 
 __all__ = ["command"]
 
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--loss", default="logistic", show_default=True, help="A loss by name.")
+@click.option("--loss", default="logistic", show_default=True, help="The name of a loss.")
 @click.option(
     "--updates", default="linear,truncated,twostep,proximal", show_default=True,
-    help="Names with commas between. name:ahead uses H, name:now uses H', twostep:safe the safeguard.",
+    help="Names of updates, separated by commas. name:ahead uses H, name:now uses H', twostep:safe uses the safeguard.",
 )  # fmt: skip
-@click.option("--betas", default="1e-3:1e3:13", show_default=True, help="low:high:count, or a list with commas.")
-@click.option("--schedule", default="temporal", show_default=True, help="A schedule by name.")
-@click.option("--regularizer", default="squared_norm", show_default=True, help="A regularizer by name.")
-@click.option("--floor", type=float, default=None, help="The least lambda_1 of the temporal schedule.")
+@click.option("--betas", default="1e-3:1e3:13", show_default=True, help="low:high:count, or a list such as 0.1,1,10.")
+@click.option("--schedule", default="temporal", show_default=True, help="The name of a schedule.")
+@click.option("--regularizer", default="squared_norm", show_default=True, help="The name of a regularizer.")
+@click.option("--floor", type=float, default=None, help="A lower bound on lambda_1 in the temporal schedule.")
 @click.option("--repetitions", type=click.IntRange(min=1), default=15, show_default=True, help="Random orders.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the first order.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of the first order.")
 @click.option(
     "--prepare", type=click.Choice(["auto", "standard", "unit", "raw"]), default="auto", show_default=True,
-    help="What is done to the features: standard is what the paper's figures need; auto takes it where the data is "
-    "not sparse, and unit elsewhere.",
+    help="How the features are prepared: standard is what the paper's figures need; auto means standard for dense "
+    "data and unit for sparse data.",
 )  # fmt: skip
 @format_option
-@click.option("--positive", type=float, default=None, help="The label that counts as +1; all others as -1.")
+@click.option("--positive", type=float, default=None, help="The label that counts as +1; all others count as -1.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
-    help="Cut the linear curve at the highest value of the others, or draw all on a logarithmic axis.",
+    help="End the axis at the highest value of all curves but the linear one, or use a logarithmic axis for all.",
 )  # fmt: skip
-@click.option("--workers", type=click.IntRange(min=1), default=None, help="Orders at a time. Default: one a core.")
+@click.option("--workers", type=click.IntRange(min=1), help="Repetitions at a time. Default: one for each core.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
 @click.option("-q", "--quiet", is_flag=True, help="Print the path of the page and nothing else.")
 def command(
@@ -45,9 +46,9 @@ def command(
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.
 
-    DATA is a file in any format that train reads, plain or compressed. Leaves sweep.csv, sweep.svg, sweep.png and
-    sweep.html in the output folder. Finished orders are kept there: a sweep that was interrupted, or asked for more
-    repetitions, goes on where it stopped.
+    DATA is a file in any format that train reads, plain or compressed. The output folder gets sweep.csv, sweep.svg,
+    sweep.png and sweep.html. Finished repetitions are kept in that folder, so a sweep that was interrupted, or is run
+    again with more repetitions, continues where it stopped.
 
     \b
     Examples:
@@ -82,14 +83,7 @@ def command(
     if quiet:
         click.echo(path)
         return
-    table = [COLUMNS, *rows(summary)]
-    widths = [max(len(line[j]) for line in table) for j in range(len(COLUMNS))]
-    for line in table:
-        click.echo(
-            "  ".join(
-                cell.rjust(w) if j else cell.ljust(w) for j, (cell, w) in enumerate(zip(line, widths, strict=True))
-            )
-        )
+    print_table(COLUMNS, rows(summary))
     if read:
         click.echo(f"{read} of {repetitions} repetitions were read from an earlier run")
     click.echo(f"{time.perf_counter() - begun:.1f} s; open {path}")

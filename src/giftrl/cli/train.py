@@ -1,4 +1,4 @@
-"""``giftrl train``: a model from a stream."""
+"""``giftrl train``: learn a model from a stream."""
 
 import json
 import time
@@ -7,22 +7,23 @@ from typing import Any
 
 import click
 
+from giftrl import losses, updates
 from giftrl.cli.options import columns_of, feature_options, input_options, label_list, radius_option, require_apart
 
 __all__ = ["command"]
 
 
 def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    found = {}
+    parameters = {}
     for value in values:
         name, equals, number = value.partition("=")
         try:
-            found[name] = float(number)
+            parameters[name] = float(number)
         except ValueError:
             equals = ""
         if not (name and equals):
             raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
-    return found
+    return parameters
 
 
 def _beta(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
@@ -40,8 +41,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--loss",
     default="logistic",
     show_default=True,
-    help="logistic, hinge, squared_hinge, squared, absolute, quantile, huber, epsilon_insensitive, poisson; softmax "
-    "and multiclass_hinge for several classes.",
+    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}.",
 )
 @click.option(
     "--beta",
@@ -49,11 +49,13 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     show_default=True,
     callback=_beta,
     metavar="NUMBER|auto",
-    help="auto mixes many learners and needs no choice; a number is the scale of the schedule of one.",
+    help="auto mixes many learners and needs no tuning; a number is the scale of the schedule of one learner.",
 )
 @click.option("--preset", default="default", show_default=True, help="What auto mixes: default, or light (quicker).")
-@click.option("--update", help="With a number for beta: linear, proximal (the default), twostep, truncated, iwa.")
-@click.option("--lookahead/--no-lookahead", default=None, help="With a number for beta: H or H'; chosen if not given.")
+@click.option("--update", help=f"With a number for beta: {', '.join(updates.BY_NAME)}. Default: proximal.")
+@click.option(
+    "--lookahead/--no-lookahead", default=None, help="With a number for beta: H or H'. Default: H if possible."
+)
 @click.option(
     "--regularizer", help="With a number for beta: squared_norm (the default), adagrad, elastic_net, curvature."
 )
@@ -64,29 +66,29 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     multiple=True,
     callback=_parameters,
     metavar="NAME=NUMBER",
-    help="A further parameter: tau, delta, epsilon, l1, l2, gradient_bound, floor; may be repeated.",
+    help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
 )
 @click.option(
     "--labels",
     callback=label_list,
     metavar="A,B",
-    help="Which labels in DATA stand for -1 and +1, such as 0,1; for several classes all of them, such as 0..9.",
+    help="The labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels, such as 0..9.",
 )
-@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go over DATA.")
+@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA.")
 @feature_options
 @click.option(
-    "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="Rows to norm 1."
+    "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="unit: rows of norm 1."
 )
-@click.option("--constant/--no-constant", default=True, show_default=True, help="The constant feature.")
+@click.option("--constant/--no-constant", default=True, show_default=True, help="Add a constant feature to each row.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
-@click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model there.")
-@click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a summary there, as JSON.")
+@click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model to this file.")
+@click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a JSON summary to this file.")
 @radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
 )
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint of an interrupted run.")
-@click.option("--quiet", is_flag=True, help="No table and no bar.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint of an interrupted run.")
+@click.option("--quiet", is_flag=True, help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @input_options
 def command(
@@ -98,8 +100,8 @@ def command(
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
 
-    There is nothing to tune: features and labels may be on any scale, and the learner finds its own rates. A number for
-    --beta trains one learner of the paper, with the parts that you name.
+    There is nothing to tune: features and labels may be on any scale, and there is no learning rate. With a number for
+    --beta, one learner of the paper is trained instead, with the parts that you name.
 
     \b
     Examples:
@@ -118,7 +120,7 @@ def command(
     from giftrl.training.summary import summary_of
 
     kept = (checkpoint_every is not None or resume) and model_path is None
-    require(not kept, "model", model_path, "is needed for checkpoints, which are kept beside it", "add --model FILE")
+    require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
     stdin_again = "-" in data and (resume or passes > 1)
     require(not stdin_again, "data", "-", "cannot be read twice", "give a file for --resume and --passes")
     checkpoint = None
@@ -142,9 +144,9 @@ def command(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
     if resume and not quiet:
-        found = trainer.resume()
+        resumed = trainer.resume()
         console.print(
-            f"going on after {trainer.model.examples:,} examples" if found else "no checkpoint: starting anew"
+            f"continuing after {trainer.model.examples:,} examples" if resumed else "no checkpoint: starting afresh"
         )
     elif resume:
         trainer.resume()
@@ -168,15 +170,15 @@ def command(
 
 
 def _require_writable(path: Path) -> None:
-    """Find out before training, not after it."""
+    """Raise an error before training if the model could not be written after it."""
     from giftrl.errors import ModelFileError
 
     if not path.absolute().parent.is_dir():
-        raise ModelFileError(path, "cannot be written: the folder does not exist", "make the folder, or give another")
+        raise ModelFileError(path, "cannot be written: the folder does not exist", "create it, or give another one")
 
 
 def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
-    """What a run has come to; ``before`` are the examples that it went on from."""
+    """Print the results of a run; ``before`` is the number of examples that an earlier, interrupted run had learnt."""
     from giftrl.cli.progress import decimals
 
     seconds, learnt = summary["seconds_total"], summary["examples"] - before

@@ -1,4 +1,4 @@
-"""``giftrl warmup``: compile the common loops ahead of time."""
+"""``giftrl warmup``: compile the usual loops now."""
 
 import tempfile
 import time
@@ -19,17 +19,18 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
     "--regularizer",
     "regularizers",
     multiple=True,
-    help="Likewise; auto is the learner that needs no beta. Default: auto, squared_norm and curvature.",
+    help="A regularizer to compile for; may be repeated. auto is the learner of --beta auto. Default: auto, "
+    "squared_norm and curvature.",
 )
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
-@click.option("--arrays", is_flag=True, help="Also for matrices, sparse and dense, as the estimators take them.")
+@click.option("--arrays", is_flag=True, help="Also compile for sparse and dense matrices, which the estimators use.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
 def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
-    """Compile the common loops ahead of time, so that later commands start at once.
+    """Compile the usual loops now, so that later commands start at once.
 
-    Compiled code is kept on disk between processes. What is there already is loaded in a moment. Without --loss: the
-    readers of LIBSVM and VW text, and the logistic, hinge, squared and absolute losses. The learner of --beta auto,
-    the default, comes first; it takes the longest.
+    Compiled code is kept on disk, and loops that are already there are loaded in a moment. The readers of LIBSVM and VW
+    text are always compiled; without --loss, so are the logistic, hinge, squared and absolute losses. The learner of
+    --beta auto is compiled first and takes the longest.
 
     \b
     Examples:
@@ -49,7 +50,7 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
             settings = Settings(loss=loss, dtype=dtype, **parts)
             for format_, text in TEXTS.items():
                 path = Path(folder, f"rows.{format_}")
-                path.write_text(text)  # 1 is a label of every built-in loss
+                path.write_text(text)  # every built-in loss accepts the label 1
                 _timed(quiet, f"{loss}, {regularizer}, {format_}", lambda: _stream(settings, path))  # noqa: B023
             if arrays:
                 _timed(quiet, f"{loss}, {regularizer}, arrays", lambda: _arrays(settings))  # noqa: B023
@@ -67,7 +68,7 @@ def _timed(quiet: bool, name: str, work: Any) -> None:
 def _stream(settings: Any, path: Path) -> None:
     from giftrl.training import train
 
-    train(settings, [path]).learner.x  # noqa: B018 (the weights, which summaries and predictions need)
+    train(settings, [path]).learner.x  # noqa: B018 (compiles the weights, which summaries and predictions need)
 
 
 def _arrays(settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""Data sets of the paper from the LIBSVM collection: downloaded once, checked, kept.
+"""The paper's data sets, downloaded from the LIBSVM collection, verified and kept.
 
 >>> from giftrl.datasets import REGISTRY
 >>> REGISTRY["a9a"].rows

@@ -1,4 +1,4 @@
-"""Downloading: into a temporary place, checked there, then moved to where it belongs."""
+"""Download a data set into a temporary folder, verify it, and move it into place."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ __all__ = ["default_folder", "get"]
 
 
 def default_folder() -> Path:
-    """Where data sets are kept: the folder that GIFTRL_DATA names, or the user's cache."""
+    """The folder of the data sets: the value of GIFTRL_DATA, or a folder in the user's cache."""
     named = os.environ.get("GIFTRL_DATA")
     return Path(named) if named else Path(str(_pooch().os_cache("giftrl")))
 
@@ -27,48 +27,48 @@ def get(
     site: str = SITE,
     check: bool = True,
 ) -> Path:
-    """The path of a data set, downloaded unless it is there already.
+    """The path of a data set, which is downloaded unless the folder already has it.
 
     Args:
-        name: a name of the registry, or a data set of your own.
-        folder: where it is kept; None is :func:`default_folder`.
-        site: the address that the data set's path is added to.
-        check: whether to compare what arrived with the fingerprint of the registry.
+        name: the name of a data set in the registry, or a :class:`Dataset` of your own.
+        folder: the folder of the data sets; None means :func:`default_folder`.
+        site: the address to which the path of the data set is appended.
+        check: whether to compare the fingerprint of the file with that of the registry.
     """
     if isinstance(name, str) and name not in REGISTRY:
         raise UnknownName("name", name, REGISTRY)
     dataset = REGISTRY[name] if isinstance(name, str) else name
-    place = default_folder() if folder is None else Path(folder)
-    target = place / dataset.file
-    if target.is_file() and (not check or _found(target) == dataset.fingerprint):
+    folder = default_folder() if folder is None else Path(folder)
+    target = folder / dataset.file
+    if target.is_file() and (not check or _fingerprint(target) == dataset.fingerprint):
         return target
     address = site.rstrip("/") + "/" + dataset.path
     pooch = _pooch()
-    with file_errors(place):
-        place.mkdir(parents=True, exist_ok=True)
-        room = tempfile.TemporaryDirectory(prefix=".giftrl-", dir=place)
-    with room:
+    with file_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".giftrl-", dir=folder)
+    with temporary:
         try:
             downloader = pooch.HTTPDownloader(timeout=60)
-            arrived = Path(pooch.retrieve(address, None, fname=dataset.file, path=room.name, downloader=downloader))
-        except (OSError, ValueError) as problem:  # what requests and pooch raise
-            if (answer := getattr(problem, "response", None)) is not None:
-                answer.close()  # an error page that nobody reads would keep its connection open
-            remedy = "check the connection and the address, or put the file there yourself"
-            raise DownloadFailed(dataset.name, address, f"could not be fetched ({problem})", remedy) from problem
-        found = _found(arrived) if check else ""
-        if check and found != dataset.fingerprint:
-            what = "is not LIBSVM text" if found == "" else f"has the fingerprint {found}, not {dataset.fingerprint}"
-            raise DownloadFailed(
-                dataset.name, address, what, "try again or another site; --unchecked keeps it all the same"
+            arrived = Path(
+                pooch.retrieve(address, None, fname=dataset.file, path=temporary.name, downloader=downloader)
             )
+        except (OSError, ValueError) as problem:  # the errors of requests and pooch
+            if (response := getattr(problem, "response", None)) is not None:
+                response.close()  # an unread error page would keep its connection open
+            remedy = "check the connection and the address, or download the file yourself"
+            raise DownloadFailed(dataset.name, address, f"could not be fetched ({problem})", remedy) from problem
+        if check and (actual := _fingerprint(arrived)) != dataset.fingerprint:
+            what = f"has the fingerprint {actual}, not {dataset.fingerprint}" if actual else "is not LIBSVM text"
+            remedy = "try again, or try another site; --unchecked keeps the file as it is"
+            raise DownloadFailed(dataset.name, address, what, remedy)
         with file_errors(target):
             arrived.replace(target)
     return target
 
 
-def _found(path: Path) -> str:
-    """The fingerprint of a file, or nothing where it cannot be read."""
+def _fingerprint(path: Path) -> str:
+    """The fingerprint of a file, or an empty text if it is not LIBSVM text."""
     try:
         return fingerprint(*read_all(path, "libsvm"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which data sets there are, where they lie, and how to know that they arrived whole."""
+"""The data sets: their addresses, their sizes, and fingerprints to verify a download."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 
 class Dataset(NamedTuple):
-    """A data set: its address below :data:`SITE`, what is in it, and the fingerprint of its numbers.
+    """A data set: its path below :data:`SITE`, its size, and the fingerprint of its numbers.
 
-    The fingerprint is :func:`giftrl.sweeps.fingerprint`: SHA-256 of the numbers, not of the bytes, so that a mirror
-    that compresses or spaces the text in another way passes, and one wrong digit does not. Those below were taken from
-    copies of the files in other public places, with which the paper's figures were reproduced.
+    The fingerprint is :func:`giftrl.sweeps.fingerprint`, a SHA-256 of the numbers and not of the bytes. A mirror that
+    compresses the file differently passes the check; a file with one wrong digit does not. The fingerprints below are
+    those of the copies with which the paper's figures were reproduced; these came from other public sites.
 
     >>> REGISTRY["ijcnn1"].file
     'ijcnn1.bz2'
@@ -27,7 +27,7 @@ class Dataset(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of the file."""
+        """The file name."""
         return self.path.rsplit("/", 1)[-1]
 
 

@@ -1,4 +1,4 @@
-"""The experiments of *Generalized Implicit Follow-The-Regularized-Leader* (ICML 2023), and what became of its claims.
+"""The experiments of *Generalized Implicit Follow-The-Regularized-Leader* (ICML 2023), and a test of its claims.
 
 >>> from giftrl.paper import rules
 >>> [curve.name for curve in rules("hinge")]

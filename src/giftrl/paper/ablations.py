@@ -1,4 +1,4 @@
-"""What each part of the found setting is worth: leave it out, and see how far the published curves are."""
+"""What each part of the found setting is worth: change it, and measure the distance to the published curves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,10 +25,11 @@ EVERY = ("linear", "truncated", "twostep", "proximal")
 class Variant(NamedTuple):
     """The found setting with one part changed.
 
-    features: how a dense matrix is prepared.
-    curve: how a rule is changed.
-    losses: on which panels it matters.
-    updates: for which rules it matters.
+    Attributes:
+        features: prepares the features, a dense matrix.
+        curve: changes a rule.
+        losses: the losses of the panels that the change affects.
+        updates: the rules that the change affects.
     """
 
     features: Callable[[Array], Array]
@@ -37,45 +38,51 @@ class Variant(NamedTuple):
     updates: tuple[str, ...] = EVERY
 
 
-def found(x: Array) -> Array:
-    """The preparation that was found."""
+def as_found(x: Array) -> Array:
+    """The preparation of the found setting."""
     return np.asarray(unit(with_constant(unit(standard(x)))))
 
 
 def schedule(**parameters: float) -> Callable[[Curve], Curve]:
-    """Another parameter of the schedule."""
+    """A change of parameters of the schedule."""
     return lambda curve: replace(curve, schedule=curve.schedule._replace(**parameters))
 
 
 def scaled(scale: float) -> Callable[[Curve], Curve]:
-    """Another factor between the axis and beta."""
+    """A change of the factor between the label of the axis and beta."""
     return lambda curve: replace(curve, scale=scale)
 
 
 TWO_STEP = ("twostep",)
 
 VARIANTS = {
-    "as found": Variant(found),
+    "as found": Variant(as_found),
     "columns not standardised": Variant(lambda x: np.asarray(unit(with_constant(unit(x))))),
     "rows not scaled before the constant": Variant(lambda x: np.asarray(unit(with_constant(standard(x))))),
     "rows not scaled after the constant": Variant(lambda x: np.asarray(with_constant(unit(standard(x))))),
     "no constant": Variant(lambda x: np.asarray(unit(standard(x)))),
-    "G = 0.5": Variant(found, schedule(gradient_bound=0.5)),
-    "G = 2": Variant(found, schedule(gradient_bound=2.0)),
-    "two-step without a floor": Variant(found, schedule(floor=0.0), updates=TWO_STEP),
-    "two-step with the floor 0.5": Variant(found, schedule(floor=0.5), updates=TWO_STEP),
-    "two-step with the floor 2": Variant(found, schedule(floor=2.0), updates=TWO_STEP),
-    "two-step with H'": Variant(found, lambda curve: replace(curve, update=TwoStep(False)), updates=TWO_STEP),
-    "logistic betas as labelled": Variant(found, scaled(1.0), ("logistic",)),
-    "logistic betas times 9.5": Variant(found, scaled(9.5), ("logistic",)),
-    "logistic betas times 10.5": Variant(found, scaled(10.5), ("logistic",)),
+    "G = 0.5": Variant(as_found, schedule(gradient_bound=0.5)),
+    "G = 2": Variant(as_found, schedule(gradient_bound=2.0)),
+    "two-step without a floor": Variant(as_found, schedule(floor=0.0), updates=TWO_STEP),
+    "two-step with the floor 0.5": Variant(as_found, schedule(floor=0.5), updates=TWO_STEP),
+    "two-step with the floor 2": Variant(as_found, schedule(floor=2.0), updates=TWO_STEP),
+    "two-step with H'": Variant(as_found, lambda curve: replace(curve, update=TwoStep(False)), updates=TWO_STEP),
+    "logistic betas as labelled": Variant(as_found, scaled(1.0), ("logistic",)),
+    "logistic betas times 9.5": Variant(as_found, scaled(9.5), ("logistic",)),
+    "logistic betas times 10.5": Variant(as_found, scaled(10.5), ("logistic",)),
 }
 
 
 class Ablation(NamedTuple):
-    """How far the published curves are from a variant: mean and largest distance of a point, and curves in reach.
+    """The distance of the published curves to a variant.
 
-    before: the same curves with the found setting.
+    Attributes:
+        variant: its name.
+        mean: the mean distance of a point.
+        largest: the largest distance of a point.
+        reproduced: how many curves are reproduced.
+        curves: how many curves there are.
+        before: the mean distance of the same curves with the found setting.
     """
 
     variant: str
@@ -97,18 +104,18 @@ def ablate(
     """Run every variant on the panels whose data is in a folder.
 
     Args:
-        folder: with the data sets.
-        repetitions: how many orders.
-        only: the names of the data sets to use; None is all that are there.
-        keep: where finished repetitions are kept.
-        tell: called before each variant with its name.
+        folder: the folder of the data sets.
+        repetitions: how many random orders.
+        only: the names of the data sets to use; None means every one in the folder.
+        keep: the folder in which finished repetitions are kept.
+        tell: called with the name of each variant before it is run.
     """
     raw = {}
     for name in dict.fromkeys(panel.dataset for panel in PAPER if only is None or panel.dataset in only):
         path = locate(folder, name)
         if path is not None:
             raw[name] = read_all(path)
-    results, known = [], dict[tuple[str, str], Distance]()
+    results, original = [], dict[tuple[str, str], Distance]()
     for name, variant in VARIANTS.items():
         if tell:
             tell(name)
@@ -117,10 +124,10 @@ def ablate(
             if panel.dataset in raw and panel.loss in variant.losses:
                 distances += _distances(panel, raw[panel.dataset], name, variant, repetitions, keep)
         if name == "as found":
-            known = {(d.panel, d.update): d for d in distances}
-        before = [known[d.panel, d.update] for d in distances]
-        worst, within = max(d.largest for d in distances), sum(d.reproduced for d in distances)
-        results.append(Ablation(name, _mean(distances), worst, within, len(distances), _mean(before)))
+            original = {(d.panel, d.update): d for d in distances}
+        before = [original[d.panel, d.update] for d in distances]
+        largest, reproduced = max(d.largest for d in distances), sum(d.reproduced for d in distances)
+        results.append(Ablation(name, _mean(distances), largest, reproduced, len(distances), _mean(before)))
     return results
 
 
@@ -134,5 +141,5 @@ def _distances(
 
 
 def _mean(distances: list[Distance]) -> float:
-    """The mean distance of a point, over all curves."""
+    """The mean distance of a point over all curves."""
     return float(np.average([d.mean for d in distances], weights=[d.points for d in distances]))

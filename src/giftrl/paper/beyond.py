@@ -1,4 +1,4 @@
-"""Beyond the paper, on its axes: exact proximal for the logistic loss, importance-aware, H and H', other parts."""
+"""Curves beyond the paper, on its axes: other choices of z, and other schedules and regularizers."""
 
 from giftrl.paper.settings import READINGS
 from giftrl.regularizers import AdaGrad, Curvature
@@ -10,13 +10,13 @@ __all__ = ["GROUPS", "choices", "parts"]
 
 
 def choices(loss: str) -> tuple[Curve, ...]:
-    """Choices of z that the figures leave out, with the paper's schedule and regularizer.
+    """Choices of z that the paper's figures leave out, with the paper's schedule and regularizer.
 
     >>> [curve.name for curve in choices("logistic")][:2]
     ['proximal', "proximal H'"]
     """
     scale = _scale(loss)
-    found = {
+    updates = {
         "proximal": Proximal(lookahead=True),
         "proximal H'": Proximal(lookahead=False),
         "truncated": Truncated(lookahead=False),
@@ -25,13 +25,13 @@ def choices(loss: str) -> tuple[Curve, ...]:
         "iwa H": ImportanceAware(lookahead=True),
         "two-step safe": TwoStep(lookahead=True, safeguard=True),
     }
-    return tuple(Curve(name, update, TemporalVariability(), scale=scale) for name, update in found.items())
+    return tuple(Curve(name, update, TemporalVariability(), scale=scale) for name, update in updates.items())
 
 
 def parts(loss: str) -> tuple[Curve, ...]:
     """The proximal update with other schedules and regularizers.
 
-    Curvature needs a loss that has some: on hinge and absolute losses it is mirror descent with a constant step.
+    The hinge and absolute losses have no curvature: on them, ``Curvature`` is mirror descent with a constant step.
 
     >>> [curve.name for curve in parts("hinge")]
     ['proximal', 'constant', 'AdaGrad norm', 'AdaGrad', 'curvature']
@@ -47,7 +47,7 @@ def parts(loss: str) -> tuple[Curve, ...]:
 
 
 GROUPS = {
-    "choices of z": (choices, "The paper's schedule, and choices of z that its figures leave out"),
+    "choices of z": (choices, "The paper's schedule with choices of z that its figures leave out"),
     "schedules and regularizers": (parts, "The proximal update with other schedules and regularizers"),
 }
 

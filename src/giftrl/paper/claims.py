@@ -1,4 +1,4 @@
-"""The paper's claims, each as a measurement on the panels and a verdict that follows from it."""
+"""The paper's claims. Each is measured on the panels, and the verdict follows from the measurement."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -12,16 +12,16 @@ __all__ = ["CLAIMS", "Verdict", "judge"]
 
 Results = Mapping[PaperPanel, Summary]
 
-#: What is left of a difference that shows in none of the figures.
+#: A difference in loss that is too small to be seen in a figure.
 EQUAL = 1e-3
 #: The paper: "confidence intervals below 0.01".
 NARROW = 0.01
-#: "Almost uniformly" is taken as at least nine in ten.
+#: The share that counts as "almost uniformly" and as "mostly".
 ALMOST = 0.9
 
 
 class Verdict(NamedTuple):
-    """What became of a claim: ``holds``, ``mostly``, ``partly`` or ``fails``, and the numbers behind it."""
+    """A claim, the verdict (``holds``, ``mostly``, ``partly`` or ``fails``), and the numbers behind it."""
 
     claim: str
     verdict: str
@@ -29,7 +29,7 @@ class Verdict(NamedTuple):
 
 
 def judge(results: Results) -> list[Verdict]:
-    """Every claim that the panels at hand can speak about.
+    """A verdict on each claim about which these panels say anything.
 
     >>> from giftrl.paper.panels import PAPER
     >>> runs = np.array([[[3.0, 2.0, 9.0], [3.0, 1.0, 2.0]], [[3.0, 2.0, 8.0], [3.0, 1.0, 2.0]]])
@@ -37,18 +37,18 @@ def judge(results: Results) -> list[Verdict]:
     Verdict(claim='linear is the most sensitive to beta', verdict='partly',
             evidence='narrowest range of good betas in 0 of 1 panels; steepest rise to the largest beta in 1 of 1')
     """
-    found = []
+    verdicts = []
     for claim, measure in CLAIMS.items():
         answer = measure(results)
         if answer is not None:
-            found.append(Verdict(claim, *answer))
-    return found
+            verdicts.append(Verdict(claim, *answer))
+    return verdicts
 
 
 def sensitive(results: Results) -> tuple[str, str] | None:
-    """Linear is the most sensitive to beta.
+    """Whether linear is the most sensitive to beta.
 
-    Two measures: the range of betas within 5% of the best, and the rise from the best loss to the largest beta.
+    Two measures: the range of betas within 5% of the lowest loss, and the rise of the loss up to the largest beta.
     """
     narrow = steep = 0
     for summary in results.values():
@@ -66,7 +66,7 @@ def sensitive(results: Results) -> tuple[str, str] | None:
 
 
 def worse(results: Results) -> tuple[str, str] | None:
-    """Linear is almost uniformly worse: at each beta, against every other rule, beyond both confidence intervals."""
+    """Whether linear is worse than every other rule, beyond both confidence intervals, at almost every beta."""
     parts, total_worse, total = [], 0, 0
     for loss in dict.fromkeys(panel.loss for panel in results):
         below = tied = above = 0
@@ -87,7 +87,7 @@ def worse(results: Results) -> tuple[str, str] | None:
 
 
 def same_on_hinge(results: Results) -> tuple[str, str] | None:
-    """Truncated and proximal are equal on the hinge loss."""
+    """Whether truncated and proximal are equal on the hinge loss."""
     hinge = [s for p, s in results.items() if p.loss == "hinge" and {"truncated", "proximal"} <= set(s.names)]
     if not hinge:
         return None
@@ -96,7 +96,7 @@ def same_on_hinge(results: Results) -> tuple[str, str] | None:
 
 
 def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] | None:
-    """Two-step is the best: tuned, and at the largest beta."""
+    """Whether two-step has the lowest loss, both with its best beta and with the largest beta."""
     parts, won, asked = [], 0, 0
     for loss in losses:
         panels = [s for p, s in results.items() if p.loss == loss and "twostep" in s.names]
@@ -115,7 +115,7 @@ def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] 
 
 
 def narrow_intervals(results: Results) -> tuple[str, str] | None:
-    """The confidence intervals of implicit rules are below 0.01: half their width, at any beta."""
+    """Whether half the width of every confidence interval of the implicit rules is below 0.01."""
     parts, good = [], []
     for losses, name in ((("hinge", "logistic"), "classification"), (("absolute",), "regression")):
         widths = [
@@ -146,7 +146,7 @@ def _graded(yes: int, of: int) -> str:
 
 
 def _sign(summary: Summary, a: int, b: int, j: int) -> int:
-    """1 where a has the larger loss at a beta beyond both confidence intervals, -1 the smaller, 0 neither."""
+    """At beta number j: 1 if the loss of curve a exceeds that of b beyond both intervals, -1 if it is below, else 0."""
     gap = summary.mean[a, j] - summary.mean[b, j]
     margin = np.nan_to_num(summary.half_width[a, j]) + np.nan_to_num(summary.half_width[b, j])
     return int(gap > margin) - int(gap < -margin)

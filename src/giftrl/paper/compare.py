@@ -1,4 +1,4 @@
-"""How far measured curves are from the published ones, as a share of each panel's axis."""
+"""The distance of measured curves to the published ones, as a share of each panel's vertical axis."""
 
 import math
 from typing import NamedTuple
@@ -11,12 +11,19 @@ from giftrl.sweeps import Summary
 
 __all__ = ["LARGEST", "MEDIAN", "Distance", "compare"]
 
-#: What counts as reproduced: the median and the largest distance of a curve, as a share of the axis.
+#: A curve is reproduced if the median and the largest distance of its points are at most these shares of the axis.
 MEDIAN, LARGEST = 0.006, 0.015
 
 
 class Distance(NamedTuple):
-    """One curve against its published points.
+    """The distance of one curve to its published points.
+
+    Attributes:
+        panel: the title of the panel.
+        update: the name of the curve.
+        points: how many points were published.
+        median, mean, largest: of the distances of the points, as a share of the axis.
+        at: the beta of the largest distance.
 
     >>> Distance("Figure 1: a9a, hinge", "linear", 5, 0.001, 0.001, 0.004, 1.0).reproduced
     True
@@ -32,12 +39,12 @@ class Distance(NamedTuple):
 
     @property
     def reproduced(self) -> bool:
-        """Whether the curve is within reach of the published one."""
+        """Whether the distances are small enough to count as the published curve."""
         return self.median <= MEDIAN and self.largest <= LARGEST
 
 
 def compare(panel: PaperPanel, summary: Summary) -> list[Distance]:
-    """A line for each published curve of the panel.
+    """The distance of each published curve of the panel.
 
     >>> from giftrl.paper.panels import PAPER
     >>> beta, loss = zip(*points("logistic", "a9a")["twostep"])
@@ -47,7 +54,7 @@ def compare(panel: PaperPanel, summary: Summary) -> list[Distance]:
     if panel.axis is None:
         return []
     span = panel.axis[1] - panel.axis[0]
-    found = []
+    distances = []
     for update, published in points(panel.loss, panel.dataset).items():
         if update not in summary.names:
             continue
@@ -55,10 +62,10 @@ def compare(panel: PaperPanel, summary: Summary) -> list[Distance]:
         shares = [abs(summary.mean[k, _column(summary, beta)] - loss) / span for beta, loss in published]
         worst = int(np.argmax(shares))
         median, mean, largest = float(np.median(shares)), float(np.mean(shares)), float(shares[worst])
-        found.append(Distance(panel.title, update, len(shares), median, mean, largest, published[worst][0]))
-    return found
+        distances.append(Distance(panel.title, update, len(shares), median, mean, largest, published[worst][0]))
+    return distances
 
 
 def _column(summary: Summary, beta: float) -> int:
-    """The column of a beta of the grid."""
-    return next(j for j, found in enumerate(summary.betas) if math.isclose(found, beta, rel_tol=1e-6))
+    """The index of a beta in the grid."""
+    return next(j for j, known in enumerate(summary.betas) if math.isclose(known, beta, rel_tol=1e-6))

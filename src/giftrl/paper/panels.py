@@ -1,6 +1,7 @@
-"""The panels of Figures 1 to 3, on the paper's data or, without it, on data that scikit-learn brings."""
+"""The panels of Figures 1 to 3, on the paper's data or on data that comes with scikit-learn."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ LONG = parse_betas("1e-3:1e8:23")
 
 
 class PaperPanel(NamedTuple):
-    """One panel: which figure, loss and data set, over which betas, and the vertical axis of the published one.
+    """A panel of a figure: its loss, its data set, and the ends of the published vertical axis if there is one.
 
     >>> PAPER[0].title
     'Figure 1: a9a, hinge'
@@ -33,12 +34,12 @@ class PaperPanel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the panel is called."""
+        """The title of the panel."""
         return f"Figure {self.figure}: {self.dataset}, {self.loss}"
 
     @property
     def name(self) -> str:
-        """The panel in a file name."""
+        """The name of the panel in file names."""
         return f"figure{self.figure}-{self.dataset}-{self.loss}".replace("_", "-")
 
     @property
@@ -67,12 +68,12 @@ BUNDLED = (
     PaperPanel(3, "absolute", "diabetes", None),
 )
 
-#: The class of digits that stands against the rest.
+#: The class of digits that is learnt against all others.
 DIGIT = 8.0
 
 
 def locate(folder: Path, dataset: str) -> Path | None:
-    """The file of a data set in a folder: its name, or its name and .gz, .bz2 or .svm; None where there is none."""
+    """The file of a data set in a folder, with or without a usual ending such as .gz; None if there is none."""
     for ending in ("", ".gz", ".bz2", ".svm", ".libsvm"):
         path = folder / f"{dataset}{ending}"
         if path.is_file():
@@ -81,39 +82,32 @@ def locate(folder: Path, dataset: str) -> Path | None:
 
 
 def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
-    """The panels whose data is in a folder, each with a way to load it; missing sets are left out."""
-    found: list[tuple[PaperPanel, Callable[[], Data]]] = []
+    """The panels whose data is in a folder, each with a function that loads it."""
+    panels: list[tuple[PaperPanel, Callable[[], Data]]] = []
     for panel in PAPER:
         path = locate(folder, panel.dataset)
         if path is not None:
-            found.append((panel, _loader(path, panel)))
-    if not found:
+            panels.append((panel, partial(load, path, panel.loss, PREPARATION, name=panel.dataset)))
+    if not panels:
         names = ", ".join(dict.fromkeys(panel.dataset for panel in PAPER))
         remedy = "download them with 'giftrl datasets get all --to DIR', or leave out --data"
         raise InvalidInput("data", str(folder), f"must hold at least one of {names} (.gz or .bz2)", remedy)
-    return found
+    return panels
 
 
 def bundled() -> list[tuple[PaperPanel, Callable[[], Data]]]:
-    """The panels on data that scikit-learn brings with it."""
-    return [(panel, _bundled_loader(panel)) for panel in BUNDLED]
+    """The panels on data that comes with scikit-learn, each with a function that loads it."""
+    return [(panel, partial(_load_bundled, panel)) for panel in BUNDLED]
 
 
-def _loader(path: Path, panel: PaperPanel) -> Callable[[], Data]:
-    return lambda: load(path, panel.loss, PREPARATION, name=panel.dataset)
-
-
-def _bundled_loader(panel: PaperPanel) -> Callable[[], Data]:
-    def found() -> Data:
-        try:
-            from sklearn import datasets
-        except ImportError as missing:
-            raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
-        read: Any = getattr(datasets, f"load_{panel.dataset}")
-        x, y = read(return_X_y=True)
-        x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        prepared, how = prepare(x, PREPARATION)
-        labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
-        return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)
-
-    return found
+def _load_bundled(panel: PaperPanel) -> Data:
+    try:
+        from sklearn import datasets
+    except ImportError as missing:
+        raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
+    read: Any = getattr(datasets, f"load_{panel.dataset}")
+    x, y = read(return_X_y=True)
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    prepared, how = prepare(x, PREPARATION)
+    labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
+    return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)

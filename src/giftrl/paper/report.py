@@ -1,4 +1,4 @@
-"""The page of a reproduction, its figures and its tables."""
+"""The page of a reproduction, with its figures and tables."""
 
 import math
 from pathlib import Path
@@ -11,101 +11,56 @@ from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import points
 from giftrl.paper.reproduce import Reproduction
 from giftrl.paper.settings import PREPARATION, READINGS
-from giftrl.sweeps import PREPARATIONS, Summary
-from giftrl.sweeps import page as html
-from giftrl.sweeps.figure import AXES, INK, Panel, inline, new_figure, side_by_side, style, svg
-from giftrl.sweeps.report import describe, number
+from giftrl.paper.tables import (
+    ABLATIONS,
+    CLAIMS,
+    DISTANCES,
+    FAIR,
+    TEMPORAL,
+    ablation_rows,
+    claim_rows,
+    distance_rows,
+    fair_rows,
+    temporal_rows,
+)  # fmt: skip
+from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
+from giftrl.reports import page as html
+from giftrl.sweeps import PREPARATIONS
 
-__all__ = ["ablation_rows", "claim_rows", "distance_rows", "fair_rows", "temporal_rows", "write_report"]
+__all__ = ["write_report"]
 
 FIGURES = {1: "Hinge loss", 2: "Logistic loss", 3: "Absolute loss"}
 
 
-def distance_rows(result: Reproduction) -> list[list[str]]:
-    """Panel, update, how many points, median and largest distance, and whether that is within reach."""
-    return [
-        [
-            d.panel.removeprefix("Figure "), d.update, str(d.points), f"{100 * d.median:.2f}%",
-            f"{100 * d.largest:.2f}%", f"{d.at:.3g}", "yes" if d.reproduced else "no",
-        ]
-        for d in result.distances
-    ]  # fmt: skip
-
-
-def claim_rows(result: Reproduction) -> list[list[str]]:
-    """Claim, reading, verdict and evidence."""
-    claims = dict.fromkeys(v.claim for verdicts in result.verdicts.values() for v in verdicts)
-    return [
-        [claim, reading, v.verdict, v.evidence]
-        for claim in claims
-        for reading, verdicts in result.verdicts.items()
-        for v in verdicts
-        if v.claim == claim
-    ]
-
-
-def fair_rows(result: Reproduction) -> list[list[str]]:
-    """For each panel and rule: tuned loss and loss at the largest beta, without and with the floor for every rule."""
-    rows = []
-    for panel, fair in result.readings["fair"].items():
-        found = result.readings["found"][panel]
-        for k, name in enumerate(found.names):
-            numbers = (found.best_loss(k), fair.best_loss(k), float(found.mean[k, -1]), float(fair.mean[k, -1]))
-            rows.append([panel.title.removeprefix("Figure "), name, *(number(value) for value in numbers)])
-    return rows
-
-
-def temporal_rows(result: Reproduction) -> list[list[str]]:
-    """For each sequence and rule: the regret, the exponent of its growth, and the bound where there is one."""
-    return [
-        [
-            path.sequence, path.rule, str(path.rounds[-1]), number(path.regret[-1], 2),
-            f"{temporal.growth(path):.2f}", "" if math.isnan(path.bound[-1]) else number(path.bound[-1], 2),
-        ]
-        for path in result.paths
-    ]  # fmt: skip
-
-
-def ablation_rows(result: Reproduction) -> list[list[str]]:
-    """For each variant: mean distance of a point, the same as found, the largest, and how many curves are in reach."""
-    return [
-        [a.variant, _share(a.mean), _share(a.before), _share(a.largest), f"{a.reproduced} of {a.curves}"]
-        for a in result.ablations
-    ]
-
-
-def _share(value: float) -> str:
-    return f"{value:.2%}" if value <= 10.0 else "over 1000%"
-
-
 def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path:
-    """Write the CSV files, the figures as SVG, and ``index.html``; the path of the page."""
+    """Write the CSV files, the figures as SVG, and ``index.html``; return the path of ``index.html``."""
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    published = bool(result.distances)
-    for number_ in FIGURES:
-        _print(result, number_, folder, axis)
-    page = html.Page("Generalized implicit FTRL: Figures 1 to 3, run again", _lead(result), "Made by giftrl reproduce.")
-    for number_, title in FIGURES.items():
+    for figure in FIGURES:
+        _write_figure(result, figure, folder, axis)
+    title = "Generalized implicit FTRL: Figures 1 to 3, run again"
+    page = html.Page(title, _introduction(result), "Made by giftrl reproduce.")
+    for figure, title in FIGURES.items():
         parts = [
-            _drawn(result, panel, summary, "found", axis, folder)
+            _figure(result, panel, summary, "found", axis, folder)
             for panel, summary in result.readings["found"].items()
-            if panel.figure == number_
+            if panel.figure == figure
         ]
         if parts:
-            page.section(f"Figure {number_}: {title}", html.figures(*parts))
-    if published:
-        head = ("panel", "update", "points", "median distance", "largest distance", "at beta", "within reach")
-        caption = f"Distance to the published curves, as a share of the axis (reach: {MEDIAN:.1%} and {LARGEST:.1%})"
-        page.section("Against the published curves", html.table(caption, head, distance_rows(result), verdict=6))
+            page.section(f"Figure {figure}: {title}", html.figures(*parts))
+    if result.distances:
+        caption = (
+            "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
+            f"{MEDIAN:.1%} and a largest distance of {LARGEST:.1%}"
+        )
+        page.section("Against the published curves", html.table(caption, DISTANCES, distance_rows(result), verdict=6))
     if result.ablations:
-        columns = ("variant", "mean distance", "as found", "largest distance", "curves within reach")
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        page.section("What each part of the setting is worth", html.table(caption, columns, ablation_rows(result)))
+        page.section("What each part of the setting is worth", html.table(caption, ABLATIONS, ablation_rows(result)))
     _claims(page, result)
     _literal(page, result, folder, axis)
     for name, summaries in result.groups.items():
-        drawn = [_drawn(result, panel, summary, name, axis, folder) for panel, summary in summaries.items()]
+        drawn = [_figure(result, panel, summary, name, axis, folder) for panel, summary in summaries.items()]
         page.section(f"Beyond the paper: {name}", html.paragraph(beyond.GROUPS[name][1] + "."), html.figures(*drawn))
     _temporal(page, result, folder)
     _settings(page, result)
@@ -114,12 +69,12 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
     return path
 
 
-def _lead(result: Reproduction) -> str:
+def _introduction(result: Reproduction) -> str:
     n = len(result.distances)
     if not n:
         return (
-            "The paper's experiments on data that comes with scikit-learn. Implicit updates forgive a beta that is "
-            "too large; the linear update does not. With the paper's own data (giftrl datasets get all) the same "
+            "The paper's experiments on data that comes with scikit-learn. Implicit updates tolerate a beta that is "
+            "too large; the linear update does not. Given the paper's own data (giftrl datasets get all), the same "
             "command draws the published points over the curves."
         )
     good = sum(d.reproduced for d in result.distances)
@@ -127,106 +82,107 @@ def _lead(result: Reproduction) -> str:
     largest = max(d.largest for d in result.distances)
     return (
         f"{good} of {n} published curves are reproduced. The median distance of a curve to its published points is at "
-        f"most {median:.2%} of the axis, the largest distance of any point {largest:.2%}."
+        f"most {median:.2%} of the axis; the largest distance of any point is {largest:.2%}."
     )
 
 
 def _panel(panel: PaperPanel, summary: Summary, kind: str, axis: str) -> Panel:
-    over = points(panel.loss, panel.dataset) if kind == "found" else {}
+    published = points(panel.loss, panel.dataset) if kind == "found" else {}
     limits = panel.axis if axis == "clip" and kind == "found" else None
-    # As printed, two-step leaves the panel as far as linear does, where it diverges.
-    cut = ("linear", "twostep") if kind == "literal" and panel.loss == "absolute" else ("linear",)
-    return Panel(summary, panel.title, panel.loss, axis, cut, limits, over)
+    # As printed, two-step diverges on the absolute loss and runs out of the panel, as linear does.
+    may_leave = ("linear", "twostep") if kind == "literal" and panel.loss == "absolute" else ("linear",)
+    return Panel(summary, panel.title, panel.loss, axis, may_leave, limits, published)
 
 
-def _print(result: Reproduction, number_: int, folder: Path, axis: str) -> None:
-    """Write the panels of a figure side by side, for each thing that was run on them."""
+def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) -> None:
+    """Write the panels of a figure side by side: one file for each reading and for each group beyond the paper."""
     for kind, summaries in {**result.readings, **result.groups}.items():
-        chosen = [_panel(panel, found, kind, axis) for panel, found in summaries.items() if panel.figure == number_]
-        if chosen:
-            text = svg(side_by_side(chosen))
-            write(folder / f"figure{number_}-{kind.replace(' ', '-')}.svg", [text.encode()])
+        panels = [_panel(panel, summary, kind, axis) for panel, summary in summaries.items() if panel.figure == figure]
+        if panels:
+            text = svg(side_by_side(panels))
+            write(folder / f"figure{figure}-{kind.replace(' ', '-')}.svg", [text.encode()])
 
 
-def _drawn(result: Reproduction, panel: PaperPanel, summary: Summary, kind: str, axis: str, folder: Path) -> str:
-    """Write a panel's numbers and return the panel for the page."""
+def _figure(result: Reproduction, panel: PaperPanel, summary: Summary, kind: str, axis: str, folder: Path) -> str:
+    """Write a panel's numbers to a CSV file, and return the panel as HTML."""
     stem = f"{panel.name}-{kind.replace(' ', '-')}"
     write(folder / f"{stem}.csv", [summary.csv().encode()])
-    text = svg(_panel(panel, summary, kind, axis).draw())
+    image = svg(_panel(panel, summary, kind, axis).draw())
     rows, features, _ = result.data[panel]
     caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} orders."
     if panel.loss == "logistic" and kind != "literal":
-        caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label."
-    return html.figure(inline(text, stem, f"{panel.title}. {describe(summary)}"), caption)
+        caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
+    return html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption)
 
 
 def _claims(page: html.Page, result: Reproduction) -> None:
-    columns = ("claim", "reading", "verdict", "evidence")
     readings = [(name, reading.text) for name, reading in READINGS.items()]
-    other = "These are other data sets than the paper's: the verdicts are about these, not about its figures."
+    other = "These are not the paper's data sets: the verdicts are about these data, not about the paper's figures."
     page.section(
         "The paper's claims",
         html.definitions(readings),
         *([] if result.distances else [html.paragraph(other)]),
-        html.table("Claims and verdicts", columns, claim_rows(result), text=(1, 3), verdict=2, stacked=True),
+        html.table("Claims and verdicts", CLAIMS, claim_rows(result), text=(1, 3), verdict=2, stacked=True),
     )
-    head = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
     page.section(
         "The same floor for every rule",
         html.paragraph(
-            "The published two-step curves need lambda_1 of at least 1, the largest squared norm of a row. Given to "
-            "every rule, that floor makes them all flat: the flatness comes from the floor, not from the rule."
+            "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
+            "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
         ),
-        html.table("Loss without and with the floor", head, fair_rows(result)),
+        html.table("Loss without and with the floor", FAIR, fair_rows(result)),
     )
 
 
 def _literal(page: html.Page, result: Reproduction, folder: Path, axis: str) -> None:
     drawn = [
-        _drawn(result, panel, summary, "literal", axis, folder)
+        _figure(result, panel, summary, "literal", axis, folder)
         for panel, summary in result.readings["literal"].items()
     ]  # fmt: skip
     page.section(
         "The paper as printed",
-        html.paragraph("No floor, and betas as labelled: two-step freezes on hinge and logistic losses from a beta of "
-                       "about 3 on, and diverges on the absolute loss."),
+        html.paragraph("Without a floor, and with betas as labelled, two-step stops learning on the hinge and "
+                       "logistic losses for betas above about 3, and diverges on the absolute loss."),
         html.figures(*drawn),
     )  # fmt: skip
 
 
 def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
     drawn = []
-    whole, places = new_figure(len(temporal.SEQUENCES))
-    for place, sequence in zip(places, temporal.SEQUENCES, strict=True):
-        draw_temporal(place, sequence, [path for path in result.paths if path.sequence == sequence])
+    whole, all_axes = new_figure(len(temporal.SEQUENCES))
+    for axes, sequence in zip(all_axes, temporal.SEQUENCES, strict=True):
+        draw_temporal(axes, sequence, [path for path in result.paths if path.sequence == sequence])
     write(folder / "temporal.svg", [svg(whole).encode()])
-    for sequence, text in temporal.SEQUENCES.items():
+    for sequence, caption in temporal.SEQUENCES.items():
         paths = [path for path in result.paths if path.sequence == sequence]
         figure, (axes,) = new_figure()
         draw_temporal(axes, sequence, paths)
-        image = svg(figure)
-        said = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
-        drawn.append(html.figure(inline(image, f"temporal-{sequence}", f"Regret against T. {said}."), text + "."))
-    head = ("sequence", "rule", "T", "regret", "exponent of T", "Corollary 4.3")
+        rules = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
+        description = f"Regret against T. {rules}."
+        drawn.append(html.figure(svg(figure), f"temporal-{sequence}", description, f"{caption}."))
     page.section(
         "Temporal variability",
         html.paragraph(
-            "Regret against the best point on three sequences of absolute losses. The proximal update with the "
-            "temporal schedule pays for how far the losses move, not for how many there are; where they move in "
-            "every round it falls back to sqrt(T). The schedule alone is not enough: with the linear update it never "
-            "sees a reason to grow on a fixed loss."
+            "Regret against the best point on three sequences of absolute losses. With the temporal schedule, the "
+            "regret of the proximal update grows with how far the losses move, not with how many there are; if they "
+            "move in every round, it grows like sqrt(T). The schedule alone is not enough: with the linear update and "
+            "a fixed loss, lambda never grows."
         ),
         html.figures(*drawn),
         html.table(
-            "Regret, the exponent of its growth, and the bound", head, temporal_rows(result), text=(1,), stacked=True
+            "Regret, the exponent of its growth, and the bound",
+            TEMPORAL,
+            temporal_rows(result),
+            text=(1,),
+            stacked=True,
         ),
     )
 
 
 def draw_temporal(axes: Any, sequence: str, paths: list[temporal.Path]) -> None:
-    """The regret of each rule against T, beside sqrt(T) and the bound of the corollary."""
+    """Draw the regret of each rule against T, with sqrt(T) and the bound of Corollary 4.3."""
     for path, look in zip(paths, style([path.rule for path in paths]).values(), strict=True):
-        # A regret of 0 or less is as good as it gets; a logarithmic axis has no place for it.
+        # A logarithmic axis cannot show a regret of 0 or less.
         shown = [(t, r) for t, r in zip(path.rounds, path.regret, strict=True) if r > 0.0]
         colour = "#1f6fb4" if path.rule.startswith("proximal") else look.colour
         if shown:
@@ -241,16 +197,16 @@ def draw_temporal(axes: Any, sequence: str, paths: list[temporal.Path]) -> None:
 
 
 def _settings(page: html.Page, result: Reproduction) -> None:
-    data = {panel.dataset: found for panel, found in result.data.items()}
+    data = {panel.dataset: facts for panel, facts in result.data.items()}
     read, total = result.read
     pairs = [
         ("preparation", PREPARATIONS[PREPARATION]),
-        ("rules", "linear, truncated with H', two-step with H, proximal with H; lambda_t from Corollary 4.3, G = 1"),
+        ("rules", "linear, truncated with H', two-step with H, proximal with H; lambda_t as in Corollary 4.3, G = 1"),
         *((f"reading: {name}", reading.text) for name, reading in READINGS.items()),
         ("repetitions", f"{result.plan.repetitions} random orders, one pass each; 95% intervals by Student's t"),
         *((f"data: {name}", f"{rows} rows, {f} features; sha256 {mark}") for name, (rows, f, mark) in data.items()),
         *((f"time: {stage}", f"{seconds:.1f} s") for stage, seconds in result.seconds.items()),
-        ("kept from an earlier run", f"{read} of {total} repetitions"),
+        ("read from an earlier run", f"{read} of {total} repetitions"),
         ("vertical axes", "; ".join(f"{name}: {text}" for name, text in AXES.items())),
     ]
     page.section("Settings and data", html.definitions(pairs))

@@ -1,4 +1,4 @@
-"""Figures 1 to 3, their comparison with the published ones, and what goes beyond them."""
+"""Run Figures 1 to 3, compare them with the published ones, and run the experiments beyond them."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,12 @@ __all__ = ["Plan", "Reproduction", "reproduce"]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run.
+    """How much to run.
+
+    Attributes:
+        repetitions: how many random orders of each data set.
+        beyond: whether to run the curves that the paper leaves out.
+        rounds: the length of the temporal experiment.
 
     >>> Plan.quick().repetitions
     3
@@ -30,25 +35,25 @@ class Plan:
 
     @classmethod
     def quick(cls) -> "Plan":
-        """Enough to look at: few repetitions, a shorter temporal experiment, and nothing beyond the paper."""
+        """A plan for a first look: 3 repetitions, a shorter temporal experiment, and nothing beyond the paper."""
         return cls(repetitions=3, beyond=False, rounds=512)
 
 
 @dataclass
 class Reproduction:
-    """Everything that was measured.
+    """The results of a reproduction.
 
     Attributes:
         plan: how much was run.
-        data: the data sets by panel, without their numbers: rows, features, fingerprint.
-        readings: the panels under each reading of the paper.
-        groups: the panels with what goes beyond the paper.
-        distances: to the published curves.
-        verdicts: the claims under each reading.
-        ablations: what each part of the found setting is worth, where that was asked for.
+        data: the number of rows, the number of features, and the fingerprint of each panel's data.
+        readings: the losses, by reading of the paper and by panel.
+        groups: the losses of the curves beyond the paper, by group and by panel.
+        distances: the distances to the published curves.
+        verdicts: the verdicts on the paper's claims, by reading.
+        ablations: what each part of the found setting is worth; empty unless asked for.
         paths: the temporal experiment.
-        seconds: the time of each stage.
-        read: how many repetitions were kept from an earlier run, and how many there are in all.
+        seconds: the time that each stage took.
+        read: how many repetitions were read from an earlier run, and how many there are in total.
     """
 
     plan: Plan
@@ -74,11 +79,11 @@ def reproduce(
     """Run the panels, stage by stage.
 
     Args:
-        panels: the panels and how to load their data.
-        plan: how much is run.
-        folder: where finished repetitions are kept.
-        workers: repetitions at a time; None is one for each core.
-        tell: called before each piece of work with its name.
+        panels: the panels, each with a function that loads its data.
+        plan: how much to run.
+        folder: the folder in which finished repetitions are kept.
+        workers: how many repetitions run at once; None means one for each core.
+        tell: called with the name of each piece of work before it starts.
     """
     result = Reproduction(plan)
     loaded: dict[PaperPanel, Data] = {}

@@ -1,7 +1,8 @@
-"""The settings of the paper's experiments: as printed, as its figures need them, and the same for every rule.
+"""The settings of the paper's experiments, in three readings: *found*, *literal* and *fair*.
 
-The paper leaves out how rows are prepared, what G is, how the runs differ, and two things without which its figures
-cannot be had. ``docs/reproduction.md`` has the evidence for each.
+The paper does not say how rows are prepared, what G is, or how the runs differ. Its figures also need two things
+that it does not mention: a floor for two-step, and ten times the labelled betas on the logistic loss.
+``docs/reproduction.md`` has the evidence for each.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ __all__ = ["PREPARATION", "READINGS", "REPETITIONS", "Reading", "rules"]
 PREPARATION = "standard"
 REPETITIONS = 15
 
-#: H' for truncated and H for proximal, as printed. For linear z = g either way; for two-step see the page.
+#: Truncated uses H' and proximal uses H, as printed. Linear has z = g with both; two-step looks the same with both.
 UPDATES: dict[str, Any] = {
     "linear": Linear(lookahead=False),
     "truncated": Truncated(lookahead=False),
@@ -28,9 +29,11 @@ UPDATES: dict[str, Any] = {
 class Reading(NamedTuple):
     """One way to read the paper.
 
-    two_step_floor: the least lambda_1 of the two-step rule; 1 is the largest norm(s)^2.
-    floor: the least lambda_1 of the other rules.
-    logistic_scale: the true beta of the logistic figure, in units of its axis label.
+    Attributes:
+        two_step_floor: the lower bound on lambda_1 of the two-step rule; 1 is the largest norm(s)^2.
+        floor: the lower bound on lambda_1 of the other rules.
+        logistic_scale: the beta of the logistic figure is this times the label of its axis.
+        text: the reading in words.
     """
 
     two_step_floor: float
@@ -40,14 +43,16 @@ class Reading(NamedTuple):
 
 
 READINGS = {
-    "found": Reading(1.0, 0.0, 10.0, "what the published figures need: a floor for two-step, logistic betas times 10"),
+    "found": Reading(
+        1.0, 0.0, 10.0, "what the published figures need: a floor for two-step, and logistic betas times 10"
+    ),
     "literal": Reading(0.0, 0.0, 1.0, "the paper as printed: no floor, betas as labelled"),
-    "fair": Reading(1.0, 1.0, 10.0, "as found, and every rule gets the floor that two-step gets"),
+    "fair": Reading(1.0, 1.0, 10.0, "as found, but with the floor of two-step for every rule"),
 }
 
 
 def rules(loss: str, reading: str = "found") -> tuple[Curve, ...]:
-    """The rules of a figure; the paper has no proximal curve for the logistic loss.
+    """The rules in the paper's figure of a loss; there is no proximal curve for the logistic loss.
 
     >>> [curve.name for curve in rules("logistic")]
     ['linear', 'truncated', 'twostep']
@@ -57,11 +62,11 @@ def rules(loss: str, reading: str = "found") -> tuple[Curve, ...]:
     if reading not in READINGS:
         raise UnknownName("reading", reading, READINGS)
     how = READINGS[reading]
-    found = []
+    curves = []
     for name, update in UPDATES.items():
         if name == "proximal" and loss == "logistic":
             continue
         floor = how.two_step_floor if name == "twostep" else how.floor
         scale = how.logistic_scale if loss == "logistic" else 1.0
-        found.append(Curve(name, update, TemporalVariability(1.0, 1.0, floor), scale=scale))
-    return tuple(found)
+        curves.append(Curve(name, update, TemporalVariability(1.0, 1.0, floor), scale=scale))
+    return tuple(curves)

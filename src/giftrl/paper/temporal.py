@@ -1,12 +1,12 @@
-"""Temporal variability: where losses move slowly, the regret of the proximal update stops growing.
+"""Temporal variability: if the losses move slowly, the regret of the proximal update stops growing.
 
-Three sequences of absolute losses l_t(x) = abs(<s_t, x> - y_t), norm(s_t) = 1, with a best point u that is known:
+Three sequences of absolute losses l_t(x) = abs(<s_t, x> - y_t), norm(s_t) = 1, whose best point u is known:
 
 - *fixed*: the same loss in every round, so V_T = 0;
 - *drift*: s_t turns by 1/t a round and y_t = <s_t, u>, so u has no loss and V_T grows like log T;
 - *switch*: y_t is 1, -1, 1, -1, ..., so V_T grows like T. It is the worst case for a learner that starts at 0.
 
-Corollary 4.3 promises the smaller of order V_T and order sqrt(T) without knowing which.
+By Corollary 4.3 the regret is of order min(V_T, sqrt(T)), and the learner need not know which is smaller.
 """
 
 import math
@@ -40,7 +40,7 @@ RULES: dict[str, tuple[Any, Any]] = {
 
 
 class Path(NamedTuple):
-    """The regret of one rule on one sequence at several T, and the bound of Corollary 4.3 where it applies."""
+    """The regret of one rule on one sequence after each of ``rounds``, and the bound of Corollary 4.3 or NaN."""
 
     sequence: str
     rule: str
@@ -66,12 +66,12 @@ def examples(sequence: str, rounds: int) -> Iterator[tuple[Array, float]]:
 
 
 def comparator(sequence: str) -> Array:
-    """The best point: it has no loss, or, where labels switch, one that no other beats."""
+    """The best point u of a sequence. It has no loss, except on *switch*, where no point has a smaller loss."""
     return np.zeros(2) if sequence == "switch" else np.array([0.7, 0.4])
 
 
 def follow(sequence: str, rule: str, rounds: int = 4096) -> Path:
-    """One rule over one sequence, looked at after 1, 2, 4, ... rounds.
+    """Run one rule over one sequence, and record the regret after 1, 2, 4, ... rounds.
 
     >>> follow("fixed", "proximal, temporal schedule", 64).regret[-1] < 2.0
     True
@@ -79,19 +79,19 @@ def follow(sequence: str, rule: str, rounds: int = 4096) -> Path:
     update, schedule = RULES[rule]
     learner = Learner(2, update=update, schedule=schedule)
     loss, u = Absolute(), comparator(sequence)
-    total, looks, regrets, bounds = 0.0, [], [], []
+    total, recorded, regrets, bounds = 0.0, [], [], []
     for t, (s, y) in enumerate(examples(sequence, rounds), 1):
         total += learner.observe(loss, s, y).loss - loss.value(float(s @ u), y)
         if t & (t - 1) == 0 or t == rounds:
-            looks.append(t)
+            recorded.append(t)
             regrets.append(total)
             covered = rule == "proximal, temporal schedule"
             bounds.append(learner.certificate.corollary_4_3(u) if covered else math.nan)
-    return Path(sequence, rule, tuple(looks), tuple(regrets), tuple(bounds))
+    return Path(sequence, rule, tuple(recorded), tuple(regrets), tuple(bounds))
 
 
 def growth(path: Path) -> float:
-    """The exponent of T in the regret over the last sixteenth-fold of rounds: 0 is constant, 0.5 is sqrt(T).
+    """The exponent of T in the regret, from T/16 to T: 0 means constant, 0.5 means sqrt(T).
 
     >>> growth(Path("fixed", "", (1, 4, 16, 64), (1.0, 2.0, 4.0, 8.0), ()))
     0.5
@@ -105,5 +105,5 @@ def growth(path: Path) -> float:
 
 
 def run(rounds: int = 4096) -> list[Path]:
-    """Every rule over every sequence."""
+    """Run every rule over every sequence."""
     return [follow(sequence, rule, rounds) for sequence in SEQUENCES for rule in RULES]

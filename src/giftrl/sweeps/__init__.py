@@ -1,14 +1,14 @@
-"""Sweeps: many settings of beta and update over one data set, one pass for each order, and what they say together.
+"""Sweeps: every beta and update on one data set, in one pass for each random order of its rows.
 
 >>> from giftrl.sweeps import parse_betas
 >>> parse_betas("0.1:10:3")
 (0.1, 1.0, 10.0)
 """
 
+from giftrl.reports.summary import Range, Summary
 from giftrl.sweeps.data import PREPARATIONS, Data, fingerprint, load, prepare, read_all, signed
 from giftrl.sweeps.grid import Curve, Grid, parse_betas, parse_updates
 from giftrl.sweeps.run import cores, key, repeat
-from giftrl.sweeps.summary import Range, Summary
 
 __all__ = [
     "PREPARATIONS",

@@ -1,4 +1,4 @@
-"""A grid of models: curves over beta, all of one order of the data in one pass for each regularizer."""
+"""A grid of models: several curves, each at several betas. All models that share a regularizer learn in one pass."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,23 +18,23 @@ __all__ = ["Curve", "Grid", "parse_betas", "parse_updates"]
 
 Array = NDArray[np.float64]
 
-#: Predictions of this many rounds and models are held at once (32 MiB).
+#: How many predictions (rows times models) are in memory at once: 32 MiB.
 MOST_PREDICTIONS = 1 << 22
 
-#: What may follow the name of an update, and what it sets.
+#: What may follow the name of an update after a colon, with the argument that it sets and its value.
 MODIFIERS = {"ahead": ("lookahead", True), "now": ("lookahead", False), "safe": ("safeguard", True)}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One rule, to be run with each beta of a grid.
+    """A learner whose beta is left open, to be run with each beta of a grid.
 
     Attributes:
-        name: what tables and figures call it.
+        name: its name in tables and figures.
         update: a member of :mod:`giftrl.updates`.
-        schedule: a member of :mod:`giftrl.schedules`; its beta is that of the grid.
+        schedule: a member of :mod:`giftrl.schedules`; the grid replaces its beta.
         regularizer: a diagonal member of :mod:`giftrl.regularizers`.
-        scale: the beta of the learner is this times the beta of the grid.
+        scale: the learner's beta is ``scale`` times the beta of the grid.
 
     >>> Curve("proximal", updates.Proximal(), scale=10.0).model(0.5)[1].beta
     5.0
@@ -73,12 +73,12 @@ class Grid:
         losses.BY_NAME.member(self.loss, "slope")
 
     def losses(self, x: Any, y: Array, order: NDArray[np.int64] | None = None, *, compiled: bool = True) -> Array:
-        """The average loss of each curve (rows) at each beta (columns) over one pass; infinite where it overflows.
+        """The average loss of one pass, for each curve (rows) and beta (columns); infinite where a model overflows.
 
         Args:
-            x: one example a row, dense or CSR.
+            x: the features, one example a row, dense or CSR.
             y: the labels.
-            order: in which order the rows come; None is as they are.
+            order: the order in which the rows are learnt; None means the order of ``x``.
             compiled: False runs the same functions as plain Python.
         """
         result = np.empty((len(self.curves), len(self.betas)))
@@ -89,29 +89,29 @@ class Grid:
             )  # fmt: skip
             step = max(1, MOST_PREDICTIONS // len(settings))
             for begin in range(0, len(y), step):
-                some = slice(begin, begin + step) if order is None else order[begin : begin + step]
-                learners.learn(x[some], y[some])
+                batch = slice(begin, begin + step) if order is None else order[begin : begin + step]
+                learners.learn(x[batch], y[batch])
             sums = np.array([certificate.loss_sum for certificate in learners.certificates])
-            # A model that diverged so far that its sum is not a number is one whose loss is without bound.
+            # A sum that is not a number is that of a model that diverged.
             sums[np.isnan(sums)] = math.inf
             result[members] = sums.reshape(len(members), -1) / len(y)
         return result
 
     def _passes(self) -> list[tuple[Any, list[int]]]:
-        """The different regularizers, and the curves of each: those share a pass."""
-        found: list[tuple[Any, list[int]]] = []
+        """Each regularizer with the indices of its curves, which learn in one pass."""
+        passes: list[tuple[Any, list[int]]] = []
         for k, curve in enumerate(self.curves):
-            for regularizer, members in found:
+            for regularizer, members in passes:
                 if type(regularizer) is type(curve.regularizer) and regularizer == curve.regularizer:
                     members.append(k)
                     break
             else:
-                found.append((curve.regularizer, [k]))
-        return found
+                passes.append((curve.regularizer, [k]))
+        return passes
 
 
 def parse_betas(text: str) -> tuple[float, ...]:
-    """Betas from ``low:high:count``, evenly spaced on a logarithmic axis, or from a list with commas.
+    """Betas from ``low:high:count``, which are evenly spaced on a logarithmic axis, or from a list such as ``1,3``.
 
     >>> parse_betas("1e-1:1e1:5")
     (0.1, 0.31622776601683794, 1.0, 3.1622776601683795, 10.0)
@@ -122,19 +122,18 @@ def parse_betas(text: str) -> tuple[float, ...]:
     try:
         if ":" in text:
             low, high, count = text.split(":")
-            found = spaced(float(low), float(high), int(count))
+            betas = spaced(float(low), float(high), int(count))
         else:
-            found = tuple(float(part) for part in text.split(","))
+            betas = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput("betas", text, "must be low:high:count or numbers with commas between", remedy) from None
-    good = len(found) > 0 and all(0.0 < beta < math.inf for beta in found)
-    require(good, "betas", text, "must be positive and finite", remedy)
-    require(all(a < b for a, b in pairwise(found)), "betas", text, "must grow", remedy)
-    return found
+        raise InvalidInput("betas", text, "must be low:high:count, or numbers separated by commas", remedy) from None
+    require(all(0.0 < beta < math.inf for beta in betas), "betas", text, "must be positive and finite", remedy)
+    require(all(a < b for a, b in pairwise(betas)), "betas", text, "must be in ascending order", remedy)
+    return betas
 
 
 def spaced(low: float, high: float, count: int) -> tuple[float, ...]:
-    """Numbers evenly spaced on a logarithmic axis; those that should be powers of ten are."""
+    """Numbers evenly spaced on a logarithmic axis. Those within rounding of a power of ten are that power exactly."""
     if count < 2 or not 0.0 < low < high < math.inf:
         raise ValueError
     first, last = math.log10(low), math.log10(high)
@@ -143,12 +142,14 @@ def spaced(low: float, high: float, count: int) -> tuple[float, ...]:
 
 
 def parse_updates(text: str, schedule: Any, regularizer: Any) -> tuple[Curve, ...]:
-    """Curves from names with commas between; ``:ahead``, ``:now`` and ``:safe`` choose H, H' and the safeguard.
+    """Curves from names of updates, separated by commas.
+
+    A name may end in ``:ahead`` (use H), ``:now`` (use H') or, for twostep, ``:safe`` (use the safeguard).
 
     >>> [curve.update for curve in parse_updates("truncated:now,twostep:safe", TemporalVariability(), SquaredNorm())]
     [Truncated(lookahead=False), TwoStep(lookahead=None, safeguard=True)]
     """
-    found = []
+    curves = []
     for part in text.split(","):
         name, *modifiers = part.strip().split(":")
         parameters = {}
@@ -158,5 +159,5 @@ def parse_updates(text: str, schedule: Any, regularizer: Any) -> tuple[Curve, ..
             require(known, "updates", part.strip(), f"has an unknown ending :{modifier}", remedy)
             argument, setting = MODIFIERS[modifier]
             parameters[argument] = setting
-        found.append(Curve(part.strip(), updates.BY_NAME.make(name, **parameters), schedule, regularizer))
-    return tuple(found)
+        curves.append(Curve(part.strip(), updates.BY_NAME.make(name, **parameters), schedule, regularizer))
+    return tuple(curves)

@@ -1,8 +1,6 @@
-"""Repetitions of a grid on all cores; what is finished is kept, and an interrupted run goes on where it stopped."""
+"""Repetitions of a grid on all cores. Finished repetitions are kept on disk, so that an interrupted run can resume."""
 
-import csv
 import hashlib
-import io
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -14,9 +12,9 @@ from numpy.typing import NDArray
 
 from giftrl.errors import require
 from giftrl.files import file_errors, write
+from giftrl.reports.summary import Summary
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
-from giftrl.sweeps.summary import Summary
 
 __all__ = ["cores", "key", "repeat"]
 
@@ -31,7 +29,7 @@ def cores() -> int:
 
 
 def key(data: Data, grid: Grid) -> str:
-    """What a repetition depends on besides its number, in 16 digits: data, preparation, settings and version.
+    """A hash of 16 digits of all that a repetition depends on besides its seed: data, settings and version.
 
     >>> from giftrl import updates
     >>> from giftrl.sweeps.grid import Curve
@@ -55,27 +53,27 @@ def repeat(
     folder: Path | None = None,
     done: Callable[[bool], None] | None = None,
 ) -> Summary:
-    """Run a grid over the data in several random orders, each in one pass.
+    """Run a grid over the data in several random orders, in one pass each.
 
     Args:
         data: the examples.
         grid: the models.
-        repetitions: how many orders.
-        seed: of the first order; the others follow.
-        workers: how many orders at a time; None is one for each core.
-        folder: where finished repetitions are kept; they are read from there and not run again.
-        done: called after each repetition; True means that it was read and not run.
+        repetitions: how many random orders.
+        seed: the seed of the first order; each further order adds 1.
+        workers: how many repetitions run at once; None means one for each core.
+        folder: where finished repetitions are kept. A repetition that is already there is read, not run.
+        done: called after each repetition, with True if it was read and False if it was run.
     """
     require(repetitions >= 1, "repetitions", repetitions, "must be at least 1", "15 is what the paper uses")
     runs = np.empty((repetitions, len(grid.curves), len(grid.betas)))
     kept = Kept(folder, key(data, grid), grid) if folder is not None else None
     missing = []
     for r in range(repetitions):
-        found = kept.read(seed + r) if kept else None
-        if found is None:
+        losses = kept.read(seed + r) if kept else None
+        if losses is None:
             missing.append(r)
         else:
-            runs[r] = found
+            runs[r] = losses
             if done:
                 done(True)
 
@@ -87,7 +85,7 @@ def repeat(
         return r
 
     if missing:
-        # The first pass compiles: two threads that compile the same loop wait for each other anyway.
+        # One row first, to compile the loops: threads would only wait for each other to compile.
         grid.losses(data.x[:1], data.y[:1])
         pool = ThreadPoolExecutor(max_workers=max(1, workers or cores()))
         try:
@@ -96,45 +94,35 @@ def repeat(
                 if done:
                     done(False)
         finally:
-            # After an error or Ctrl-C nothing new is started; what runs is finished and kept.
+            # After an error or Ctrl-C, running repetitions are finished and kept, and no others are started.
             pool.shutdown(wait=True, cancel_futures=True)
     return Summary(tuple(curve.name for curve in grid.curves), grid.betas, runs)
 
 
 class Kept:
-    """Finished repetitions in a folder, one small CSV file each, written whole or not at all."""
+    """Finished repetitions in a folder, one small CSV file each: a line for each curve, a number for each beta."""
 
     def __init__(self, folder: Path, name: str, grid: Grid) -> None:
         self.folder = folder / "repetitions"
         with file_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.name = name
-        self.grid = grid
+        self.shape = (len(grid.curves), len(grid.betas))
 
     def path(self, seed: int) -> Path:
-        """The file of one repetition."""
+        """The file of the repetition with this seed."""
         return self.folder / f"{self.name}-{seed}.csv"
 
     def write(self, seed: int, losses: Array) -> None:
-        """Keep one repetition."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(("curve", *(repr(beta) for beta in self.grid.betas)))
-        for curve, row in zip(self.grid.curves, losses, strict=True):
-            lines.writerow((curve.name, *(repr(float(loss)) for loss in row)))
-        write(self.path(seed), [text.getvalue().encode()])
+        """Write the losses of one repetition, completely or not at all."""
+        lines = [",".join(repr(float(loss)) for loss in row) + "\n" for row in losses]
+        write(self.path(seed), ["".join(lines).encode()])
 
     def read(self, seed: int) -> Array | None:
-        """One repetition, or None where it is missing or damaged: then it is run again."""
+        """The losses of one repetition, or None if its file is missing or damaged."""
         try:
-            with self.path(seed).open(newline="", encoding="utf-8") as file:
-                head, *lines = list(csv.reader(file))
-            names = [line[0] for line in lines]
-            found = np.array([[float(number) for number in line[1:]] for line in lines])
-        except (OSError, ValueError, IndexError, csv.Error):
+            lines = self.path(seed).read_text(encoding="utf-8").splitlines()
+            losses = np.array([[float(loss) for loss in line.split(",")] for line in lines])
+        except (OSError, ValueError):
             return None
-        betas = head[1:] == [repr(beta) for beta in self.grid.betas]
-        good = betas and names == [curve.name for curve in self.grid.curves]
-        if not good or found.shape != (len(self.grid.curves), len(self.grid.betas)) or np.isnan(found).any():
-            return None
-        return found
+        return losses if losses.shape == self.shape and not np.isnan(losses).any() else None

@@ -1,4 +1,4 @@
-"""What repetitions say together: means, confidence intervals, the best beta, and how much it matters."""
+"""The losses of repeated runs: means, confidence intervals, the best beta, and how much the choice of beta matters."""
 
 import csv
 import io
@@ -15,12 +15,14 @@ __all__ = ["Range", "Summary"]
 
 Array = NDArray[np.float64]
 
-#: A beta is as good as the best one when its loss is within this share of the best loss.
+#: A beta counts as good when its loss exceeds the lowest loss by at most this share.
 TOLERANCE = 0.05
 
 
 class Range(NamedTuple):
-    """Betas whose loss is within 5% of the best; an open end reaches the end of the grid.
+    """The betas whose loss is within 5% of the lowest loss.
+
+    An end is open where the range reaches the end of the grid: it may go on beyond it.
 
     >>> Range(0.1, 1000.0, False, True).decades, str(Range(0.1, 1000.0, False, True))
     (4.0, '0.1 to 1e+03 or more')
@@ -33,7 +35,7 @@ class Range(NamedTuple):
 
     @property
     def decades(self) -> float:
-        """The width of the range in powers of ten: wide is robust, narrow is sensitive."""
+        """The width of the range in powers of ten. The wider the range, the less the choice of beta matters."""
         return math.log10(self.high / self.low)
 
     def __str__(self) -> str:
@@ -43,12 +45,12 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """The average losses of repeated runs of a grid.
+    """The average losses of several curves at several betas, in several runs.
 
     Attributes:
-        names: of the curves.
-        betas: of the grid.
-        runs: the loss of each repetition, curve and beta.
+        names: the names of the curves.
+        betas: the betas of the grid, in ascending order.
+        runs: the losses, indexed by run, curve and beta.
 
     >>> runs = np.array([[[4.0, 1.0, 2.0]], [[4.0, 3.0, 2.0]]])
     >>> summary = Summary(("proximal",), (0.1, 1.0, 10.0), runs)
@@ -68,52 +70,45 @@ class Summary:
 
     @property
     def repetitions(self) -> int:
-        """How many runs there are of each model."""
+        """How many runs there are."""
         return len(self.runs)
 
     @property
     def mean(self) -> Array:
-        """The mean loss of each curve (rows) at each beta."""
+        """The mean loss, indexed by curve and beta."""
         return np.asarray(self.runs.mean(axis=0))
 
     @property
     def half_width(self) -> Array:
-        """Half the width of the 95% confidence interval of the mean (Student's t); NaN where it is not defined."""
+        """Half the width of the 95% confidence interval of the mean (Student's t), or NaN if there is only one run."""
         from scipy.stats import t
 
         if self.repetitions < 2:
             return np.full(self.mean.shape, np.nan)
-        with np.errstate(invalid="ignore"):  # infinite losses have no spread
-            spread = self.runs.std(axis=0, ddof=1) / math.sqrt(self.repetitions)
-        return np.asarray(t.ppf(0.975, self.repetitions - 1) * spread)
+        with np.errstate(invalid="ignore"):  # infinite losses have no standard error
+            standard_error = self.runs.std(axis=0, ddof=1) / math.sqrt(self.repetitions)
+        return np.asarray(t.ppf(0.975, self.repetitions - 1) * standard_error)
 
     def curve(self, name: str) -> int:
-        """The row of a curve."""
+        """The index of the curve of this name."""
         return self.names.index(name)
 
     def best_beta(self, k: int) -> float:
-        """The beta of least mean loss."""
+        """The beta with the lowest mean loss of curve k."""
         return self.betas[int(np.argmin(self.mean[k]))]
 
     def best_loss(self, k: int) -> float:
-        """The least mean loss."""
+        """The lowest mean loss of curve k."""
         return float(self.mean[k].min())
 
     def at(self, k: int, beta: float) -> float:
-        """The mean loss at a beta, on a straight line between two betas of the grid; NaN outside the grid."""
-        if not self.betas[0] <= beta <= self.betas[-1] * (1.0 + 1e-12):
-            return math.nan
-        here = max(0, min(int(np.searchsorted(self.betas, beta * (1.0 + 1e-12))) - 1, len(self.betas) - 2))
-        low, high = self.mean[k, here], self.mean[k, min(here + 1, len(self.betas) - 1)]
-        if len(self.betas) == 1 or low == high:
-            return float(low)
-        share = math.log(beta / self.betas[here]) / math.log(self.betas[here + 1] / self.betas[here])
-        if share <= 1e-9 or share >= 1.0 - 1e-9:
-            return float(low if share <= 1e-9 else high)
-        return float(low + share * (high - low))
+        """The mean loss of curve k at a beta, interpolated in log(beta); NaN outside the grid."""
+        # Rounded, so that ten times a beta of the grid counts as a beta of the grid.
+        grid, wanted = np.round(np.log10(self.betas), 12), round(math.log10(beta), 12)
+        return float(np.interp(wanted, grid, self.mean[k], left=math.nan, right=math.nan))
 
     def good_range(self, k: int) -> Range:
-        """The betas around the best one within 5% of its loss; between two betas of the grid, on a straight line."""
+        """The betas around the best one whose loss is within 5% of the lowest, with ends interpolated in log(beta)."""
         mean, at = self.mean[k], int(np.argmin(self.mean[k]))
         limit = (1.0 + TOLERANCE) * mean[at]
         log_beta = np.log10(self.betas)
@@ -133,7 +128,7 @@ class Summary:
         return Range(low, high, open_low, open_high)
 
     def csv(self) -> str:
-        """The table of means, one line for each curve and beta."""
+        """The means as CSV text, one line for each curve and beta."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(("curve", "beta", "mean", "half_width_95", "repetitions"))

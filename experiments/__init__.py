@@ -1,1 +1,0 @@
-"""Experiments: the library at work on real data."""

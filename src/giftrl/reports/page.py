@@ -1,0 +1,127 @@
+"""An HTML page in one file.
+
+It has no scripts and loads nothing from elsewhere. It can be read on a phone and in print, on a light and on a dark
+background.
+"""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from giftrl.files import write
+from giftrl.reports.figure import inline
+
+__all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
+
+
+class Page:
+    """A page: a title, an introduction, and sections that are added one by one.
+
+    >>> page = Page("Title & more", "What was measured.")
+    >>> page.section("First", paragraph("Text."))
+    >>> "<h2 id=\\"first\\">First</h2>" in page.html(), "Title &amp; more</title>" in page.html()
+    (True, True)
+    """
+
+    def __init__(self, title: str, introduction: str, footer: str = "") -> None:
+        self.title = title
+        self.introduction = introduction
+        self.footer = footer
+        self._sections: list[tuple[str, str]] = []
+
+    def section(self, heading: str, *parts: str) -> None:
+        """Add a section. Its parts are HTML that the functions of this module return."""
+        self._sections.append((heading, "\n".join(parts)))
+
+    def html(self) -> str:
+        """The page as HTML."""
+        css = files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
+        contents = "".join(f'<li><a href="#{_slug(h)}">{escape(h)}</a></li>' for h, _ in self._sections)
+        sections = "\n".join(
+            f'<section aria-labelledby="{_slug(h)}">\n<h2 id="{_slug(h)}">{escape(h)}</h2>\n{body}\n</section>'
+            for h, body in self._sections
+        )
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<link rel="icon" href="data:,">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
+            f'<header>\n<h1>{escape(self.title)}</h1>\n<p class="lead">{escape(self.introduction)}</p>\n'
+            f'<nav aria-label="Contents"><ul>{contents}</ul></nav>\n</header>\n<main>\n{sections}\n</main>\n'
+            f"<footer><p>{escape(self.footer)}</p></footer>\n</body>\n</html>\n"
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the page to a file, completely or not at all."""
+        write(path, [self.html().encode()])
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of plain text.
+
+    >>> paragraph("a < b")
+    '<p>a &lt; b</p>'
+    """
+    return f"<p>{escape(text)}</p>"
+
+
+def figure(svg_text: str, name: str, description: str, caption: str) -> str:
+    """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figure.inline`."""
+    drawn = inline(svg_text, name, description)
+    return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def figures(*parts: str) -> str:
+    """Figures side by side where the window is wide enough, and one below the other on a phone."""
+    return '<div class="figures">\n' + "\n".join(parts) + "\n</div>"
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int] = (), verdict: int = -1,
+    stacked: bool = False,
+) -> str:  # fmt: skip
+    """A table. In a narrow window it scrolls sideways, or stacks its cells.
+
+    Args:
+        caption: what the table shows.
+        head: the names of the columns.
+        rows: the cells, as plain text; the first cell of a row names the row.
+        text: the numbers of the columns that hold sentences, not numbers.
+        verdict: the number of the column that is coloured: green for ``yes`` and ``holds``, red for ``no`` and
+            ``fails``.
+        stacked: stack the cells of a row in a narrow window, each with the name of its column; for sentences.
+    """
+
+    def cell(j: int, content: str) -> str:
+        if j == 0:
+            return f'<th scope="row">{escape(content)}</th>'
+        classes = ["text"] if j in text else []
+        if j == verdict:
+            word = content.split()[0].rstrip(",:;.") if content else ""
+            classes += ["good"] if word in ("yes", "holds") else ["bad"] if word in ("no", "fails") else []
+        mark = f' class="{" ".join(classes)}"' if classes else ""
+        mark += f' data-label="{escape(head[j], quote=True)}"' if stacked else ""
+        return f"<td{mark}>{escape(content)}</td>"
+
+    heads = "".join(f'<th scope="col"{" class=text" if j in text else ""}>{escape(h)}</th>' for j, h in enumerate(head))
+    lines = "\n".join("<tr>" + "".join(cell(j, c) for j, c in enumerate(row)) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll{" stacked" if stacked else ""}" role="region" tabindex="0" '
+        f'aria-label="{escape(caption, quote=True)}">\n<table>\n'
+        f"<caption>{escape(caption)}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{lines}\n</tbody>\n"
+        "</table>\n</div>"
+    )
+
+
+def definitions(pairs: Sequence[tuple[str, str]]) -> str:
+    """A list of names and values, such as settings.
+
+    >>> definitions([("seed", "0")])
+    '<dl><dt>seed</dt><dd>0</dd></dl>'
+    """
+    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs) + "</dl>"
+
+
+def _slug(heading: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in heading.lower()).strip("-")
