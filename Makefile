@@ -1,13 +1,17 @@
-# make run    makes the paper's figures on embedded data (or on GIFTRL_DATA) and ends in a page to open
-# make bench  speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
+# make run      the paper's figures from built-in data (or from GIFTRL_DATA), ending in a page to open
+# make test     what every change must pass: format, lint, types, imports, tests (a few minutes)
+# make verify   the slow tests, the plain ones compiled, and those of the benchmarks (CI runs it after make test)
+# make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
 # make quality  loss without tuning on 96 tasks, against every rival's settings; writes docs/no-tuning.md
-# make test   everything that must hold: format, lint, types, imports, tests
+# make lint     the first half of make test
+# make unit     the second half of make test
+# make clean    removes the environment and every cache
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint unit bench quality clean
+.PHONY: run test verify bench bench-test quality lint unit clean
 
 run: $(STAMP)
 	$(BIN)/giftrl reproduce --quick --out out/reproduction
@@ -21,9 +25,15 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal -m "not verify"
 
-bench: $(VENV)/.bench
+verify: bench-test
+	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled
+
+bench-test: $(VENV)/.bench
+	$(BIN)/pytest -n auto benchmarks/tests
+
+bench: bench-test
 	$(BIN)/python -m benchmarks --out docs/performance.md
 	$(BIN)/python -m benchmarks.growth --out docs/performance.md
 

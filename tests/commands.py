@@ -11,7 +11,11 @@ from click.testing import CliRunner
 from giftrl.cli.main import main
 
 GIFTRL = str(Path(sys.executable).parent / "giftrl")
-WIDE = {**os.environ, "COLUMNS": "160", "TERM": "dumb"}
+
+
+def environment(**more):
+    """The environment of a command: that of the test, a wide terminal, and more variables."""
+    return {**os.environ, "COLUMNS": "160", "TERM": "dumb", **more}
 
 
 def giftrl(*arguments, stdin=None, redirect=None, check=True, timeout=300, real=False, **options):
@@ -27,7 +31,7 @@ def giftrl(*arguments, stdin=None, redirect=None, check=True, timeout=300, real=
             **({"input": stdin} if redirect is None else {"stdin": redirect}),
             capture_output=True,
             timeout=timeout,
-            env=WIDE,
+            env=environment(),
             check=False,
             **options,
         )

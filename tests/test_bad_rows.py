@@ -7,6 +7,8 @@ import pytest
 
 from tests.commands import giftrl, write_rows
 
+pytestmark = pytest.mark.plain
+
 BAD = {
     "1 3:x": ":5:5: ",
     "1 3:nan": ":5:5: ",

@@ -9,7 +9,9 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from giftrl.kernels import LinearLearner
-from tests.commands import GIFTRL, WIDE, giftrl, write_rows
+from tests.commands import GIFTRL, environment, giftrl, write_rows
+
+pytestmark = pytest.mark.plain
 
 
 @pytest.fixture
@@ -86,6 +88,7 @@ def test_inspect_shows_tables_and_draws(rows, tmp_path):
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.plain(False)
 def test_all_ways_in_give_the_same_model(rows, tmp_path):
     """Plain, gzip, standard input, converted, and the same rows as VW text with the same numbers."""
     (tmp_path / "rows.svm.gz").write_bytes(gzip.compress(rows.read_bytes()))
@@ -191,6 +194,6 @@ def test_help_has_examples_for_every_command():
 def test_shell_completion():
     done = giftrl(check=False, timeout=60)
     assert done.returncode in (0, 2)
-    environment = {**WIDE, "_GIFTRL_COMPLETE": "bash_complete", "COMP_WORDS": "giftrl tr", "COMP_CWORD": "1"}
-    found = subprocess.run([GIFTRL], env=environment, capture_output=True, check=False, timeout=60).stdout.decode()
+    asked = environment(_GIFTRL_COMPLETE="bash_complete", COMP_WORDS="giftrl tr", COMP_CWORD="1")
+    found = subprocess.run([GIFTRL], env=asked, capture_output=True, check=False, timeout=60).stdout.decode()
     assert "train" in found

@@ -16,8 +16,10 @@ from giftrl.mixtures import MixtureLearner
 from giftrl.models import load
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer, train
 from giftrl.training.summary import summary_of
-from tests.commands import GIFTRL, WIDE, giftrl, write_rows
+from tests.commands import GIFTRL, environment, giftrl, write_rows
 from tests.test_progress import in_a_terminal, lines_of
+
+pytestmark = pytest.mark.plain
 
 #: A loss, its settings on the command line, and labels from a score.
 LOSSES = {
@@ -235,14 +237,17 @@ def test_examples_a_second_are_those_of_this_run(tmp_path):
     assert (tmp_path / "m.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()
 
 
+@pytest.mark.verify
+@pytest.mark.plain(False)
 def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     """Training, predicting and inspecting find every loop on disk: the cache does not change."""
     rows, cache = write_rows(tmp_path / "rows.svm"), tmp_path / "cache"
 
     def run(*arguments):
         command = [GIFTRL, *map(str, arguments)]
-        environment = {**WIDE, "NUMBA_CACHE_DIR": str(cache)}
-        return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=300)
+        return subprocess.run(
+            command, env=environment(NUMBA_CACHE_DIR=str(cache)), capture_output=True, check=True, timeout=300
+        )
 
     warm = run("warmup", "--loss", "hinge", "--regularizer", "auto", "--regularizer", "squared_norm")
     for said in (b"hinge, auto, libsvm", b"hinge, auto, vw", b"hinge, squared_norm, libsvm", b"ready in"):

@@ -13,6 +13,8 @@ from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl
 
+pytestmark = pytest.mark.plain
+
 LABELS = (4.0, 1.0, 7.0)
 
 

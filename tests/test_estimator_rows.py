@@ -14,11 +14,13 @@ from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.linear.blocks import blocks, canonical, row_norms
 from tests.test_estimators import BOTH, CANCER, interpreted, same
 
+pytestmark = pytest.mark.plain
+
 
 @pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
 @BOTH
 def test_every_container_of_the_same_numbers_teaches_the_same(kind, beta):
-    X, y = CANCER
+    X, y = CANCER[0][:100], CANCER[1][:100]
     names = [f"f{j}" for j in range(X.shape[1])]
     expected = kind(beta=beta).fit(X, y)
     frame = pd.DataFrame(X, columns=names)

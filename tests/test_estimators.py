@@ -29,6 +29,8 @@ from giftrl.compiled import door
 from giftrl.kernels import LinearLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 
+pytestmark = pytest.mark.plain
+
 CANCER = load_breast_cancer(return_X_y=True)
 CANCER = (scale(CANCER[0]), CANCER[1])
 WINE = load_wine(return_X_y=True)
@@ -77,6 +79,7 @@ def test_softmax_is_within_its_certificate_of_the_best_model_in_hindsight():
     assert model.score(X, y) > 0.95
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "multiclass_hinge"])
 def test_ten_classes_are_learnt_in_one_pass(loss):
     X, y = load_digits(return_X_y=True)

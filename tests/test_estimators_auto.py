@@ -23,6 +23,8 @@ from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.ops.loss import value
 from tests.test_estimators import BOTH, interpreted, same
 
+pytestmark = pytest.mark.plain
+
 CANCER = load_breast_cancer(return_X_y=True)  # as they come: from 1e-3 to 4e3
 DIABETES = load_diabetes(return_X_y=True)
 WINE = load_wine(return_X_y=True)

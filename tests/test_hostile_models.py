@@ -21,6 +21,8 @@ from giftrl.training import LinearModel, Settings
 from tests.fixtures.models.make import V1
 from tests.model_files import arrays_strategy, deep, entry, same, sealed, values, written
 
+pytestmark = pytest.mark.plain
+
 
 @pytest.fixture(scope="module")
 def folder():

@@ -57,6 +57,7 @@ FEATURES = {
 } | {f"of size {size:g}": lambda n, size=size: size * normal(n) for size in SIZES}
 
 
+@pytest.mark.sample(5)
 @each_loss
 @each_type
 @pytest.mark.parametrize("kind", FEATURES)
@@ -99,6 +100,7 @@ LABELS = {
 } | {f"of size {size:g}": lambda n, size=size: size * normal(n) for size in SIZES}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("loss", REAL, ids=repr)
 @each_type
 @pytest.mark.parametrize("kind", LABELS)
@@ -134,6 +136,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.sample(5)
 @each_loss
 @each_type
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -201,6 +204,7 @@ def test_hostile_streams(loss, seed, dtype, light):
     check(loss, seed, dtype=dtype, preset="light" if light else "default")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_hostile_streams_compiled(loss):
     """The loops that the tests of equality have compiled; ``python -m tests.fuzz_mixtures`` goes on."""

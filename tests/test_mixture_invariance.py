@@ -121,6 +121,7 @@ def read(name):
 REAL_DATA = {"abalone": ["squared", "absolute"], "german.numer": ["logistic"], "australian": ["logistic", "hinge"]}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("name", "loss"), [(name, loss) for name, chosen in REAL_DATA.items() for loss in chosen])
 def test_units_and_origins_of_real_features_hardly_matter(name, loss):
     """Each dense feature in turn moved by a thousand times its spread: the progressive loss changes by less than 1%.

@@ -398,6 +398,7 @@ def test_the_full_matrix_leaves_when_features_are_too_many():
 # --------------------------------------------------------------------------------------------------------- compiled
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("loss", "preset", "dtype", "form"),
     [("softmax", "default", "float32", sparse.csr_matrix), ("multiclass_hinge", "light", "float64", np.asarray)],

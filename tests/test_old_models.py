@@ -9,6 +9,8 @@ from giftrl.training import LinearModel
 from tests.commands import giftrl
 from tests.fixtures.models.make import V1
 
+pytestmark = pytest.mark.plain
+
 ROWS = "1 |user age:0.5 city_rome |ad id_7\n-1 |user age:-1 city_oslo |ad id_8\n1 |user age:0.2 |ad id_7\n"
 
 

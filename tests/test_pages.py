@@ -1,5 +1,7 @@
 """The pages in a real browser: whole, silent, self-contained, and readable on a phone."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -51,21 +53,32 @@ def reproduction(panels):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Each page and how many figures it has."""
+    """Each page and how many figures it has, drawn when it is first asked for."""
     folder = tmp_path_factory.mktemp("pages")
     grid = Grid("hinge", tuple(Curve(n, u()) for n, u in updates.BY_NAME.items()), (0.01, 0.1, 1.0, 10.0, 100.0))
     data = Data("<b>&odd", np.eye(2), np.array([1.0, -1.0]), "cd" * 32, "standard")
-    return {
-        "sweep": (report(data, grid, made_up(grid.curves, grid.betas), folder / "sweep", "clip", 0, 1.0), 1),
-        "paper": (write_report(reproduction(PAPER[0:8:3]), folder / "paper"), 3 * 4 + 3),
-        "bundled": (write_report(reproduction(BUNDLED[:2]), folder / "bundled", "log"), 2 * 4 + 3),
-    }
+
+    @functools.cache
+    def page(name):
+        if name == "sweep":
+            return report(data, grid, made_up(grid.curves, grid.betas), folder / name, "clip", 0, 1.0), 1
+        if name == "paper":
+            return write_report(reproduction(PAPER[0:8:3]), folder / name), 3 * 4 + 3
+        return write_report(reproduction(BUNDLED[:2]), folder / name, "log"), 2 * 4 + 3
+
+    return page
 
 
-@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+#: The pages of the paper have many figures, and take long to draw.
+each_page = pytest.mark.parametrize(
+    "name", ["sweep", *(pytest.param(name, marks=pytest.mark.verify) for name in ("paper", "bundled"))]
+)
+
+
+@each_page
 @pytest.mark.parametrize("width", [PHONE, 1200])
 def test_figures_are_there_and_the_console_is_silent(browser, pages, name, width):
-    path, figures = pages[name]
+    path, figures = pages(name)
     browser.open(path, width)
     assert browser.complaints() == []
     assert [address.split(":")[0] for address in browser.requests()] == ["file"]
@@ -80,9 +93,9 @@ def test_figures_are_there_and_the_console_is_silent(browser, pages, name, width
     assert min(curves) >= 3
 
 
-@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+@each_page
 def test_the_page_is_readable_on_a_phone(browser, pages, name):
-    browser.open(pages[name][0], PHONE)
+    browser.open(pages(name)[0], PHONE)
     assert browser.evaluate("document.documentElement.scrollWidth") <= PHONE
     wide = "[...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg') && "
     assert browser.evaluate(wide + f"e.getBoundingClientRect().right > {PHONE} + 1).map(e => e.outerHTML)") == []
@@ -96,9 +109,10 @@ def test_the_page_is_readable_on_a_phone(browser, pages, name):
     assert min(height for height in browser.evaluate(heights) if height > 0) >= 6.0
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_stands_out_in_light_and_dark(browser, pages, dark):
-    browser.open(pages["paper"][0], 1200, dark=dark)
+    browser.open(pages("paper")[0], 1200, dark=dark)
 
     def luminance(colour):
         channels = np.array([float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]) / 255.0
@@ -114,9 +128,9 @@ def test_text_stands_out_in_light_and_dark(browser, pages, dark):
     assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
 
 
-@pytest.mark.parametrize("name", ["sweep", "paper", "bundled"])
+@each_page
 def test_the_page_is_well_formed(browser, pages, name):
-    browser.open(pages[name][0])
+    browser.open(pages(name)[0])
     ids = browser.evaluate("[...document.querySelectorAll('body [id]:not(svg *)')].map(e => e.id)")
     assert len(ids) == len(set(ids)) > 0
     targets = browser.evaluate("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href').slice(1))")
@@ -133,7 +147,7 @@ def test_the_page_is_well_formed(browser, pages, name):
 
 
 def test_names_from_data_are_text_and_not_markup(pages):
-    text = pages["sweep"][0].read_text()
+    text = pages("sweep")[0].read_text()
     assert "<b>&odd" not in text and "&lt;b&gt;&amp;odd" in text
 
 

@@ -10,6 +10,8 @@ from giftrl.errors import InvalidInput
 from giftrl.training import LinearModel, Settings
 from tests.commands import giftrl, write_rows
 
+pytestmark = pytest.mark.plain
+
 command = importlib.import_module("giftrl.cli.predict").command
 
 

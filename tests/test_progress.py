@@ -18,6 +18,8 @@ from giftrl.cli.progress import Progression
 from giftrl.streams.reader import Progress
 from tests.commands import GIFTRL, write_rows
 
+pytestmark = pytest.mark.plain
+
 COLOUR, MOVE = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|[\r\n])+")
 
 
@@ -119,6 +121,7 @@ def in_a_terminal(*command, columns):
     return found.decode()
 
 
+@pytest.mark.plain(False)
 def test_a_terminal_of_80_columns_is_wide_enough(tmp_path):
     rows = write_rows(tmp_path / "rows.svm", n=3000)
     text = in_a_terminal(GIFTRL, "train", str(rows), "--passes", "3", columns=80)

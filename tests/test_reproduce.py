@@ -20,7 +20,12 @@ from giftrl.sweeps import Grid, Summary, repeat
 command = importlib.import_module("giftrl.cli.reproduce").command
 
 DATA = os.environ.get("GIFTRL_DATA")
-needs_data = pytest.mark.skipif(DATA is None, reason="GIFTRL_DATA does not name a folder with the paper's data sets")
+no_data = pytest.mark.skipif(DATA is None, reason="GIFTRL_DATA does not name a folder with the paper's data sets")
+
+
+def needs_data(test):
+    """Skipped where there is no data; whole figures are slow."""
+    return pytest.mark.verify(no_data(test))
 
 
 def run(panel, curves, repetitions=REPETITIONS):
@@ -149,6 +154,7 @@ def test_regret_stays_constant_where_losses_do_not_move_and_linear_pays_sqrt_t()
     assert temporal.growth(paths["switch", proximal]) == pytest.approx(0.5, abs=0.05)
 
 
+@pytest.mark.verify
 def test_the_command_ends_in_a_page_and_goes_on_where_it_stopped(tmp_path):
     arguments = ["--quick", "--repetitions", "2", "--out", str(tmp_path)]
     ran = CliRunner().invoke(command, arguments, catch_exceptions=False, env={"GIFTRL_DATA": None})

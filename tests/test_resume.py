@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.commands import GIFTRL, WIDE, giftrl, write_rows
+from tests.commands import GIFTRL, environment, giftrl, write_rows
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,11 @@ def written(path):
 @pytest.mark.parametrize(
     ("extra", "kills"),
     [
-        (["--beta", "1", "--regularizer", "curvature"], 6),
-        (["--beta", "1", "--dictionary"], 3),
-        ([], 3),
-        (["--dictionary", "--preset", "light"], 2),
+        pytest.param(["--beta", "1", "--regularizer", "curvature"], 6, id="curvature", marks=pytest.mark.verify),
+        pytest.param(["--beta", "1", "--dictionary"], 3, id="dictionary", marks=pytest.mark.verify),
+        pytest.param([], 3, id="auto"),
+        pytest.param(["--dictionary", "--preset", "light"], 2, id="auto, dictionary", marks=pytest.mark.verify),
     ],
-    ids=["curvature", "dictionary", "auto", "auto, dictionary"],
 )
 def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, kills):
     whole, broken = tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
@@ -58,7 +57,7 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
         went_on += checkpoint.exists()
         before = written(checkpoint)
         process = subprocess.Popen(
-            [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE, stderr=subprocess.PIPE
+            [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=environment(), stderr=subprocess.PIPE
         )
         if killed > 0:  # the first at any moment, the others after a checkpoint of their own
             while process.poll() is None and written(checkpoint) == before:
@@ -80,6 +79,7 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
     assert not checkpoint.exists()
 
 
+@pytest.mark.plain
 def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
     rows = write_rows(tmp_path / "rows.svm")
     model = tmp_path / "m.giftrl"
@@ -92,6 +92,7 @@ def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
     assert "beta=2.0, not 'auto'" in done.stderr.decode()
 
 
+@pytest.mark.plain
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
     rows = write_rows(tmp_path / "rows.svm")
     model = tmp_path / "m.giftrl"

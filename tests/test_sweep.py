@@ -35,6 +35,8 @@ from giftrl.sweeps import grid as grid_module
 from giftrl.sweeps.report import report
 from tests.sweep_rows import examples
 
+pytestmark = pytest.mark.plain
+
 command = importlib.import_module("giftrl.cli.sweep").command
 
 

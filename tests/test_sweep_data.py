@@ -16,6 +16,8 @@ from giftrl.errors import InvalidInput
 from giftrl.sweeps import fingerprint, load, prepare, read_all, signed
 from tests.sweep_rows import examples
 
+pytestmark = pytest.mark.plain
+
 
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 8), features=st.integers(1, 5))
 def test_the_fingerprint_is_that_of_the_numbers(seed, rows, features):

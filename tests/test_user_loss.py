@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = (Path(__file__).parents[1] / "docs" / "performance.md").read_text()
 FILE, USE = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
@@ -26,6 +28,7 @@ print("same")
 """
 
 
+@pytest.mark.verify
 def test_the_documented_loss_runs_compiled_and_as_the_learner_does(tmp_path):
     (tmp_path / "my_losses.py").write_text(FILE)
     done = subprocess.run(
@@ -34,6 +37,7 @@ def test_the_documented_loss_runs_compiled_and_as_the_learner_does(tmp_path):
     assert done.stdout == "same\n", done.stderr
 
 
+@pytest.mark.plain
 def test_the_documented_use_runs(tmp_path):
     (tmp_path / "my_losses.py").write_text(FILE)
     script = "import numpy as np, scipy.sparse as sp\nx = sp.csr_array((3, 2**18)); y = np.ones(3)\n" + USE

@@ -17,8 +17,8 @@ from benchmarks.quality.rivals import measure
 from benchmarks.quality.run import RIVALS, main, our_losses, read_losses
 from benchmarks.quality.summary import GROUPS, Reached, checks, geometric_mean, kind, lines, misses
 from benchmarks.quality.table import miss_lines, page, summary_grid, task_grid
+from benchmarks.tests.cases import needs, tiny
 from giftrl.errors import InvalidInput, UnknownName
-from tests.quality import needs, tiny
 
 A, B = Task("a9a", "hinge", "raw"), Task("abalone", "squared", "unit")
 

@@ -12,7 +12,7 @@ from benchmarks.quality.loss import clipped, progressive_loss
 from benchmarks.quality.ours import predictions
 from benchmarks.quality.river_models import dictionaries, pipeline
 from benchmarks.quality.run import RIVALS
-from tests.quality import needs, tiny
+from benchmarks.tests.cases import needs, tiny
 
 EVERY_RIVAL = [pytest.param(rival, id=key, marks=needs[key]) for key, rival in RIVALS.items()]
 

@@ -206,7 +206,7 @@ def run(*arguments, absent=(), data=None):
     hide = "".join(f"sys.modules[{name!r}] = None; " for name in absent)
     code = f"import sys; {hide}from benchmarks.run import main; main({list(arguments)!r})"
     environment = {"PATH": "", "HOME": str(Path.home()), **({"GIFTRL_DATA": data} if data else {})}
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, env=environment)
 
 

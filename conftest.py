@@ -1,0 +1,64 @@
+"""What all tests share: Hypothesis profiles, markers, and the folder of compiled loops.
+
+``make test`` leaves out what is marked ``verify`` and runs what is marked ``plain`` without compiling loops. ``make
+verify`` runs the former, and the latter once more with compiled loops.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Loops are compiled once for all test processes, and for later runs. Numba reads this when it is imported.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "loops"))
+
+pytest_plugins = ["tests.costs"]
+
+common = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+}
+settings.register_profile("default", max_examples=100, derandomize=True, **common)
+settings.register_profile("long", max_examples=5000, **common)
+settings.load_profile("default")
+
+
+#: Pages whose examples train on so many rows that plain Python takes longer than compiling.
+LONG_PAGES = ("user-guide.md",)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--compiled", action="store_true", help="compile the loops of tests that are marked plain, too")
+
+
+def pytest_configure(config):
+    for line in (
+        "verify: a slow test, left to `make verify`",
+        "sample(n): one in n cases of this test is run by `make test`, the others by `make verify`",
+        "plain(yes=True): not about compiled code; loops run as plain Python, unless it is slow or --compiled is given",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark examples in docstrings as plain, and the cases that are not in a sample as slow."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker("verify" if item.path.name in LONG_PAGES else "plain")
+        sample = item.get_closest_marker("sample")
+        # Indices that sum to a multiple of n spread evenly over the values of every parameter.
+        if sample is not None and sum(item.callspec.indices.values()) % sample.args[0] != 0:
+            item.add_marker("verify")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Run a test that is marked plain without compiled loops, in its fixtures and subprocesses too."""
+    marker = item.get_closest_marker("plain")
+    compiled = marker is None or marker.args == (False,) or item.get_closest_marker("verify") is not None
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled and not item.config.getoption("--compiled"):
+            patch.setenv("GIFTRL_PLAIN", "1")
+        return (yield)
