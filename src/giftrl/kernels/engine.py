@@ -9,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl import regularizers
 from giftrl.certificates import Certificate
-from giftrl.errors import Incompatible, Overflowed, require
+from giftrl.errors import Overflowed, require
 from giftrl.kernels.checks import as_labels, as_weights
+from giftrl.kernels.compatible import check_parts
 from giftrl.kernels.coordinate import COLUMNS, THETA
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
-from giftrl.schedules.contract import known_ahead as lam_known_ahead
-from giftrl.schedules.contract import lam, uses_gamma
-from giftrl.updates.contract import check_loss
+from giftrl.schedules.contract import lam
 
 __all__ = ["Array", "Engine", "dual", "overflowed", "point"]
 
@@ -71,31 +70,7 @@ class Engine:
 
     def _check(self, update: Any, schedule: Any) -> bool:
         """Raise unless the parts go together; whether the update uses H."""
-        check_loss(update, self.loss, black_box=False)
-        ahead = self.uniform and lam_known_ahead(schedule)
-        wanted = getattr(update, "lookahead", None)
-        if wanted and not ahead:
-            raise Incompatible(
-                f"lookahead=True uses the next regularizer, which is not known in time with {self.regularizer!r} and "
-                f"{schedule!r}; use lookahead=False or None"
-            )
-        if uses_gamma(schedule) and not centred(self.regularizer):
-            if not lam_known_ahead(schedule):
-                raise Incompatible(
-                    f"{schedule!r} needs the next point before the next lambda, and with {self.regularizer!r} the next "
-                    "point depends on it; use Centred(...) around the regularizer, or TemporalVariability"
-                )
-            homogeneous = all(
-                math.isclose(strength(self.regularizer, 2.0, q), 2.0 * strength(self.regularizer, 1.0, q))
-                for q in (0.0, 1.0, 100.0)
-            )
-            if not self.uniform and not homogeneous:
-                raise Incompatible(
-                    f"{schedule!r} needs the distance that all coordinates move, which takes a walk over all of them "
-                    f"when {self.regularizer!r} does not scale with lambda; use l2=0, Centred(...), another schedule, "
-                    "or Learner"
-                )
-        return bool(ahead if wanted is None else wanted)
+        return check_parts(self.loss, self.regularizer, update, schedule)
 
     def _room(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""

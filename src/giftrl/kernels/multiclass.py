@@ -41,7 +41,7 @@ from giftrl.ops.vector_loss import (
     two_step,
     value,
 )
-from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength, uses_curvature
+from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
 
 __all__ = ["MulticlassLearner", "learn_multiclass_coordinate", "learn_multiclass_uniform"]
@@ -304,11 +304,6 @@ class MulticlassLearner(Engine):
             raise Incompatible(
                 f"{self.loss!r} is a loss of one prediction, and each class has a score here; use Softmax or "
                 "MulticlassHinge, or LinearLearners for one class against the rest"
-            )
-        if l1_strength(self.regularizer) > 0.0:
-            raise Incompatible(
-                f"{self.loss!r} takes all scores in one step, which {self.regularizer!r} with its L1 term does not "
-                "leave in one piece; use a regularizer without L1, or one class against the rest"
             )
         self.update = updates.BY_NAME.member(update, "pick")
         self.schedule = schedules.BY_NAME.member(schedule, "lam")
