@@ -280,7 +280,7 @@ def test_parts_by_name_are_the_parts_as_objects():
         ({"class_weight": {0: -1.0, 1: 1.0}}, "negative"),
         ({"regularizer": "entropy"}, "diagonal"),
         ({"preset": "light"}, "preset='light'.*beta is 1.0"),
-        ({"beta": "none"}, "beta='none': must be 'auto' or a positive number"),
+        ({"beta": "none"}, "beta='none': must be positive and finite, or 'auto'"),
     ],
 )
 def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):

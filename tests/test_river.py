@@ -277,7 +277,7 @@ def test_bad_input_changes_nothing(beta):
         FTRLClassifier("poisson")
     with pytest.raises(errors.UnknownName, match="did you mean 'temporal'"):
         FTRLClassifier(beta=1.0, schedule="tempral")
-    with pytest.raises(errors.InvalidInput, match="schedule='sqrt': must be None.*give a beta"):
+    with pytest.raises(errors.InvalidInput, match="schedule='sqrt': must be left out.*give a beta"):
         FTRLClassifier(schedule="sqrt")
     with pytest.raises(NotImplementedError, match="no probabilities"):
         FTRLClassifier("hinge").predict_proba_one({})

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.certificates import Certificate
+from giftrl.compiled.door import ready
 from giftrl.compiled.rows import CSR
 from giftrl.errors import InvalidInput, require
-from giftrl.kernels import LinearLearner
-from giftrl.linear.blocks import blocks, canonical, unit_rows
-from giftrl.linear.models import Experts, One, learner
-from giftrl.linear.parts import Mixed, Parts
-from giftrl.mixtures import MixtureLearner
+from giftrl.kernels.prepare import make_units, unit_rows
+from giftrl.recipes import Recipe, freeze, make
+from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.learners import Experts, OneScore, experts_of
+from giftrl.recipes.predictor import range_of
 
 __all__ = ["NamedLearner"]
 
@@ -43,24 +44,19 @@ class NamedLearner:
     there.
 
     Args:
-        parts: the loss and the preset of a mixture, or the loss, the update, the regularizer and the schedule.
+        recipe: which learner.
         normalize: "unit" to divide each row by its Euclidean norm, or None.
         intercept: whether each row has a constant feature 1.
-        dtype: float32 or float64, how coordinates are stored.
 
-    >>> from giftrl import losses
-    >>> from giftrl.linear.parts import make_parts
-    >>> learner = NamedLearner(make_parts(losses.BY_NAME, "squared", beta=1.0))
+    >>> learner = NamedLearner(Recipe("squared", beta=1.0))
     >>> for _ in range(100):
     ...     learner.learn_one({"size": 1.0, "age": -1.0}, 4.0)
     >>> round(learner.score_one({"size": 1.0, "age": -1.0, "new": 7.0}), 3)
     4.0
     """
 
-    def __init__(
-        self, parts: Parts | Mixed, normalize: str | None = None, intercept: bool = True, dtype: Any = "float32"
-    ) -> None:
-        self.learner: LinearLearner | MixtureLearner = learner(parts, FIRST_ROOM, 0 if intercept else None, dtype)
+    def __init__(self, recipe: Recipe, normalize: str | None = None, intercept: bool = True) -> None:
+        self.learner: OneScore = make(recipe, FIRST_ROOM, constant=0 if intercept else None)
         self.unit = normalize == "unit"
         self.intercept = intercept
         self.slots = _Slots()
@@ -114,33 +110,29 @@ class NamedLearner:
                 indptr = np.arange(rows.shape[0] + 1) * rows.shape[1]
             self._run(self._scaled(values, indptr), found, indptr, y[begin:end], weights[begin:end])
 
-    def score_one(self, x: Mapping[Any, float]) -> float:
-        """<s, x_t> of one row; names that were never met count for nothing."""
+    def score_one(self, x: Mapping[Any, float], *, clip: bool = False) -> float:
+        """<s, x_t> of one row, of which names that were never met count for nothing.
+
+        With ``clip`` it stays in the range of the labels seen, where the learner keeps one.
+        """
         values = self._values((x,), len(x))
         slots = np.fromiter(chain(map(self.slots.get, x, repeat(-1)), self._zero), np.int32, len(values))
         if len(slots) > 0 and slots.min() < 0:
             values, slots = values[slots >= 0], slots[slots >= 0]
         rows = CSR(values, slots, self._bounds(len(values)), len(values))
-        return float(self.learner.predict_rows(rows, 1)[0])
+        score = float(self.learner.predict_rows(rows, 1)[0])
+        if not clip:
+            return score
+        low, high = range_of(self.learner)
+        return min(max(score, low), high)
 
-    def clip_one(self, score: float) -> float:
-        """:meth:`clip` of one score."""
-        if isinstance(self.learner, MixtureLearner):
-            low, high = self.learner.range
-            return min(max(score, low), high)
-        return score
-
-    def clip(self, scores: Array) -> Array:
-        """Scores within the range of labels seen, where the learner keeps one."""
-        return self.learner.clip(scores) if isinstance(self.learner, MixtureLearner) else scores
-
-    def score_many(self, x: Any, names: Sequence[Any]) -> Array:
-        """<s, x_t> of the rows of a matrix whose columns have these names."""
+    def score_many(self, x: Any, names: Sequence[Any], *, clip: bool = False) -> Array:
+        """<s, x_t> of the rows of a matrix whose columns have these names; with ``clip``, in the range of labels."""
         x = self._matrix(x)
-        point = self.learner.x
-        slots = [self.slots.get(name, -1) for name in names]
-        scores = (unit_rows(x) if self.unit else x) @ np.array([point[slot] if slot > 0 else 0.0 for slot in slots])
-        return np.asarray(scores + point[0])
+        model = freeze([self.learner], clip=clip)
+        slots = np.array([self.slots.get(name, 0) for name in names], np.int64)
+        known = np.where(slots[:, None] > 0, model.weights[slots], 0.0)
+        return model._replace(weights=known, constants=model.weights[0]).scores(unit_rows(x) if self.unit else x)[:, 0]
 
     @property
     def weights(self) -> dict[Any, float]:
@@ -161,7 +153,7 @@ class NamedLearner:
     @property
     def experts(self) -> Experts:
         """The experts of a mixture; an AttributeError where there is none."""
-        return One(self.learner).experts
+        return experts_of(self.learner)
 
     @property
     def certificate(self) -> Certificate:
@@ -188,20 +180,9 @@ class NamedLearner:
 
     def _scaled(self, values: Array, indptr: NDArray[np.int64]) -> Array:
         """Rows divided by their norms, where that is wanted; the constant of each stays 1."""
-        lengths = np.diff(indptr)
-        if not self.unit or len(values) == 0:
-            return values
-        values = values.copy()
-        ends = indptr[1:] - 1
-        begins = indptr[:-1][lengths > 0]
-        if self.intercept:
-            values[ends] = 0.0
-        # By the largest first, so that squares neither overflow nor vanish.
-        for measure in (_largest, _norms):
-            found = measure(values, begins)
-            values /= np.repeat(np.where(found > 0.0, found, 1.0), lengths[lengths > 0])
-        if self.intercept:
-            values[ends] = 1.0
+        if self.unit:
+            values = values.copy()
+            ready(make_units)(values, indptr[:-1], indptr[1:] - self.intercept)
         return values
 
     def _weights(self, weights: Array | None, n: int, y: Array) -> Array:
@@ -271,13 +252,3 @@ class NamedLearner:
         while room < wanted:
             room *= 2
         self.learner.grow(room)
-
-
-def _largest(values: Array, begins: NDArray[np.int64]) -> Array:
-    """The largest size in each row."""
-    return np.asarray(np.maximum.reduceat(np.abs(values), begins))
-
-
-def _norms(values: Array, begins: NDArray[np.int64]) -> Array:
-    """The Euclidean norm of each row."""
-    return np.asarray(np.sqrt(np.add.reduceat(values * values, begins)))

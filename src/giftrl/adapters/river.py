@@ -3,6 +3,8 @@
 # ruff: noqa: N803 (River passes X by its name)
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,57 +17,45 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("giftrl.adapters.river needs River; pip install 'giftrl[river]'") from error
 
-from giftrl import losses
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.certificates import Certificate
-from giftrl.errors import Incompatible, InvalidInput, UnknownName
+from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.checks import as_labels
-from giftrl.linear.models import Experts
-from giftrl.linear.parts import make_parts
-from giftrl.losses import Logistic, Poisson
 from giftrl.ops.loss import accepts, labels
-from giftrl.ops.scalar import exp, sigmoid
+from giftrl.ops.scalar import sigmoid
+from giftrl.recipes import AUTO, Link, Recipe
+from giftrl.recipes.labels import as_signs, takes_signs
+from giftrl.recipes.learners import Experts
+from giftrl.recipes.predictor import link_of
 
 __all__ = ["FTRLClassifier", "FTRLRegressor"]
 
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class _FTRL:
     """What both share. Parameters are those of the estimators in :mod:`giftrl.linear`."""
 
-    _model: NamedLearner
+    loss: Any
+    update: Any = None
+    lookahead: bool | None = None
+    regularizer: Any = None
+    schedule: Any = None
+    beta: float | str = AUTO
+    preset: str = "default"
+    gradient_bound: float | None = None
+    normalize: str | None = None
+    fit_intercept: bool = True
+    dtype: Any = "float32"
 
-    def __init__(
-        self,
-        loss: Any,
-        update: Any,
-        lookahead: bool | None,
-        regularizer: Any,
-        schedule: Any,
-        beta: float | str,
-        preset: str,
-        gradient_bound: float | None,
-        normalize: str | None,
-        fit_intercept: bool,
-        dtype: Any,
-    ) -> None:
-        self.loss = loss
-        self.update = update
-        self.lookahead = lookahead
-        self.regularizer = regularizer
-        self.schedule = schedule
-        self.beta = beta
-        self.preset = preset
-        self.gradient_bound = gradient_bound
-        self.normalize = normalize
-        self.fit_intercept = fit_intercept
-        self.dtype = dtype
-        if normalize not in (None, "unit"):
-            raise UnknownName("normalize", normalize, ["None", "unit"])
-        parts = make_parts(losses.BY_NAME, loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound)
-        self._model = NamedLearner(parts, normalize, bool(fit_intercept), dtype)
+    def __post_init__(self) -> None:
+        self._model = NamedLearner(Recipe.of(self), self.normalize, bool(self.fit_intercept))
         self._y_name: str | None = None
+
+    @cached_property
+    def _link(self) -> Link:
+        return link_of(self._model.learner.loss)
 
     @property
     def weights(self) -> dict[Any, float]:
@@ -99,10 +89,10 @@ class _FTRL:
         else:
             self._model.learn_many(*_matrix(X), y, weights)
 
-    def _scores(self, X: Any) -> Array:
+    def _scores(self, X: Any, *, clip: bool = False) -> Array:
         if isinstance(X, Sequence):
-            return np.array([self._model.score_one(x) for x in X])
-        return self._model.score_many(*_matrix(X))
+            return np.array([self._model.score_one(x, clip=clip) for x in X])
+        return self._model.score_many(*_matrix(X), clip=clip)
 
     def _like(self, X: Any, values: NDArray[Any]) -> Any:
         """Values as a series of the kind of frame that X is; an array where it is none."""
@@ -111,6 +101,7 @@ class _FTRL:
         return dataframe.to_native_series(values, name=self._y_name, like=dataframe.into_frame(X))
 
 
+@dataclass(eq=False, repr=False)
 class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     """A binary classifier for River.
 
@@ -127,28 +118,14 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     Accuracy: 89.36%
     """
 
-    def __init__(
-        self,
-        loss: Any = "logistic",
-        update: Any = None,
-        lookahead: bool | None = None,
-        regularizer: Any = None,
-        schedule: Any = None,
-        beta: float | str = "auto",
-        preset: str = "default",
-        gradient_bound: float | None = None,
-        normalize: str | None = None,
-        fit_intercept: bool = True,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(
-            loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound, normalize, fit_intercept,
-            dtype,
-        )  # fmt: skip
-        found = self._model.learner.loss
-        if not (accepts(found, -1.0) and accepts(found, 1.0)):
+    loss: Any = "logistic"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        loss = self._model.learner.loss
+        if not takes_signs(loss):
             raise Incompatible(
-                f"{found!r} takes as label {labels(found)}, and classes are the labels -1 and +1; use 'logistic' or "
+                f"{loss!r} takes as label {labels(loss)}, and classes are the labels -1 and +1; use 'logistic' or "
                 "'hinge', or FTRLRegressor"
             )
 
@@ -178,16 +155,17 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of both labels of each row, a column each."""
         self._require_probabilities()
-        p = np.array([sigmoid(score) for score in self._scores(X)])
+        p = self._link.probabilities(self._scores(X)[:, None])
         if isinstance(X, Sequence) or sparse.issparse(X):
-            return np.column_stack([1.0 - p, p])
-        return dataframe.to_native_frame({False: 1.0 - p, True: p}, like=dataframe.into_frame(X))
+            return p
+        return dataframe.to_native_frame({False: p[:, 0], True: p[:, 1]}, like=dataframe.into_frame(X))
 
     def _require_probabilities(self) -> None:
-        if not isinstance(self._model.learner.loss, Logistic):
+        if self._link is not Link.SIGMOID:
             raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use 'logistic'")
 
 
+@dataclass(eq=False, repr=False)
 class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     """A regressor for River.
 
@@ -203,24 +181,7 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     MAE: 0.207642
     """
 
-    def __init__(
-        self,
-        loss: Any = "squared",
-        update: Any = None,
-        lookahead: bool | None = None,
-        regularizer: Any = None,
-        schedule: Any = None,
-        beta: float | str = "auto",
-        preset: str = "default",
-        gradient_bound: float | None = None,
-        normalize: str | None = None,
-        fit_intercept: bool = True,
-        dtype: Any = "float32",
-    ) -> None:
-        super().__init__(
-            loss, update, lookahead, regularizer, schedule, beta, preset, gradient_bound, normalize, fit_intercept,
-            dtype,
-        )  # fmt: skip
+    loss: Any = "squared"
 
     def learn_one(self, x: Mapping[Any, float], y: float, w: float = 1.0) -> None:
         """Learn from a row with its number, and its weight."""
@@ -235,19 +196,15 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
 
     def predict_one(self, x: Mapping[Any, float]) -> float:
         """A number; the mean for the Poisson loss."""
-        score = self._model.clip_one(self._model.score_one(x))
-        return exp(score) if isinstance(self._model.learner.loss, Poisson) else score
+        return float(self._link.means(self._model.score_one(x, clip=True)))
 
     def predict_many(self, X: Any) -> Any:
         """A number for each row."""
-        scores = self._model.clip(self._scores(X))
-        if isinstance(self._model.learner.loss, Poisson):
-            scores = np.array([exp(score) for score in scores])
-        return self._like(X, scores)
+        return self._like(X, self._link.means(self._scores(X, clip=True)))
 
     def _checked(self, y: Any) -> Array:
-        found = np.asarray(y, dtype=np.float64)
-        return as_labels(self._model.learner.loss, found, found.shape)
+        numbers = np.asarray(y, dtype=np.float64)
+        return as_labels(self._model.learner.loss, numbers, numbers.shape)
 
 
 def _label(y: Any) -> float:
@@ -259,11 +216,11 @@ def _label(y: Any) -> float:
 
 def _labels(y: Any) -> Array:
     """True and False, or 1 and 0, as +1 and -1."""
-    found = np.asarray(y)
-    if found.dtype.kind not in "biuf" or not ((found == 0) | (found == 1)).all():
+    given = np.asarray(y)
+    if given.dtype.kind not in "biuf" or not ((given == 0) | (given == 1)).all():
         remedy = "use river.multiclass.OneVsRestClassifier for labels of other kinds"
         raise InvalidInput("y", y, "must be True or False", remedy)
-    return np.where(found == 1, 1.0, -1.0)
+    return as_signs(given == 1)
 
 
 def _matrix(X: Any) -> tuple[Any, Sequence[Any]]:

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from giftrl.certificates import Certificate
-from giftrl.errors import InvalidInput, Overflowed, UnknownName, require
-from giftrl.linear.blocks import blocks, canonical, unit_rows
+from giftrl.errors import InvalidInput, Overflowed, require
+from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
-from giftrl.linear.models import Experts, Model
-from giftrl.linear.parts import AUTO, Mixed, Parts, make_parts
-from giftrl.ops.names import Names
+from giftrl.linear.models import Columns
+from giftrl.recipes import AUTO, Labels, Predictor, Recipe, make, make_each
+from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.learners import Experts
 
 __all__ = ["FTRL"]
 
@@ -31,29 +33,50 @@ MADE_OF = (
 )  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class FTRL(BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that does not depend on what labels mean."""
 
-    _names: Names
-    _model: Model
+    loss: Any
+    _: KW_ONLY
+    update: Any = None
+    lookahead: bool | None = None
+    regularizer: Any = None
+    schedule: Any = None
+    beta: float | str = AUTO
+    preset: str = "default"
+    gradient_bound: float | None = None
+    normalize: str | None = None
+    fit_intercept: bool = True
+    passes: int = 1
+    shuffle: bool = False
+    dtype: Any = "float32"
+    random_state: Any = None
 
-    def _make_parts(self) -> Parts | Mixed:
+    #: Whether predictions stay in the range of labels that a mixture has seen.
+    _clip: ClassVar[bool]
+
+    def _recipe(self) -> Recipe:
+        """The learner that the parameters describe."""
         require(
             bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
         )  # fmt: skip
-        if self.normalize not in (None, "unit"):
-            raise UnknownName("normalize", self.normalize, ["None", "unit"])
-        return make_parts(
-            self._names, self.loss, self.update, self.lookahead, self.regularizer, self.schedule, self.beta,
-            self.preset, self.gradient_bound,
-        )  # fmt: skip
+        return Recipe.of(self)
+
+    def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
+        """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
+        features = self.n_features_in_
+        dimension, constant = (features + 1, features) if self.fit_intercept else (features, None)
+        if models is not None:
+            return Columns(make_each(recipe, dimension, models, constant=constant), each=True)
+        return Columns([make(recipe, dimension, classes, constant=constant)])
 
     def _validate(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
-        found, labels = validate_data(
+        x, labels = validate_data(
             self, as_frame(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, **options
         )
-        return canonical(found), labels
+        return canonical(x), labels
 
     def _weigh(self, X: Any, sample_weight: Any) -> Array | None:
         """The weights of rows, float64; None where all are 1."""
@@ -61,21 +84,15 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             return None
         return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
-    def _shape(self) -> tuple[int, int | None]:
-        """How many coordinates a column has, and which of them is the constant."""
-        features = self.n_features_in_
-        return (features + 1, features) if self.fit_intercept else (features, None)
-
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in MADE_OF}
 
-    def _begin(self, model: Model) -> None:
+    def _begin(self, model: Columns) -> None:
         """Start with a model that has learnt nothing."""
         self._model = model
         self._made_of = self._settings()
         self._weight_sum = 0.0
         self._loss_sum = 0.0
-        self._known = _Points(model)
         self._sparse = False
 
     def _check_unchanged(self) -> None:
@@ -92,13 +109,13 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state) if shuffle else None
         # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
         real = np.float64 if self.beta == AUTO else None
+        unit = self.normalize == "unit"
         n = len(labels)
         for index in range(passes):
             order = None if random is None else random.permutation(n)
             y = labels if order is None else labels[order]
             w = weights if weights is None or order is None else weights[order]
             before = self._model.loss_sum
-            unit = self.normalize == "unit"
             for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
                 learnt = self._model.rounds
                 try:
@@ -124,15 +141,23 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
+    def _labels(self) -> Labels | None:
+        """The labels of the classes; None where predictions are numbers."""
+        return None
+
+    @property
+    def _predictor(self) -> Predictor:
+        """What the estimator predicts now."""
+        check_is_fitted(self)
+        return self._model.predictor(intercept=self.fit_intercept, clip=self._clip, labels=self._labels())
+
     def _scores(self, X: Any) -> Array:
         """<s, x> + intercept of new rows, a column for each column of the model."""
-        check_is_fitted(self)
+        predictor = self._predictor
         x = validate_data(self, as_frame(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        weights, constant = self._known.split(self.fit_intercept, self._sparse)
-        scores = (unit_rows(x) if self.normalize == "unit" else x) @ weights
-        if sparse.issparse(scores):
-            scores = scores.toarray()
-        return np.asarray(scores + constant, dtype=np.float64)
+        if self._sparse:
+            predictor = predictor._replace(weights=sparse.csr_array(predictor.weights))
+        return predictor.scores(unit_rows(x) if self.normalize == "unit" else x)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -141,6 +166,10 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle; version 1 kept weights in it that are computed anew."""
+        super().__setstate__({name: value for name, value in state.items() if name != "_known"})
 
     def sparsify(self) -> "FTRL":
         """Let ``coef_`` be a CSR matrix; predictions from few nonzero weights are then faster."""
@@ -191,18 +220,5 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         return self._model.rounds + 1
 
 
-class _Points:
-    """The weights of a model, computed when they are asked for and kept until it learns again."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.at = -1
-        self.points: Array = np.empty((0, 0))
-
-    def split(self, intercept: bool, as_sparse: bool) -> tuple[Any, Array]:
-        """The weights of features, a column each, and the constants."""
-        if self.at != self.model.rounds:
-            self.points, self.at = self.model.points, self.model.rounds
-        weights = self.points[:-1] if intercept else self.points
-        constant = self.points[-1] if intercept else np.zeros(self.points.shape[1])
-        return (sparse.csr_array(weights) if as_sparse else weights), constant
+#: The name of an object in pickles of version 1 that is no longer needed.
+_Points = Columns

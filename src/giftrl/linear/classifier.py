@@ -1,38 +1,40 @@
 """The classifier."""
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import ByClass, Model, One, by_class, learner, several
-from giftrl.losses import Logistic, Softmax
-from giftrl.ops.loss import accepts, labels
+from giftrl.linear.models import Columns
+from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
+from giftrl.recipes import Labels, Link
+from giftrl.recipes.labels import as_signs, takes_signs
+from giftrl.recipes.predictor import link_of
 
 __all__ = ["FTRLClassifier"]
 
 
 def _has_probabilities(estimator: "FTRLClassifier") -> bool:
-    kind = losses.EVERY.get(estimator.loss) if isinstance(estimator.loss, str) else type(estimator.loss)
-    if kind in (Logistic, Softmax):
+    loss = estimator.loss
+    if link_of(losses.get(loss) if isinstance(loss, str) and loss in losses.EVERY else loss).probable:
         return True
     raise AttributeError(
         f"loss={estimator.loss!r} gives no probabilities; use 'logistic' or 'softmax', or CalibratedClassifierCV"
     )
 
 
+@dataclass(eq=False, repr=False)
 class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     """A linear classifier that learns in one pass, has nothing to tune, and proves how well it did.
 
@@ -81,42 +83,10 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     (0.11, True)
     """
 
-    _names = losses.EVERY
+    loss: Any = "logistic"
+    class_weight: Any = field(default=None, kw_only=True)
 
-    def __init__(
-        self,
-        loss: Any = "logistic",
-        *,
-        update: Any = None,
-        lookahead: bool | None = None,
-        regularizer: Any = None,
-        schedule: Any = None,
-        beta: float | str = "auto",
-        preset: str = "default",
-        gradient_bound: float | None = None,
-        normalize: str | None = None,
-        fit_intercept: bool = True,
-        passes: int = 1,
-        shuffle: bool = False,
-        class_weight: Any = None,
-        dtype: Any = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.update = update
-        self.lookahead = lookahead
-        self.regularizer = regularizer
-        self.schedule = schedule
-        self.beta = beta
-        self.preset = preset
-        self.gradient_bound = gradient_bound
-        self.normalize = normalize
-        self.fit_intercept = fit_intercept
-        self.passes = passes
-        self.shuffle = shuffle
-        self.class_weight = class_weight
-        self.dtype = dtype
-        self.random_state = random_state
+    _clip = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLClassifier":
         """Learn from rows, forgetting what was learnt before.
@@ -152,42 +122,40 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             if isinstance(self.class_weight, str):
                 remedy = "use the dict that compute_class_weight gives for a sample of the labels"
                 raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)
-            codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-            unknown = np.flatnonzero(self.classes_[codes] != y)
-            if len(unknown) > 0:
+            codes = self._labels().codes(y)
+            if (codes < 0).any():
                 rule = f"must be one of the classes {self.classes_.tolist()}"
-                raise InvalidInput("y", y[unknown[0]], rule, "name all classes in the first call of partial_fit")
+                raise InvalidInput("y", y[codes < 0][0], rule, "name all classes in the first call of partial_fit")
             if first:
                 self._begin(self._make())
             self._check_unchanged()
             self._learn(x, self._targets(codes), self._with_class_weight(y, codes, weights))
         return self
 
-    def _make(self) -> Model:
-        parts = self._make_parts()
+    def _make(self) -> Columns:
+        recipe = self._recipe()
         count = len(self.classes_)
         if count < 2:
             remedy = "give rows of another class as well, or name the classes to come: partial_fit(X, y, classes=...)"
             raise InvalidInput("y", self.classes_.tolist(), "has one class, and two are needed to tell apart", remedy)
-        dimension, constant = self._shape()
-        if multiclass(parts.loss):
-            return by_class(parts, dimension, count, constant, self.dtype)
-        if not (accepts(parts.loss, -1.0) and accepts(parts.loss, 1.0)):
+        if recipe.many:
+            return self._columns(recipe, classes=count)
+        loss = recipe.parts.loss
+        if not takes_signs(loss):
             raise Incompatible(
-                f"{parts.loss!r} takes as label {labels(parts.loss)}, and classes are the labels -1 and +1; use "
-                "'logistic', 'hinge' or 'softmax', or FTRLRegressor"
+                f"{loss!r} takes as label {labels(loss)}, and classes are the labels -1 and +1; use 'logistic', "
+                "'hinge' or 'softmax', or FTRLRegressor"
             )
-        if count == 2:
-            return One(learner(parts, dimension, constant, self.dtype))
-        return several(parts, dimension, count, constant, self.dtype)
+        return self._columns(recipe, models=None if count == 2 else count)
+
+    def _labels(self) -> Labels:
+        return Labels(self.classes_)
 
     def _targets(self, codes: NDArray[np.int64]) -> Array:
         """What the model learns, from the numbers of the classes."""
-        if isinstance(self._model, ByClass):
-            return codes.astype(np.float64)
-        if isinstance(self._model, One):
-            return np.where(codes == 1, 1.0, -1.0)
-        return np.where(codes[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
+        if self._model.each:
+            return self._labels().one_against_rest(codes)
+        return codes.astype(np.float64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)
 
     def _with_class_weight(self, y: Any, codes: NDArray[np.int64], weights: Array | None) -> Array | None:
         if self.class_weight is None:
@@ -201,20 +169,13 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     @property
     def coef_(self) -> Any:
         """The weights of the features, a row for each class or one row where there are two classes."""
-        check_is_fitted(self)
-        weights, _ = self._known.split(self.fit_intercept, False)
-        if weights.shape[1] == 2:
-            weights = weights[:, 1:] - weights[:, :1]
-        if self._sparse:
-            return sparse.csr_array(weights.T)
-        return weights.T
+        weights = _of_two(self._predictor.weights.T)
+        return sparse.csr_array(weights) if self._sparse else weights
 
     @property
     def intercept_(self) -> Array:
         """The constants."""
-        check_is_fitted(self)
-        constant = self._known.split(self.fit_intercept, False)[1]
-        return constant[1:] - constant[:1] if len(constant) == 2 else constant.copy()
+        return _of_two(self._predictor.constants).copy()
 
     def decision_function(self, X: Any) -> Array:
         """The score of each row: of ``classes_[1]`` against ``classes_[0]``, or a column for each class.
@@ -222,33 +183,31 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         It is linear in the features: where predictions in the course of learning are clipped, as with the hinge losses
         and beta="auto", these are not.
         """
-        scores = self._scores(X)
-        if len(self.classes_) > 2:
-            return scores
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+        scores = _of_two(self._scores(X).T).T
+        return scores if len(self.classes_) > 2 else scores[:, 0]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row."""
-        scores = self.decision_function(X)
-        codes = (scores > 0.0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[codes]
-        return found
+        return self._labels().best(_as_columns(self.decision_function(X)))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class; with ``logistic`` and more than two classes, those of each scaled to sum 1."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        if isinstance(self._model, ByClass):
-            return np.asarray(softmax(scores, axis=1))
-        single = expit(scores)
-        # Where every class is next to impossible, the largest score is what is left to go by.
-        total = single.sum(axis=1, keepdims=True)
-        return np.asarray(np.where(total > 0.0, single / np.where(total > 0.0, total, 1.0), softmax(scores, axis=1)))
+        scores = _as_columns(self.decision_function(X))
+        link = Link.SIGMOID if scores.shape[1] == 1 else self._predictor.link
+        return link.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """The logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
+
+
+def _of_two(rows: Array) -> Array:
+    """A row for each class; of two classes the difference, which is all that counts."""
+    return rows[1:] - rows[:1] if len(rows) == 2 else rows
+
+
+def _as_columns(scores: Array) -> Array:
+    return scores if scores.ndim == 2 else scores[:, None]

@@ -1,22 +1,21 @@
 """The regressor."""
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import Model, One, learner, several
-from giftrl.losses import Poisson
-from giftrl.ops.vector_loss import multiclass
+from giftrl.linear.models import Columns
 
 __all__ = ["FTRLRegressor"]
 
 
+@dataclass(eq=False, repr=False)
 class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     """A linear model of numbers that learns in one pass, has nothing to tune, and proves how well it did.
 
@@ -42,40 +41,9 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     0.51
     """
 
-    _names = losses.BY_NAME
+    loss: Any = "squared"
 
-    def __init__(
-        self,
-        loss: Any = "squared",
-        *,
-        update: Any = None,
-        lookahead: bool | None = None,
-        regularizer: Any = None,
-        schedule: Any = None,
-        beta: float | str = "auto",
-        preset: str = "default",
-        gradient_bound: float | None = None,
-        normalize: str | None = None,
-        fit_intercept: bool = True,
-        passes: int = 1,
-        shuffle: bool = False,
-        dtype: Any = "float32",
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.update = update
-        self.lookahead = lookahead
-        self.regularizer = regularizer
-        self.schedule = schedule
-        self.beta = beta
-        self.preset = preset
-        self.gradient_bound = gradient_bound
-        self.normalize = normalize
-        self.fit_intercept = fit_intercept
-        self.passes = passes
-        self.shuffle = shuffle
-        self.dtype = dtype
-        self.random_state = random_state
+    _clip = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
         """Learn from rows, forgetting what was learnt before.
@@ -111,29 +79,26 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
             self._learn(x, np.asarray(y, np.float64), weights)
         return self
 
-    def _make(self, y: Any) -> Model:
-        parts = self._make_parts()
-        if multiclass(parts.loss):
-            raise Incompatible(f"{parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
+    def _make(self, y: Any) -> Columns:
+        recipe = self._recipe()
+        if recipe.many:
+            raise Incompatible(f"{recipe.parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
         self._outputs = y.shape[1:]
-        dimension, constant = self._shape()
-        if y.ndim == 1:
-            return One(learner(parts, dimension, constant, self.dtype))
-        return several(parts, dimension, y.shape[1], constant, self.dtype)
+        return self._columns(recipe, models=y.shape[1] if y.ndim == 2 else None)
 
     @property
     def coef_(self) -> Any:
         """The weights of the features, or a row of them for each target."""
-        check_is_fitted(self)
-        weights = self._known.split(self.fit_intercept, self._sparse)[0].T
-        return weights if self._outputs or self._sparse else weights[0]
+        weights = self._predictor.weights.T
+        if self._sparse:
+            return sparse.csr_array(weights)
+        return weights if self._outputs else weights[0]
 
     @property
     def intercept_(self) -> Any:
         """The constant, or one for each target."""
-        check_is_fitted(self)
-        constant = self._known.split(self.fit_intercept, False)[1]
-        return constant.copy() if self._outputs else float(constant[0])
+        constants = self._predictor.constants
+        return constants.copy() if self._outputs else float(constants[0])
 
     def predict(self, X: Any) -> Array:
         """A number for each row, or a row of numbers.
@@ -141,11 +106,8 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With beta="auto" it is clipped to
         the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
         """
-        scores = self._scores(X)
-        scores = self._model.clip(scores)
-        if self.loss == "poisson" or isinstance(self.loss, Poisson):
-            scores = np.exp(np.minimum(scores, 709.0))
-        return scores if self._outputs else scores[:, 0]
+        means: Array = self._predictor.link.means(self._scores(X))
+        return means if self._outputs else means[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

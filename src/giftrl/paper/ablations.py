@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.prepare import unit_rows
 from giftrl.paper.compare import Distance, compare
 from giftrl.paper.panels import PAPER, PaperPanel, locate
 from giftrl.paper.settings import rules
 from giftrl.sweeps import Curve, Data, Grid, fingerprint, read_all, repeat, signed
-from giftrl.sweeps.data import standard, unit, with_constant
+from giftrl.sweeps.data import standard, with_constant
 from giftrl.updates import TwoStep
 
 __all__ = ["VARIANTS", "Ablation", "Variant", "ablate"]
@@ -40,7 +41,7 @@ class Variant(NamedTuple):
 
 def as_found(x: Array) -> Array:
     """The preparation of the found setting."""
-    return np.asarray(unit(with_constant(unit(standard(x)))))
+    return np.asarray(unit_rows(with_constant(unit_rows(standard(x)))))
 
 
 def schedule(**parameters: float) -> Callable[[Curve], Curve]:
@@ -57,10 +58,10 @@ TWO_STEP = ("twostep",)
 
 VARIANTS = {
     "as found": Variant(as_found),
-    "columns not standardised": Variant(lambda x: np.asarray(unit(with_constant(unit(x))))),
-    "rows not scaled before the constant": Variant(lambda x: np.asarray(unit(with_constant(standard(x))))),
-    "rows not scaled after the constant": Variant(lambda x: np.asarray(with_constant(unit(standard(x))))),
-    "no constant": Variant(lambda x: np.asarray(unit(standard(x)))),
+    "columns not standardised": Variant(lambda x: np.asarray(unit_rows(with_constant(unit_rows(x))))),
+    "rows not scaled before the constant": Variant(lambda x: np.asarray(unit_rows(with_constant(standard(x))))),
+    "rows not scaled after the constant": Variant(lambda x: np.asarray(with_constant(unit_rows(standard(x))))),
+    "no constant": Variant(lambda x: np.asarray(unit_rows(standard(x)))),
     "G = 0.5": Variant(as_found, schedule(gradient_bound=0.5)),
     "G = 2": Variant(as_found, schedule(gradient_bound=2.0)),
     "two-step without a floor": Variant(as_found, schedule(floor=0.0), updates=TWO_STEP),

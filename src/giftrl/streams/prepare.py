@@ -1,13 +1,12 @@
-"""The last step before a learner: the length of rows, and the constant feature."""
+"""The last step of a stream: rows of a batch get the norm and the constant feature that were asked for."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from giftrl.compiled.door import ready
-from giftrl.compiled.registry import formula
 from giftrl.errors import UnknownName
+from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch
 
 __all__ = ["NORMALIZATIONS", "prepare"]
@@ -16,49 +15,9 @@ __all__ = ["NORMALIZATIONS", "prepare"]
 #: or before, and once more after.
 NORMALIZATIONS = ("none", "unit", "unit_after")
 
-ONE = np.uint64(1)
-
-
-@formula
-def make_unit(data: Any, first: Any, last: Any) -> None:
-    """Divide by the Euclidean norm; zeros stay. By the largest first: squares neither overflow nor vanish."""
-    largest = 0.0
-    for k in range(first, last):
-        largest = max(largest, abs(data[k]))
-    if largest > 0.0:
-        squares = 0.0
-        for k in range(first, last):
-            data[k] /= largest
-            squares += data[k] * data[k]
-        norm = np.sqrt(squares)
-        for k in range(first, last):
-            data[k] /= norm
-
-
-@formula
-def prepare_rows(
-    data: Any, indices: Any, indptr: Any, before: bool, after: bool, constant: Any, new_data: Any, new_indices: Any
-) -> None:
-    """Copy rows, make them units, and add the constant unless its coordinate is negative."""
-    out = np.uint64(0)
-    for i in range(len(indptr) - 1):
-        begin = out
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            new_data[out] = data[k]
-            new_indices[out] = indices[k]
-            out = out + ONE
-        if before:
-            make_unit(new_data, begin, out)
-        if constant >= 0:
-            new_data[out] = 1.0
-            new_indices[out] = constant
-            out = out + ONE
-        if after:
-            make_unit(new_data, begin, out)
-
 
 def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, *, compiled: bool = True) -> Batch:
-    """A batch with rows of the length that was asked for and, last in each row, the constant feature 1.
+    """A batch whose rows have the length that was asked for and, as their last feature, the constant 1.
 
     Args:
         batch: as a parser made it.

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from giftrl import losses
 from giftrl.errors import InvalidInput, require
-from giftrl.ops.loss import accepts
+from giftrl.kernels.prepare import unit_rows
+from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
 
@@ -24,7 +25,6 @@ __all__ = [
     "read_all",
     "signed",
     "standard",
-    "unit",
     "with_constant",
 ]
 
@@ -154,19 +154,18 @@ def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
     array([1., 2., 7.])
     """
     member = losses.BY_NAME.member(loss, "slope")
-    two_sided = accepts(member, -1.0) and accepts(member, 1.0) and not accepts(member, 0.5)
     if positive is not None:
         require(bool((y == positive).any()), "positive", positive, "must be a label of the data", "check the labels")
-        return np.where(y == positive, 1.0, -1.0)
-    if not two_sided:
+        return as_signs(y == positive)
+    if not takes_signs(member, only=True):
         return np.asarray(y, dtype=np.float64)
-    found = np.unique(y)
-    if len(found) > 2:
-        rule = f"must have two values for {type(member).__name__}, and there are {len(found)}"
-        raise InvalidInput("y", found[:5].tolist(), rule, "name the one that counts as +1 (--positive LABEL)")
-    if len(found) == 1 and found[0] in (-1.0, 1.0):
+    labels = np.unique(y)
+    if len(labels) > 2:
+        rule = f"must have two values for {type(member).__name__}, and there are {len(labels)}"
+        raise InvalidInput("y", labels[:5].tolist(), rule, "name the one that counts as +1 (--positive LABEL)")
+    if len(labels) == 1 and labels[0] in (-1.0, 1.0):
         return np.asarray(y, dtype=np.float64)
-    return np.where(y == found[-1], 1.0, -1.0)
+    return as_signs(y == labels[-1])
 
 
 def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
@@ -186,9 +185,9 @@ def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
         require(
             entries <= MOST_ENTRIES, "prepare", how, f"would make all {entries} entries count", "use prepare='unit'"
         )
-        return unit(with_constant(unit(standard(rows.toarray())))), how
+        return unit_rows(with_constant(unit_rows(standard(rows.toarray())))), how
     if how == "unit":
-        return unit(with_constant(unit(rows))), how
+        return unit_rows(with_constant(unit_rows(rows))), how
     return with_constant(rows), how
 
 
@@ -213,17 +212,6 @@ def standard(x: Array) -> Array:
     spread = x.std(axis=0)
     # A constant column says nothing that the appended 1 does not; it becomes 0.
     return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf))
-
-
-def unit(x: Any) -> Any:
-    """Rows to norm 1; a row of zeros stays as it is."""
-    if isinstance(x, np.ndarray):
-        norms = np.linalg.norm(x, axis=1, keepdims=True)
-        return x / np.where(norms > 0.0, norms, 1.0)
-    norms = np.sqrt(x.multiply(x).sum(axis=1))
-    scaled = csr_array(x, copy=True)
-    scaled.data = scaled.data / np.repeat(np.where(norms > 0.0, norms, 1.0), np.diff(scaled.indptr))
-    return scaled
 
 
 def with_constant(x: Any) -> Any:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import CSR
+from giftrl.compiled.rows import CSR, between
 from giftrl.errors import GiftrlError, ModelFileError
-from giftrl.mixtures import MixtureLearner
 from giftrl.models import load, save
+from giftrl.ops.loss import accepts
+from giftrl.recipes import Predictor, freeze
+from giftrl.recipes.predictor import link_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
@@ -68,43 +70,40 @@ class LinearModel:
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit.
         """
-        counts = np.diff(batch.indptr)
+        rows = as_rows(batch)
         if len(batch.indices):
             needed = int(batch.indices.max()) + 1
             if needed > self.learner.dimension:  # by half as much again, so that growing costs little in all
                 self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
         labels = self.settings.mapped(batch.labels)
-        width = int(counts.max(initial=0))
         first = 0
         while first < len(batch):
             power = 1 << self.examples.bit_length()
             last = min(len(batch), first + power - self.examples)
-            rows = CSR(batch.data, batch.indices, batch.indptr[first : last + 1], width)
-            predictions = self.learner.learn_rows(rows, labels[first:last], batch.weights[first:last])
+            predictions = self.learner.learn_rows(
+                between(rows, first, last), labels[first:last], batch.weights[first:last]
+            )
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
             self.weight += float(batch.weights[first:last].sum())
             yield last, predictions
             first = last
 
+    def freeze(self) -> Predictor:
+        """What the model predicts as it is now.
+
+        A mixture keeps predictions of real labels within the range of those that it has seen (for the Poisson loss:
+        that of their logarithms), as it does while it learns.
+        """
+        return freeze([self.learner], clip=accepts(self.learner.loss, 0.5), labels=self.settings.labels)
+
     def scores(self, batch: Batch) -> Array:
         """<s, x> for each row, a column for each class where the loss has a score for each.
 
-        Features that were never seen count nothing. A mixture keeps predictions of real labels within the range of
-        those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
+        Features that were never seen count nothing.
         """
-        x = self.learner.x.reshape(-1, self.settings.classes)
-        known = batch.indices < len(x)
-        products = batch.data[:, None] * np.where(known[:, None], x[np.where(known, batch.indices, 0)], 0.0)
-        found = np.zeros((len(batch), self.settings.classes))
-        filled = np.diff(batch.indptr) > 0
-        if filled.any():
-            found[filled] = np.add.reduceat(products, batch.indptr[:-1][filled])
-        if self.settings.many:
-            return found
-        if isinstance(self.learner, MixtureLearner) and not self.learner.pieces.margin:
-            return self.learner.clip(found[:, 0])
-        return found[:, 0]
+        scores = self.freeze().scores(as_rows(batch))
+        return scores if self.settings.many else scores[:, 0]
 
     def predict(self, batch: Batch) -> Array:
         """<s, x> for each row; the label of the class with the largest score where the loss has one for each."""
@@ -112,17 +111,13 @@ class LinearModel:
 
     def decide(self, scores: Array) -> Array:
         """What is predicted where these are the scores."""
-        if not self.settings.many:
-            return scores
-        found: Array = np.array(self.settings.label_values)[np.argmax(scores, axis=1)]
-        return found
+        labels = self.settings.labels
+        return labels.best(scores) if self.settings.many and labels is not None else scores
 
     def probabilities(self, scores: Array) -> Array:
-        """That of +1 with the logistic loss, and that of each class with softmax."""
-        if not self.settings.many:
-            return np.asarray(0.5 * (1.0 + np.tanh(0.5 * scores)))
-        parts = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(parts / parts.sum(axis=1, keepdims=True))
+        """The probability of +1 with the logistic loss, and that of each class with softmax."""
+        link = link_of(self.learner.loss)
+        return link.probabilities(scores) if self.settings.many else link.probabilities(scores[:, None])[:, 1]
 
     def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
         """Write the model; ``more`` is kept with it."""
@@ -159,6 +154,11 @@ class LinearModel:
         except (KeyError, TypeError, ValueError, OverflowError, GiftrlError) as problem:
             raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
         return model, more
+
+
+def as_rows(batch: Batch) -> CSR:
+    """The rows of a batch as learners and predictors take them."""
+    return CSR(batch.data, batch.indices, batch.indptr, int(np.diff(batch.indptr).max(initial=0)))
 
 
 def _under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

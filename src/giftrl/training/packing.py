@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from giftrl.errors import require
 from giftrl.kernels.engine import Engine
 from giftrl.mixtures.features import DENSE
-from giftrl.training.settings import AnyLearner
+from giftrl.recipes.learners import Learner
 
 __all__ = ["pack", "unpack"]
 
@@ -20,7 +20,7 @@ RECORD, SEEN = "features.record", "features.seen"
 OF_DENSE = ("features.dense", "features.stamps")
 
 
-def pack(learner: AnyLearner, dimension: int) -> Arrays:
+def pack(learner: Learner, dimension: int) -> Arrays:
     """The state of a learner of which this many features are in use.
 
     A mixture has 128 bytes or more for each coordinate, and most that hashing offers are never seen: they are left out.
@@ -40,7 +40,7 @@ def pack(learner: AnyLearner, dimension: int) -> Arrays:
     return state | {name: state[name][:dense] for name in OF_DENSE} | {RECORD: record[seen], SEEN: seen}
 
 
-def unpack(learner: AnyLearner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """What :func:`pack` was given, for ``learner.restore``.
 
     >>> from giftrl.mixtures import MixtureLearner

@@ -1,37 +1,26 @@
-"""What a model is made of, as plain values: everything that a model file says about itself."""
+"""The settings of a model that is trained on a stream, as plain values: everything that a model file says of itself."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, cast
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.kernels import LinearLearner
-from giftrl.kernels.multiclass import MulticlassLearner
-from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.ops.loss import accepts, labels
+from giftrl.recipes import AUTO, Labels, Recipe, make
+from giftrl.recipes.labels import as_signs
+from giftrl.recipes.learners import Learner
+from giftrl.recipes.recipe import KINDS
 
-__all__ = ["AUTO", "AnyLearner", "Settings"]
-
-AnyLearner = LinearLearner | MixtureLearner | MulticlassLearner | MulticlassMixture
-
-#: The beta of a learner that needs none.
-AUTO = "auto"
-#: What the parts are where a beta is given and they are not.
-PARTS = {"update": "proximal", "regularizer": "squared_norm", "schedule": "temporal"}
-KINDS = {"update": updates.BY_NAME, "regularizer": regularizers.BY_NAME, "schedule": schedules.BY_NAME}
-#: Parameters of parts that have a setting of their own.
-OWN = {"beta", "lookahead"}
+__all__ = ["AUTO", "Settings"]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The parts of a linear model, by name, and how rows are prepared for it.
+class Settings(Recipe):
+    """A recipe whose parts are given by name, and how rows and labels are prepared for it.
 
     Args:
         loss: the name of a loss.
@@ -41,7 +30,7 @@ class Settings:
         beta: the scale of the schedule; or "auto" for :class:`giftrl.mixtures.MixtureLearner`, which needs none.
         preset: which experts "auto" mixes, "default" or "light".
         parameters: further parameters of the members, such as ``{"tau": 0.9}`` for the quantile loss; each goes to the
-            member that has it.
+            members that have it.
         dtype: float32 or float64, how coordinates are stored.
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
@@ -58,15 +47,6 @@ class Settings:
     3
     """
 
-    loss: str = "logistic"
-    update: str | None = None
-    lookahead: bool | None = None
-    regularizer: str | None = None
-    schedule: str | None = None
-    beta: float | str = AUTO
-    preset: str = "default"
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    dtype: str = "float32"
     bits: int | None = 18
     normalize: str = "none"
     constant: bool = True
@@ -74,162 +54,86 @@ class Settings:
     label_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.loss not in losses.EVERY:
-            raise UnknownName("loss", self.loss, losses.EVERY)
-        self._check_labels()
-        if self.auto:
-            self._require_no_parts()
-        else:
-            self._take_parts()
-        self.make_learner(1)  # raises where the parts do not go together
-
-    def _check_labels(self) -> None:
-        """Raise unless the labels can be those of the loss."""
+        for name, (kind, _) in KINDS.items():
+            part = getattr(self, name)
+            if not isinstance(part, str) and (part is not None or name == "loss"):
+                raise UnknownName(kind.kind, part, kind)
+        super().__post_init__()
         given = self.label_values or ()
         if self.many:
-            require(
-                len(set(given)) == len(given) >= 2,
-                "label_values", self.label_values, f"must be the different labels of all classes for {self.loss}",
+            rule, remedy = (
+                f"must be the different labels of all classes for {self.loss}",
                 "try (0, 1, 2), or --labels 0,1,2 or --labels 0..9 on the command line",
-            )  # fmt: skip
-        else:
-            require(
-                self.label_values is None or (len(given) == 2 and given[0] != given[1]),
-                "label_values", self.label_values, "must be two different labels", "try (0, 1)",
-            )  # fmt: skip
-
-    @property
-    def many(self) -> bool:
-        """Whether the loss has a score for each class."""
-        return self.loss in losses.MULTICLASS
+            )
+            require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
+        elif self.label_values is not None:
+            two = len(given) == 2 and given[0] != given[1]
+            require(two, "label_values", self.label_values, "must be two different labels", "try (0, 1)")
 
     @property
     def classes(self) -> int:
-        """How many numbers a prediction is: one for each class, or 1."""
+        """How many scores a prediction has: one for each class, or 1."""
         return len(self.label_values) if self.many and self.label_values is not None else 1
 
-    @property
-    def auto(self) -> bool:
-        """Whether the learner is the one without parameters."""
-        return isinstance(self.beta, str) and self.beta == AUTO
-
-    def _require_no_parts(self) -> None:
-        """Raise where a part is named that the learner chooses as it learns."""
-        given: dict[str, Any] = {name: getattr(self, name) for name in (*PARTS, "lookahead")}
-        known = set(losses.EVERY[self.loss]._fields)
-        of_parts = {each for kind in KINDS.values() for member in kind.values() for each in member._fields} - OWN
-        for name, value in self.parameters.items():
-            if name in of_parts - known:
-                given[name] = value
-            elif name not in known:
-                raise UnknownName("parameters", name, sorted(known | of_parts))
-        for name, value in given.items():
-            require(
-                value is None,
-                name, value, f"must be left out where beta={AUTO!r}, which chooses the parts as it learns",
-                "give a beta, such as beta=1.0, to choose the parts yourself",
-            )  # fmt: skip
-
-    def _take_parts(self) -> None:
-        """Name the parts that are not, and raise where there is none of a name."""
-        number = isinstance(self.beta, (int, float)) and not isinstance(self.beta, bool) and 0.0 < self.beta < math.inf
-        require(
-            number, "beta", self.beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice"
-        )
-        require(
-            self.preset == "default",
-            "preset", self.preset, f"is of beta={AUTO!r}, and beta is {self.beta!r}",
-            f"leave one of them out, or use beta={AUTO!r}",
-        )  # fmt: skip
-        known = set(losses.EVERY[self.loss]._fields)
-        for name, usual in PARTS.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, usual)
-            kind, part = KINDS[name], getattr(self, name)
-            if part not in kind:
-                raise UnknownName(kind.kind, part, kind)
-            known |= set(kind[part]._fields)
-        for name in self.parameters:
-            if name not in known - OWN:
-                raise UnknownName("parameters", name, sorted(known - OWN))
-
-    def _make(self, kind: Any, name: Any, **own: Any) -> Any:
-        cls = kind[name]
-        given = {**self.parameters, **own}
-        return kind.make(name, **{key: value for key, value in given.items() if key in cls._fields})
+    @cached_property
+    def labels(self) -> Labels | None:
+        """The labels of the data in the order of their classes; None where they are labels of the loss."""
+        return None if self.label_values is None else Labels(np.array(self.label_values))
 
     def make_loss(self) -> Any:
         """The loss."""
-        return self._make(losses.EVERY, self.loss)
+        return self.parts.loss
 
-    def make_learner(self, dimension: int, constant: int | None = None) -> AnyLearner:
+    def make_learner(self, dimension: int, constant: int | None = None) -> Learner:
         """A learner before its first round; ``constant`` is the coordinate of the constant feature, or None.
 
         >>> Settings(loss="hinge").make_learner(5)
         MixtureLearner(5, Hinge(), preset='default', dtype='float32')
         """
-        loss, classes = self.make_loss(), (self.classes,) if self.many else ()
-        kind: Any
-        if self.auto:
-            kind = MulticlassMixture if self.many else MixtureLearner
-            made = kind(dimension, *classes, loss, constant=constant, preset=self.preset, dtype=self.dtype)
-        else:
-            kind = MulticlassLearner if self.many else LinearLearner
-            made = kind(
-                dimension,
-                *classes,
-                loss,
-                self._make(regularizers.BY_NAME, self.regularizer),
-                self._make(updates.BY_NAME, self.update, lookahead=self.lookahead),
-                self._make(schedules.BY_NAME, self.schedule, beta=float(self.beta)),
-                dtype=self.dtype,
-            )
-        return cast("AnyLearner", made)
+        learner: Learner = make(self, dimension, self.classes, constant=constant)
+        return learner
 
-    def accepts(self, found: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def accepts(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which labels, as they are in the data, can be used."""
-        if self.label_values is not None:
-            return np.isin(found, self.label_values)
-        loss = self.make_loss()
-        distinct, where = np.unique(found, return_inverse=True)
-        return np.array([accepts(loss, label) for label in distinct.tolist()], dtype=bool)[where]
+        if self.labels is not None:
+            return self.labels.codes(given) >= 0
+        distinct, where = np.unique(given, return_inverse=True)
+        return np.array([accepts(self.parts.loss, label) for label in distinct.tolist()], dtype=bool)[where]
 
     def expected(self) -> str:
         """Those labels in words."""
         if self.label_values is not None:
             *others, last = (f"{label:g}" for label in self.label_values)
             return f"{', '.join(others)} or {last}"
-        hint = " (--labels says what stands for these)" if accepts(self.make_loss(), -1.0) else ""
-        return f"a label of the {self.loss} loss: {labels(self.make_loss())}{hint}"
+        loss = self.parts.loss
+        hint = " (--labels says what stands for these)" if accepts(loss, -1.0) else ""
+        return f"a label of the {self.loss} loss: {labels(loss)}{hint}"
 
-    def mapped(self, found: NDArray[np.float64]) -> NDArray[np.float64]:
+    def mapped(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
         """The labels of the data as labels of the loss."""
-        if self.label_values is None:
-            return found
-        if not self.many:
-            return np.where(found == self.label_values[1], 1.0, -1.0)
-        order = np.argsort(self.label_values)
-        return order[np.searchsorted(self.label_values, found, sorter=order)].astype(np.float64)
+        if self.labels is None:
+            return given
+        codes = self.labels.codes(given)
+        return codes.astype(np.float64) if self.many else as_signs(codes == 1)
 
     def state(self) -> dict[str, Any]:
-        """As JSON takes it. With a number for beta it is what versions before "auto" wrote, and read."""
-        found = asdict(self)
+        """The settings as JSON takes them; with a number for beta, as versions before "auto" wrote and read them."""
+        state = asdict(self)
         if not self.auto:
-            del found["preset"]
-        found["parameters"] = dict(self.parameters)
-        found["interactions"] = [list(pair) for pair in self.interactions]
-        found["label_values"] = None if self.label_values is None else list(self.label_values)
-        return found
+            del state["preset"]
+        state["parameters"] = dict(self.parameters)
+        state["interactions"] = [list(pair) for pair in self.interactions]
+        state["label_values"] = None if self.label_values is None else list(self.label_values)
+        return state
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> "Settings":
-        """What a state was taken from."""
+        """The settings that a state was taken from."""
         known = {each.name for each in fields(cls)}
         strange = sorted(set(state) - known)
         if strange:
-            raise InvalidInput(
-                "settings", strange[0], "is not known to this version", "use the version of giftrl that wrote the model"
-            )
+            remedy = "use the version of giftrl that wrote the model"
+            raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
         given = dict(state)
         given["interactions"] = tuple((a, b) for a, b in given.get("interactions", ()))
         if given.get("label_values") is not None:

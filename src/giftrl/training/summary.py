@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.recipes.learners import Mixture
 from giftrl.training.model import LinearModel
 
 __all__ = ["summary_of"]
@@ -23,8 +22,8 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
         radii: the norms of the models that are certified against; none for the norm of the model itself.
 
     >>> from giftrl.training import Settings
-    >>> found = summary_of(LinearModel(Settings(beta=1.0, bits=4)), [1.0])
-    >>> found["examples"], found["lambda"], found["certificate"]["radius"]["1"]["regret_bound"]
+    >>> summary = summary_of(LinearModel(Settings(beta=1.0, bits=4)), [1.0])
+    >>> summary["examples"], summary["lambda"], summary["certificate"]["radius"]["1"]["regret_bound"]
     (0, 1.0, 0.0)
     """
     certificate, learner = model.certificate, model.learner
@@ -35,7 +34,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
         }
         for radius in radii or (float(np.linalg.norm(learner.x)),)
     }
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "examples": model.examples,
         # A converted file does not say which names were on a coordinate: count those that were learnt from.
         "features": model.features.report().used or int(np.count_nonzero(learner.theta)),
@@ -43,14 +42,14 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
         "average_loss": model.average_loss,
         "rejected": model.rejected,
     }
-    if isinstance(learner, (MixtureLearner, MulticlassMixture)):
+    if isinstance(learner, Mixture):
         weight = model.weight if model.weight > 0.0 else 1.0
-        found["experts"] = [
+        summary["experts"] = [
             {"name": name, "share": share, "average_loss": total / weight} for name, share, total in learner.experts
         ]
     else:
-        found["lambda"] = learner.lam
-    return found | {
+        summary["lambda"] = learner.lam
+    return summary | {
         "theta_norm": learner.theta_norm,
         "certificate": {"bound_sum": certificate.bound_sum, "delta_sum": certificate.delta_sum, "radius": bounds},
         "settings": model.settings.state(),

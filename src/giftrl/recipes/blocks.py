@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from giftrl.compiled import door
-from giftrl.streams.prepare import prepare_rows
+from giftrl.compiled.door import ready
+from giftrl.kernels.prepare import make_units, prepare_rows
 
-__all__ = ["blocks", "canonical", "row_norms", "unit_rows"]
+__all__ = ["blocks", "canonical"]
 
-#: How many numbers a block has, about: four megabytes of float32. Smaller ones pay more for the calls than they save.
+#: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
 ENTRIES = 1 << 20
 
 
@@ -46,9 +46,9 @@ def blocks(
         x: dense or CSR, float32 or float64.
         constant: whether each row gets a last feature 1.
         unit: whether each row is divided by its Euclidean norm first.
-        order: in which order to take the rows.
+        order: the order in which to take the rows.
         entries: about how many numbers a block has.
-        dtype: what their type becomes; None for the type that they have.
+        dtype: the type of numbers in a block; None for the type that they have.
 
     >>> [block.tolist() for _, _, block in blocks(np.array([[3.0, 4.0], [0.0, 2.0]]), constant=True, unit=True)]
     [[[0.6, 0.8, 1.0], [0.0, 1.0, 1.0]]]
@@ -61,11 +61,11 @@ def blocks(
         return
     per_row = x.nnz / max(1, n) if sparse.issparse(x) else x.shape[1]
     size = max(1, int(entries / (per_row + 1.0)))
+    prepare = _sparse if sparse.issparse(x) else _dense
     for begin in range(0, n, size):
         end = min(n, begin + size)
         chosen = slice(begin, end) if order is None else order[begin:end]
-        rows = _sparse(x, chosen, constant, unit) if sparse.issparse(x) else _dense(x, chosen, constant, unit)
-        yield begin, end, rows.astype(dtype, copy=False)
+        yield begin, end, prepare(x, chosen, constant, unit).astype(dtype, copy=False)
 
 
 def _writeable(x: Any) -> bool:
@@ -75,21 +75,14 @@ def _writeable(x: Any) -> bool:
 
 
 def _dense(x: NDArray[Any], chosen: Any, constant: bool, unit: bool) -> NDArray[Any]:
-    rows = x[chosen]
-    block = np.empty((rows.shape[0], x.shape[1] + constant), x.dtype)
-    features = block[:, : x.shape[1]]
-    features[...] = rows
+    rows, features = x[chosen], x.shape[1]
+    block = np.empty((rows.shape[0], features + constant), x.dtype)
+    block[:, :features] = rows
+    block[:, features:] = 1.0
     if unit:
-        # By the largest first, so that squares neither overflow nor vanish.
-        _divide(features, np.abs(features).max(axis=1, initial=0.0))
-        _divide(features, np.sqrt(np.einsum("ij,ij->i", features, features)))
-    if constant:
-        block[:, -1] = 1.0
+        begins = np.arange(len(block)) * block.shape[1]
+        ready(make_units)(block.reshape(-1), begins, begins + features)
     return block
-
-
-def _divide(rows: NDArray[Any], scales: NDArray[Any]) -> None:
-    rows /= np.where(scales > 0.0, scales, 1.0)[:, None].astype(rows.dtype)
 
 
 def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
@@ -106,41 +99,10 @@ def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
     n = len(indptr) - 1
     total = int(indptr[-1]) - int(indptr[0]) + n * constant
     new_data, new_indices = np.empty(total, data.dtype), np.empty(total, small)
-    door.ready(prepare_rows)(
+    ready(prepare_rows)(
         data, indices, indptr.astype(np.int64), unit, False, x.shape[1] if constant else -1, new_data, new_indices,
     )  # fmt: skip
     new_indptr = (indptr - indptr[0] + np.arange(n + 1) * constant).astype(small)
     block = sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width))
     block.has_canonical_format = True
     return block
-
-
-def unit_rows(x: Any) -> Any:
-    """A copy of a dense or CSR matrix with each row divided by its Euclidean norm; rows of zeros as they are.
-
-    >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]])).round(9).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    norms = row_norms(x)
-    if not sparse.issparse(x):
-        return x / norms[:, None]
-    return sparse.csr_array((x.data / np.repeat(norms, np.diff(x.indptr)), x.indices, x.indptr), shape=x.shape)
-
-
-def row_norms(x: Any) -> NDArray[np.float64]:
-    """The Euclidean norm of each row, 1 where it is 0; squares neither overflow nor vanish.
-
-    >>> row_norms(np.array([[3e200, 4e200], [0.0, 0.0]]))
-    array([5.e+200, 1.e+000])
-    """
-    if sparse.issparse(x):
-        largest = np.asarray(abs(x).max(axis=1).todense(), dtype=float).reshape(-1)
-        scale = np.where(largest > 0.0, largest, 1.0)
-        scaled = sparse.diags_array(1.0 / scale) @ x
-        squares = np.asarray(scaled.multiply(scaled).sum(axis=1)).reshape(-1)
-    else:
-        largest = np.abs(x).max(axis=1, initial=0.0).astype(float)
-        scale = np.where(largest > 0.0, largest, 1.0)
-        scaled = x / scale[:, None]
-        squares = np.einsum("ij,ij->i", scaled, scaled)
-    return np.asarray(np.where(largest > 0.0, scale * np.sqrt(squares), 1.0))

@@ -1,0 +1,187 @@
+"""The settings of a learner: one record, its defaults, and what is checked before anything is learnt."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giftrl import losses, regularizers, schedules, updates
+from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.kernels.compatible import check_parts
+from giftrl.mixtures.presets import preset as known_preset
+from giftrl.ops.names import Names
+from giftrl.ops.vector_loss import multiclass
+
+__all__ = ["AUTO", "DEFAULTS", "Parts", "Recipe"]
+
+#: The beta of the mixture, which chooses its own rates.
+AUTO = "auto"
+#: The parts of a single learner that are not named.
+DEFAULTS = {"update": "proximal", "regularizer": "squared_norm", "schedule": "temporal"}
+#: All members of each kind of part, and what an object must bring to be one.
+KINDS: dict[str, tuple[Names, tuple[str, ...]]] = {
+    "loss": (losses.EVERY, ("slope",)),
+    "update": (updates.BY_NAME, ("pick",)),
+    "regularizer": (regularizers.BY_NAME, ("strength", "start")),
+    "schedule": (schedules.BY_NAME, ("lam",)),
+}
+#: Parameters of parts that are fields of a recipe.
+FIELDS = {"beta", "lookahead"}
+
+
+class Parts(NamedTuple):
+    """The members that a learner is made of. A mixture has a loss only."""
+
+    loss: Any
+    regularizer: Any = None
+    update: Any = None
+    schedule: Any = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which learner to make; wrong settings are refused here, before there is one.
+
+    Args:
+        loss: a loss, by name or as an object.
+        update, regularizer, schedule: the parts of a single learner, by name or as objects. None stands for
+            :data:`DEFAULTS` if beta is a number; if beta is "auto" they must be None.
+        lookahead: True for H, False for H', None for H wherever the next regularizer is known in time.
+        beta: the scale of the schedule of a single learner; or "auto" for a mixture of learners.
+        preset: which experts a mixture has, "default" or "light".
+        parameters: further parameters of parts that are given by name, such as ``{"tau": 0.9}`` for the quantile loss.
+            A parameter goes to every part that has it.
+        dtype: float32 or float64, the type of stored weights.
+
+    >>> Recipe("quantile", parameters={"tau": 0.9}).parts
+    Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
+    >>> Recipe("hinge", beta=2.0).parts.schedule
+    TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
+    """
+
+    loss: Any = "logistic"
+    update: Any = None
+    lookahead: bool | None = None
+    regularizer: Any = None
+    schedule: Any = None
+    beta: float | str = AUTO
+    preset: str = "default"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    dtype: Any = "float32"
+
+    def __post_init__(self) -> None:
+        if not self.auto:
+            self._check_beta()
+            for name, usual in DEFAULTS.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, usual)
+        parts = self.parts
+        self._check_parameters()
+        if self.auto:
+            known_preset(self.preset)  # raises, with the nearest name
+        else:
+            check_parts(*parts)
+        known = _is_float(self.dtype)
+        require(known, "dtype", self.dtype, "must be float32 or float64", "float32 halves the memory")
+
+    @classmethod
+    def of(cls, estimator: Any) -> "Recipe":
+        """The recipe that the parameters of an estimator describe, whichever library it is for."""
+        if estimator.normalize not in (None, "unit"):
+            raise UnknownName("normalize", estimator.normalize, ["None", "unit"])
+        bound = estimator.gradient_bound
+        given = {each.name: getattr(estimator, each.name) for each in fields(cls) if each.name != "parameters"}
+        return cls(**given, parameters={} if bound is None else {"gradient_bound": bound})
+
+    @property
+    def auto(self) -> bool:
+        """Whether the learner is a mixture, which needs no parameters."""
+        return isinstance(self.beta, str) and self.beta == AUTO
+
+    @property
+    def many(self) -> bool:
+        """Whether the loss takes a score for each class."""
+        return multiclass(self.parts.loss)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The members that the fields name, with their parameters."""
+        loss = self._member("loss")
+        if self.auto:
+            return Parts(loss)
+        return Parts(loss, self._member("regularizer"), self._update(), self._schedule())
+
+    def _check_beta(self) -> None:
+        beta = self.beta
+        number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
+        rule = f"must be positive and finite, or {AUTO!r}"
+        require(number, "beta", beta, rule, f"beta={AUTO!r} needs no choice")
+        require(
+            self.preset == "default",
+            "preset", self.preset, f"is of beta={AUTO!r}, and beta is {beta!r}",
+            f"leave one of them out, or use beta={AUTO!r}",
+        )  # fmt: skip
+        require(
+            self.lookahead is None or isinstance(self.lookahead, bool),
+            "lookahead", self.lookahead, "must be True, False or None", "None uses H where it can be used",
+        )  # fmt: skip
+
+    def _check_parameters(self) -> None:
+        """Raise unless a part that is named has every parameter, and nothing is named that "auto" chooses itself."""
+        known = {each for name, (kind, _) in KINDS.items() for each in _fields(kind, getattr(self, name))} - FIELDS
+        others = {each for name in DEFAULTS for part in KINDS[name][0] for each in _fields(KINDS[name][0], part)}
+        others -= FIELDS | known
+        refused = {name: getattr(self, name) for name in (*DEFAULTS, "lookahead")} if self.auto else {}
+        for name, value in self.parameters.items():
+            if name in others:
+                refused[name] = value
+            elif name not in known:
+                raise UnknownName("parameters", name, sorted(known | others if self.auto else known))
+        for name, value in refused.items():
+            if value is None:
+                continue
+            if self.auto:
+                rule = f"must be left out where beta={AUTO!r}, which chooses the parts as it learns"
+                raise InvalidInput(name, value, rule, "give a beta, such as beta=1.0, to choose the parts yourself")
+            named = ", ".join(f"{part}={getattr(self, part)!r}" for part in DEFAULTS)
+            rule = f"must be left out, because no part that is given by name has it ({named})"
+            raise InvalidInput(name, value, rule, "name a part that has it, or set it on the object that you pass")
+
+    def _member(self, name: str, **own: Any) -> Any:
+        """A part by its field: made with the parameters that it has, or taken as it is."""
+        kind, methods = KINDS[name]
+        given = getattr(self, name)
+        if not isinstance(given, str):
+            return kind.member(given, *methods)
+        accepted = _fields(kind, given)
+        return kind.make(given, **{key: value for key, value in {**self.parameters, **own}.items() if key in accepted})
+
+    def _update(self) -> Any:
+        made = self._member("update", lookahead=self.lookahead)
+        rule = f"must not contradict the update, which is {made!r}"
+        agrees = self.lookahead is None or getattr(made, "lookahead", None) == self.lookahead
+        require(agrees, "lookahead", self.lookahead, rule, "set it on the update alone")
+        return made
+
+    def _schedule(self) -> Any:
+        made = self._member("schedule", beta=float(self.beta))
+        rule = f"must not contradict the schedule {made!r}, which has its own"
+        own = isinstance(self.schedule, str) or self.beta == 1.0
+        require(own, "beta", self.beta, rule, "set it on the schedule, and give beta=1.0")
+        return made
+
+
+def _fields(kind: Names, given: Any) -> tuple[str, ...]:
+    """The parameters of the member of that name; none of an object, which has its own already."""
+    return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
+
+
+def _is_float(dtype: Any) -> bool:
+    try:
+        return np.dtype(dtype) in (np.float32, np.float64)
+    except TypeError:
+        return False
