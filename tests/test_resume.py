@@ -79,6 +79,24 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
     assert not checkpoint.exists()
 
 
+def test_a_killed_run_on_csv_goes_on_to_the_same_model(tmp_path):
+    rng = random.Random(1)
+    rows, whole, broken = tmp_path / "rows.csv", tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
+    checkpoint = tmp_path / "broken.giftrl.checkpoint"
+    lines = [f'{rng.choice("01")},{rng.random():.4f},"v{rng.randrange(50)}\nw"\n' for _ in range(5_000)]
+    rows.write_text("label,n,c\n" + ("".join(lines) + "1,x,a\n") * 80)
+    extra = ["--beta", "1", "--dictionary"]
+    giftrl(*command(rows, whole, extra))
+    process = subprocess.Popen([GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE)
+    while process.poll() is None and not checkpoint.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL and checkpoint.exists()
+    giftrl(*command(rows, broken, [*extra, "--resume"]))
+    assert broken.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "broken.giftrl.rejects").read_bytes() == (tmp_path / "whole.giftrl.rejects").read_bytes()
+
+
 @pytest.mark.plain
 def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
     rows = write_rows(tmp_path / "rows.svm")

@@ -7,6 +7,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,9 @@ from giftrl.streams.columns import Columns, Schema, decide
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.sources.source import Source, Stream
 from giftrl.streams.tables.csv import CsvText
+from giftrl.streams.tables.csv_blocks import CsvBlocks
 from giftrl.streams.tables.csv_header import find_delimiter, layout
+from giftrl.streams.tables.csv_rows import Dialect, read_rows
 from tests.stream_rows import named_rows
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -194,11 +197,11 @@ def test_where_csv_is_wrong():
     assert batch.rejected[4].raw == b'1,"2,a'
 
 
-def test_spaces_around_fields_do_not_count_and_quoted_ones_do():
+def test_spaces_around_fields_do_not_count_in_quotes_or_not():
     schema = Schema(("y", "c", "n"), ("label", "category", "number"))
     text = b'y, c ,n\n 1 , a b ,  2\n1," a b "," 3 "\n   \n1,a, 4 5\n'
     rows, bad, _ = read_csv(text, Columns(), schema)
-    assert rows == [(2, 1.0, 1.0, {"c=a b": 1.0, "n": 2.0}), (3, 1.0, 1.0, {"c= a b ": 1.0, "n": 3.0})]
+    assert rows == [(2, 1.0, 1.0, {"c=a b": 1.0, "n": 2.0}), (3, 1.0, 1.0, {"c=a b": 1.0, "n": 3.0})]
     assert bad == [(5, 6)]
 
 
@@ -333,3 +336,56 @@ def test_the_usual_label():
     assert decide(Columns(), ["x", "Y", "Label"], ["number"] * 3, "a").kinds == ("number", "number", "label")
     assert decide(Columns(ignore=("label",)), ["label", "x"], ["number"] * 2, "a").kinds == ("ignored", "number")
     assert decide(Columns(), ["a", "b"], ["number"] * 2, "a").kinds == ("number", "label")
+
+
+@settings(max_examples=3 * settings().max_examples)
+@given(
+    text=st.lists(
+        st.sampled_from([b"1", b"-2.5", b"a", b"b c", b" ", b"\t", b",", b",", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b"nan",
+                         b"1e999", b"+3", b"NA", b"\xc3\xa9", b"\xff", b"\xef\xbb\xbf", b"\0", b"1,2,x\n", b'3,"4","y\nz"\n'])
+    ).map(b"".join),
+    whole=st.booleans(),
+    delimiter=st.sampled_from([",", ",", " "]),
+)  # fmt: skip
+def test_pyarrow_and_the_csv_module_read_the_same(text, whole, delimiter):
+    text = text.replace(b",", delimiter.encode()) + b"\n"
+    kinds = ("label", "number", "category")
+    for dialect in (Dialect(delimiter, ("y", "n", "c"), kinds, ("NA",)), Dialect(delimiter, ("w",), ("weight",), ())):
+        blocks = CsvBlocks(dialect, "x.csv")
+        found = blocks.read(np.frombuffer(text, np.uint8), 1, whole)
+        rows = read_rows(text, dialect, "x.csv", 1, whole)
+        assert found.table.to_pylist() == [
+            dict(zip(map(str, rows.values), row, strict=True)) for row in zip(*rows.values.values(), strict=True)
+        ]
+        assert (found.lines.tolist(), found.begins.tolist(), found.size) == (rows.lines, rows.begins, rows.size)
+        assert found.line == rows.line and found.rejected == rows.rejected
+
+
+def test_what_pyarrow_reads_in_its_own_way():
+    schema = Schema(("y", "n", "c"), ("label", "number", "category"))
+
+    def rows_of(text):
+        rows, bad, _ = read_csv(b"y,n,c\n" + text, Columns(), schema)
+        return [(label, features) for _, label, _, features in rows], bad
+
+    # Tabs around a number do not count, and neither do spaces inside quotes; tabs around a category do.
+    assert rows_of(b'1,\t2\t,"\ta "\n') == ([(1.0, {"n": 2.0, "c=\ta": 1.0})], [])
+    # A lone carriage return ends no line, and what follows a closing quote is not part of the field: both reject.
+    assert rows_of(b'1,2,a\rb\n1,2,"a"b\n1,2,"a" \n1,3,a\n') == (
+        [(1.0, {"n": 3.0, "c=a": 1.0})],
+        [(2, 6), (3, 8), (4, 8)],
+    )
+    # A quote in the middle of a field is a letter, and in quotes a carriage return is one too.
+    assert rows_of(b'1,2,5" pipe\n1,2,"a\rb"\n')[0] == [
+        (1.0, {"n": 2.0, 'c=5" pipe': 1.0}), (1.0, {"n": 2.0, "c=a\rb": 1.0})
+    ]  # fmt: skip
+
+
+def test_one_bad_row_does_not_change_how_others_are_read():
+    good = b"".join(b"%d,%d,v%d\n" % (i % 2, i, i % 7) for i in range(2000))
+    at = good.index(b"1,999,")
+    schema = Schema(("y", "n", "c"), ("label", "number", "category"))
+    for wrong in (b"1,x,a\n", b"1,2\n", b'1,2,"a"b\n', b"1,nan,a\n", b"1,2,\xff\n"):
+        rows, bad, _ = read_csv(b"y,n,c\n" + good[:at] + wrong + good[at:], Columns(), schema)
+        assert [line for line, _ in bad] == [1001] and len(rows) == 2000
+        assert rows[1000][1:] == (0.0, 1.0, {"n": 1000.0, "c=v6": 1.0})

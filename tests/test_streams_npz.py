@@ -30,7 +30,7 @@ def npz_twin(matrix, labels, weights) -> list:
 
 @pytest.mark.parametrize("layout_", ["dense", "fortran", "float32", "parts", "csr", "csc", "coo", "compressed", "int"])
 def test_npz_agrees_with_its_matrix(tmp_path, monkeypatch, layout_):
-    from giftrl.streams import npz
+    from giftrl.streams.tables import npz
 
     monkeypatch.setattr(npz, "CELLS", 16)
     monkeypatch.setattr(npz, "ROWS", 7)

@@ -1,25 +1,26 @@
 """What a CSV file looks like: its delimiter, its header, and what kind of values its columns have."""
 
-import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
-from giftrl.streams.tables.csv_scan import ABSENT, NUMERIC, OTHER, Scanner
+from giftrl.streams.tables.csv_blocks import CsvBlocks
+from giftrl.streams.tables.csv_rows import BYTES, NUMBER, Dialect, is_blank, records
 from giftrl.streams.text.rows import BOM, as_block
 
 __all__ = ["Layout", "find_delimiter", "layout"]
 
 #: In the order in which they are believed: commas are found inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
+#: The bytes of the first rows, from which the kinds of columns are guessed before they are counted.
+FEW = 1 << 16
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class Layout(NamedTuple):
@@ -33,9 +34,7 @@ class Layout(NamedTuple):
     line: int
 
 
-def layout(
-    head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool, *, compiled: bool = True
-) -> Layout:
+def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
     """Look at the beginning of a file.
 
     Args:
@@ -44,7 +43,6 @@ def layout(
         columns: what the user said.
         schema: what the columns are for, where another file has decided that; otherwise this one does.
         whole: whether the head is the whole file.
-        compiled: False to run the loop as plain Python.
 
     >>> found = layout(b"city;age;label\\nRome;33;1\\n", "a.csv", Columns(), None, True)
     >>> found.delimiter, found.kinds, found.offset, found.line
@@ -53,27 +51,26 @@ def layout(
     if not whole:
         head = head[: head.rfind(b"\n") + 1] or head
     text = head.removeprefix(BOM)
-    skipped = len(head) - len(text)
     delimiter = columns.delimiter or find_delimiter(text.decode("utf-8", "replace"))
-    first, blank, length, lines, blank_lines = _first_record(text, delimiter)
+    first, before, after = _first_record(text, delimiter)
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
-    rest = _probe(text[blank + length :], len(first), delimiter, columns, compiled)
+    rest = _probe(text[after:], len(first), delimiter, columns.missing)
     header = columns.header
     if header is None:
         header = _is_header(first, rest, columns, schema)
+    start = after if header else before
+    line = 1 + text.count(b"\n", 0, start)
+    names = tuple(str(at) for at in range(len(first)))
     if header:
         names = tuple(name or str(at) for at, name in enumerate(first))
         if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
-            raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", 1 + blank_lines)
-        seen = rest
-        offset, line = skipped + blank + length, 1 + blank_lines + lines
-    else:
-        names = tuple(str(at) for at in range(len(first)))
-        seen = _probe(text[blank:], len(first), delimiter, columns, compiled)
-        offset, line = skipped + blank, 1 + blank_lines
+            line = 1 + text.count(b"\n", 0, before)
+            raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line)
+    offset = len(head) - len(text) + start
     if schema is None:
-        kinds = [Kind.NUMBER if _are_numbers(*counts) else Kind.CATEGORY for counts in seen.tolist()]
+        seen = rest if header else _probe(text[before:], len(first), delimiter, columns.missing)
+        kinds = [Kind.NUMBER if _are_numbers(*counts) else Kind.CATEGORY for counts in seen]
         schema = decide(columns, names, kinds, source)
         return Layout(delimiter, schema, names, schema.kinds, offset, line)
     if not header:
@@ -98,55 +95,62 @@ def find_delimiter(text: str) -> str:
     return best
 
 
-def _are_numbers(numbers: int, missing: int, others: int) -> bool:
+def _are_numbers(numbers: int, others: int) -> bool:
     """Whether a column is one of numbers: a few fields that are none are mistakes, to be reported; many are codes."""
     return 10 * others <= numbers + others
 
 
-def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int, int, int]:
-    """The fields of the first record; the bytes before it, and its own; its lines, and those before it."""
-    taken: list[int] = []
-
-    def lines() -> Iterator[str]:
-        at = 0
-        while at < len(text):
-            end = text.find(b"\n", at) + 1 or len(text)
-            taken.append(end - at)
-            yield text[at:end].decode("utf-8", "surrogateescape")
-            at = end
-
-    blank, blank_lines = 0, 0
-    source = lines()
-    for line in source:
-        if line.strip(" \r\n"):
-            break
-        blank, blank_lines = blank + taken[-1], blank_lines + 1
-    else:
-        return [], blank, 0, 0, blank_lines
-    before = len(taken) - 1
-    trims = delimiter != " "
-    chained = (each for group in ([line], source) for each in group)
-    reader = csv.reader(chained, delimiter=delimiter, skipinitialspace=trims, strict=True)
-    try:
-        fields = next(reader)
-    except csv.Error:
-        # Not a header, then; a row that will be rejected.
-        fields, taken = line.rstrip("\r\n").split(delimiter), taken[: before + 1]
-    if trims:
-        fields = [field.strip(" ") for field in fields]
-    return fields, blank, sum(taken[before:]), len(taken) - before, blank_lines
+def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
+    """The fields of the first record that is not blank, and the bytes before it and to its end."""
+    lines = io.BytesIO(text).readlines()
+    at = before = 0
+    for count, fields in records(lines, delimiter):
+        if fields is None:  # not a header, then, but a row that will be rejected
+            fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
+        raw = b"".join(lines[at : at + count])
+        if not is_blank(fields, raw):
+            return fields, before, before + len(raw)
+        at += count
+        before += len(raw)
+    return [], before, before
 
 
-def _probe(text: bytes, count: int, delimiter: str, columns: Columns, compiled: bool) -> NDArray[np.int64]:
-    """For each column, how many of its fields are numbers, missing, and something else."""
-    block = as_block(text)
-    scanner = Scanner(delimiter, columns.missing, compiled=compiled)
-    records, _, _ = scanner.split(block, count, 1, True)
-    _, kinds = scanner.numbers(block, records, np.arange(count))
-    return np.stack([(kinds == kind).sum(axis=1) for kind in (NUMERIC, ABSENT, OTHER)], axis=1)
+def _probe(text: bytes, count: int, delimiter: str, missing: tuple[str, ...]) -> list[tuple[int, int]]:
+    """For each column, how many of its fields are numbers, and how many are neither that nor missing."""
+    names, fields = ("",) * count, (BYTES,) * count
+    few = text[: text.find(b"\n", FEW) + 1] if len(text) > FEW else text
+    counts = _counts(few, Dialect(delimiter, names, fields, missing))
+    if counts is not None and len(few) < len(text):
+        # What is a number in the first rows is probably one in all of them, which is quicker to see.
+        kinds = tuple(Kind.NUMBER if numbers and not others else BYTES for numbers, others in counts)
+        counts = _counts(text, Dialect(delimiter, names, kinds, missing))
+    return counts or _counts(text, Dialect(delimiter, names, fields, missing)) or []
 
 
-def _is_header(first: Sequence[str], rest: NDArray[np.int64], columns: Columns, schema: Schema | None) -> bool:
+def _counts(text: bytes, dialect: Dialect) -> list[tuple[int, int]] | None:
+    """What :func:`_probe` counts; None where a column that was taken for one of numbers has something else in it."""
+    import pyarrow.compute as pc
+
+    found = CsvBlocks(dialect, "").read(as_block(text), 1, True)
+    if Kind.NUMBER in dialect.kinds and found.rejected:
+        return None
+    missing = "|".join(map(re.escape, dialect.missing))
+    counts = []
+    for kind, column in zip(dialect.kinds, found.table.columns, strict=True):
+        if kind == Kind.NUMBER:
+            counts.append((len(column) - column.null_count, 0))
+            continue
+        array = column.combine_chunks()
+        times = np.bincount(array.indices.to_numpy(), minlength=len(array.dictionary))
+        numbers, absent = (
+            int(times[pc.match_substring_regex(array.dictionary, rf"^[ \t]*(?:{each})[ \t]*$")].sum())
+            for each in (NUMBER, f"{missing}|")
+        )
+        counts.append((numbers, len(array) - numbers - absent))
+    return counts
+
+
+def _is_header(first: Sequence[str], rest: Sequence[tuple[int, int]], columns: Columns, schema: Schema | None) -> bool:
     if schema is not None:
         named = not all(name.isdecimal() for name in schema.names)
         return named and all(name in schema.names for name in first if name)
@@ -157,7 +161,7 @@ def _is_header(first: Sequence[str], rest: NDArray[np.int64], columns: Columns, 
     # Numbers below, and none here.
     telling = [
         here
-        for here, field, counts in zip(numbers, first, rest.tolist(), strict=True)
+        for here, field, counts in zip(numbers, first, rest, strict=True)
         if counts[0] and _are_numbers(*counts) and field and field not in columns.missing
     ]
     if telling:
@@ -170,7 +174,7 @@ def _references(columns: Columns) -> list[str | int | None]:
 
 
 def _is_number(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None
+    return re.fullmatch(NUMBER, text) is not None
 
 
 def _names_by_count(count: int, schema: Schema, source: str) -> tuple[str, ...]:
