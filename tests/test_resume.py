@@ -87,7 +87,7 @@ def test_a_killed_run_on_csv_goes_on_to_the_same_model(tmp_path):
     rows.write_text("label,n,c\n" + ("".join(lines) + "1,x,a\n") * 80)
     extra = ["--beta", "1", "--dictionary"]
     giftrl(*command(rows, whole, extra))
-    process = subprocess.Popen([GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=WIDE)
+    process = subprocess.Popen([GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))])
     while process.poll() is None and not checkpoint.exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
