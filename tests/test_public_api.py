@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import giftrl
+import giftrl.mixtures
 
 PUBLIC = {
     "giftrl": {
@@ -26,6 +27,10 @@ PUBLIC = {
     },
     "schedules": {
         "BY_NAME", "AdaGradNorm", "AdaImplicit", "Constant", "SquareRoot", "TemporalVariability", "get",
+    },
+    "mixtures": {
+        "PRESETS", "AdaHedge", "Extended", "FeatureScaler", "LabelUnits", "MixtureLearner", "MulticlassMixture",
+        "NewtonStack",
     },
     "algorithms": {"FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"},
 }  # fmt: skip
