@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from giftrl.compiled import door
-from giftrl.compiled.lanes import between, load, narrow, nothing, prefetch, store, wide
+from giftrl.compiled.lanes import clip, load, narrow, prefetch, store, wide, zeros
 from giftrl.compiled.registry import formula
 
 
@@ -28,13 +28,13 @@ class Eight(NamedTuple):
 def everything(side, x, out, sums):
     """Each operation and operator, with a number on either side."""
     real = x.dtype.type
-    total = nothing(side)
+    total = zeros(side)
     for j in range(len(x)):
         prefetch(x, j, 0)
         a, b = load(side, x, j, 0), load(side, x, j, 2)
         c = (a + b) * a - real(3.0) / (b * b + real(1.0))
         total = total + wide(c) * np.float64(j)
-        store(out, j, 1, between(c, real(2.0)))
+        store(out, j, 1, clip(c, real(2.0)))
         store(out, j, 0, narrow(x, wide(a)))
     store(sums, 0, 0, total)
 

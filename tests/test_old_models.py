@@ -1,5 +1,7 @@
 """Models written by earlier versions: they load for ever, and predict what they predicted."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,22 @@ def test_an_old_model_predicts_and_goes_on_learning(name, expected, tmp_path):
     assert model.examples == 6 and model.average_loss == pytest.approx(0.5826525480573125, rel=1e-6)
     model.save(tmp_path / "again.giftrl")
     assert load(tmp_path / "again.giftrl")[1]["settings"] == load(path)[1]["settings"]
+
+
+PICKLED = {
+    "v1-mixture.pickle": [0.05190274721308019, 1.639192712718455],
+    "v1-multiclass-mixture.pickle": [
+        [0.7229081287983845, -2.4584666028774755, 1.017157026497213],
+        [-0.3395026314091245, -2.447202209329503, 2.064498384688221],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PICKLED)
+def test_an_old_pickle_of_a_mixture_predicts_and_goes_on_learning(name):
+    """It was trained on 20 rows: two normal features and a constant, preset light, not compiled."""
+    learner = pickle.loads(V1.with_name(name).read_bytes())
+    rows = np.column_stack([np.random.default_rng(0).normal(size=(20, 2)), np.ones(20)])
+    np.testing.assert_allclose(learner.predict(rows[:2]), PICKLED[name], rtol=1e-6)
+    learner.learn(rows, np.ones(20))
+    assert learner.rounds == 40 and np.isfinite(learner.x).all()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import giftrl
+import giftrl.mixtures
 
 #: What each module exports besides the members of its kind.
 PUBLIC = {
@@ -21,6 +22,10 @@ PUBLIC = {
     "domains": {"BY_NAME", "Domain", "get"},
     "updates": {"BY_NAME", "Choice", "ScoreProblem", "VectorProblem", "get"},
     "schedules": {"BY_NAME", "get"},
+    "mixtures": {
+        "PRESETS", "AdaHedge", "Extended", "FeatureScaler", "LabelUnits", "MixtureLearner", "MulticlassMixture",
+        "NewtonStack",
+    },
     "algorithms": {"FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"},
 }  # fmt: skip
 

@@ -1,18 +1,18 @@
-"""Numbers side by side: what a loop does for several models at once, one step of a wide register for all of them.
+"""Numbers side by side: what a loop does for several models at once, in one step of a wide register.
 
 In plain Python these are short NumPy arrays with the operators of NumPy. Compiled, they are LLVM vectors, which
 :mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over the models would compute the same, but the compiler
 does not know that the loop is short and that arrays do not overlap, and checking that takes longer than the step.
 
-Both sides of an operator have the same type. How many numbers there are the class of ``side`` says, with a method
-``lanes`` that returns a number whatever the object: a compiler asks it before there is one.
+Both sides of an operator must have the same type. The number of lanes is given by the class of ``side``: its method
+``lanes`` returns a constant, which the compiler calls without an object, before any exists.
 """
 
 from typing import Any
 
 import numpy as np
 
-__all__ = ["between", "load", "narrow", "nothing", "prefetch", "store", "wide"]
+__all__ = ["clip", "load", "narrow", "prefetch", "store", "wide", "zeros"]
 
 
 def load(side: Any, x: Any, j: int, at: int) -> Any:
@@ -27,12 +27,12 @@ def load(side: Any, x: Any, j: int, at: int) -> Any:
 
 
 def store(x: Any, j: int, at: int, v: Any) -> None:
-    """Put numbers there."""
+    """Write the numbers of v to row j of x, from column ``at``."""
     x[j, at : at + len(v)] = v
 
 
-def nothing(side: Any) -> Any:
-    """Zeros, of float64."""
+def zeros(side: Any) -> Any:
+    """A zero in each lane, as float64."""
     return np.zeros(side.lanes())
 
 
@@ -46,10 +46,10 @@ def narrow(x: Any, v: Any) -> Any:
     return v.astype(x.dtype)
 
 
-def between(v: Any, most: Any) -> Any:
+def clip(v: Any, most: Any) -> Any:
     """The numbers, clipped to [-most, most]."""
     return np.clip(v, -most, most)
 
 
 def prefetch(x: Any, j: int, at: int) -> None:
-    """Ask for the cache line of x[j, at], and do not wait for it; plain Python has no use for that."""
+    """Ask for the cache line of x[j, at] without waiting for it; in plain Python this does nothing."""

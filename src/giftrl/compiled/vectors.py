@@ -1,4 +1,4 @@
-"""Vectors of LLVM for Numba: the compiled form of :mod:`giftrl.compiled.lanes`. Imported by the first compiled call."""
+"""LLVM vectors for Numba: the compiled form of :mod:`giftrl.compiled.lanes`, imported by the first compiled call."""
 
 import operator
 from typing import Any
@@ -23,19 +23,19 @@ class Vector(types.Type):
 
 @register_model(Vector)
 class VectorModel(models.PrimitiveModel):
-    """The vector itself: it lives in registers."""
+    """A vector is passed by value, in registers."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
         super().__init__(manager, kind, ir.VectorType(manager[kind.real].get_value_type(), kind.count))
 
 
 def count_of(side: Any) -> Any:
-    """How many numbers a class holds side by side."""
+    """The number of lanes, from the class of ``side``."""
     return side.instance_class.lanes(None)
 
 
 def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """A vector of one number."""
+    """A vector with the same number in every lane."""
     empty = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(empty, number, ir.Constant(ir.IntType(32), 0))
     order = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
@@ -43,23 +43,23 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
 
 
 def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kinds: Any, vector: Any) -> Any:
-    """Where a vector is in an array; indices are not negative."""
-    found = context.make_array(array)(context, builder, value)
+    """A pointer to a vector in an array; indices must not be negative."""
+    struct = context.make_array(array)(context, builder, value)
     at = [context.cast(builder, index, kind, types.uintp) for index, kind in zip(indices, kinds, strict=True)]
-    pointer = cgutils.get_item_pointer(context, builder, array, found, at, wraparound=False)
+    pointer = cgutils.get_item_pointer(context, builder, array, struct, at, wraparound=False)
     return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
 
 
 @intrinsic
 def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
-    """``lanes.load``, from memory that is aligned as single numbers are."""
+    """``lanes.load``; the memory is aligned as for a single number."""
     vector = Vector(x.dtype, count_of(like))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = place(context, builder, x, args[1], args[2:], (j, at), vector)
-        found = builder.load(pointer)
-        found.align = x.dtype.bitwidth // 8
-        return found
+        loaded = builder.load(pointer)
+        loaded.align = x.dtype.bitwidth // 8
+        return loaded
 
     return vector(like, x, j, at), code
 
@@ -78,7 +78,7 @@ def store_vector(typing: Any, x: Any, j: Any, at: Any, v: Any) -> Any:
 
 @intrinsic
 def zero_vector(typing: Any, like: Any) -> Any:
-    """``lanes.nothing``."""
+    """``lanes.zeros``."""
     vector = Vector(types.float64, count_of(like))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -88,7 +88,7 @@ def zero_vector(typing: Any, like: Any) -> Any:
 
 
 def cast(v: Any, real: Any) -> Any:
-    """How to make the numbers floats of another width."""
+    """The type and the code of a conversion to floats of another width."""
     vector = Vector(real, v.count)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -116,20 +116,20 @@ def narrow_vector(typing: Any, x: Any, v: Any) -> Any:
 
 @intrinsic
 def clip_vector(typing: Any, v: Any, most: Any) -> Any:
-    """``lanes.between``; most is of the type of the numbers."""
+    """``lanes.clip``; ``most`` must have the type of the lanes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         high = spread(builder, args[1], args[0].type)
         low = builder.fneg(high)
-        found = builder.select(builder.fcmp_ordered("<", args[0], high), args[0], high)
-        return builder.select(builder.fcmp_ordered(">", found, low), found, low)
+        below = builder.select(builder.fcmp_ordered("<", args[0], high), args[0], high)
+        return builder.select(builder.fcmp_ordered(">", below, low), below, low)
 
     return (v(v, most), code) if most == v.real else None
 
 
 @intrinsic
 def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
-    """``lanes.prefetch``: to be written to, into every cache."""
+    """``lanes.prefetch``, for a later write and into every cache level."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = place(context, builder, x, args[0], args[1:], (j, at), types.int8)
@@ -143,7 +143,7 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
 
 
 def arithmetic(name: str) -> Any:
-    """An intrinsic for an operator between two vectors, or a vector and a number of its type."""
+    """An intrinsic for an operator on two vectors, or on a vector and a number of its type."""
 
     @intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
@@ -160,7 +160,7 @@ def arithmetic(name: str) -> Any:
 
 
 def fits(a: Any, b: Any) -> bool:
-    """Whether an operator is between numbers of one type."""
+    """Whether both sides of an operator have the same type of numbers, and one of them is a vector."""
     if isinstance(a, Vector):
         return b in (a, a.real)
     return isinstance(b, Vector) and a == b.real
@@ -194,7 +194,7 @@ def store(x: Any, j: Any, at: Any, v: Any) -> None:
     store_vector(x, j, at, v)
 
 
-def nothing(side: Any) -> Any:
+def zeros(side: Any) -> Any:
     return zero_vector(side)
 
 
@@ -206,7 +206,7 @@ def narrow(x: Any, v: Any) -> Any:
     return narrow_vector(x, v)
 
 
-def between(v: Any, most: Any) -> Any:
+def clip(v: Any, most: Any) -> Any:
     return clip_vector(v, most)
 
 
@@ -215,15 +215,15 @@ def prefetch(x: Any, j: Any, at: Any) -> None:
 
 
 def install(options: Any) -> None:
-    """Tell Numba; ``options`` as for every formula."""
-    for function in (load, store, nothing, wide, narrow, between, prefetch):
+    """Register the overloads with Numba, with the same ``options`` as every formula."""
+    for function in (load, store, zeros, wide, narrow, clip, prefetch):
         overload(getattr(lanes, function.__name__), strict=False, jit_options=options)(always(function))
     for symbol, apply in OPERATORS.items():
         overload(symbol, strict=False, jit_options=options)(where_it_fits(apply))
 
 
 def always(function: Any) -> Any:
-    """What Numba compiles, whatever the types."""
+    """An overload that applies to all types."""
 
     def choose(*args: Any) -> Any:
         return function
@@ -232,7 +232,7 @@ def always(function: Any) -> Any:
 
 
 def where_it_fits(function: Any) -> Any:
-    """What Numba compiles between vectors; for other types it knows the operator itself."""
+    """An overload that applies to vectors; for other types Numba has the operator itself."""
 
     def choose(a: Any, b: Any) -> Any:
         return function if fits(a, b) else None

@@ -1,4 +1,4 @@
-"""AdaHedge: experts by their losses, at a rate that sets itself."""
+"""AdaHedge: weights for experts from their losses, at a learning rate that is set by the losses too."""
 
 import math
 from typing import Any
@@ -12,20 +12,20 @@ from giftrl.ops.scalar import exp_minus, log
 
 __all__ = ["AdaHedge", "hedge", "observe"]
 
-#: A gap below this is 0: its inverse would leave float64.
-SMALLEST = 1e-290
+#: A smaller gap counts as 0: its inverse would leave float64.
+SMALLEST_GAP = 1e-290
 
 
 @formula(fast=True)
 def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
-    """The weights, exp(-eta total_k) with eta = ln(experts)/gap; the leaders alone while the gap is 0.
+    """Put exp(-eta total_k) into ``weights``, normalised, with eta = ln(experts)/gap; the leaders only if the gap is 0.
 
-    Experts that are not there have an infinite total, so that all loops have the length of the array.
+    An expert that is not in the mixture has an infinite total, so that every loop runs over the whole array.
     """
     lowest = math.inf
     for k in range(len(total)):
         lowest = min(lowest, total[k])
-    if gap > SMALLEST:
+    if gap > SMALLEST_GAP:
         eta = log(experts) / gap
         for k in range(len(total)):
             weights[k] = exp_minus(eta * (total[k] - lowest))
@@ -42,30 +42,30 @@ def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
 
 @formula(fast=True)
 def observe(total: Any, experts: int, gap: float, weights: Any, losses: Any) -> float:
-    """Add the losses to the totals; the new gap, which grows by the mean loss less the mix loss.
+    """Add the losses to the totals; return the new gap, which grows by the mean loss less the mix loss.
 
-    mix = -ln(sum_k w_k exp(-eta l_k))/eta, for eta infinite the least loss of an expert with weight.
+    mix = -ln(sum_k w_k exp(-eta l_k))/eta; where eta is infinite, the least loss of an expert with weight.
     """
     lowest = math.inf
     for k in range(len(total)):
         lowest = min(lowest, losses[k] if weights[k] > 0.0 else math.inf)
     mean, mass = 0.0, 0.0
-    eta = log(experts) / gap if gap > SMALLEST else 0.0
+    eta = log(experts) / gap if gap > SMALLEST_GAP else 0.0
     for k in range(len(total)):
-        above = max(0.0, losses[k] - lowest)  # negative only where there is no weight
+        above = max(0.0, losses[k] - lowest)  # it is negative only for an expert without weight
         mean += weights[k] * above
         mass += weights[k] * exp_minus(eta * above)
         total[k] += losses[k]
-    mix = -log(mass) / eta if gap > SMALLEST else 0.0
+    mix = -log(mass) / eta if gap > SMALLEST_GAP else 0.0
     return gap + max(0.0, mean - mix)
 
 
 class AdaHedge:
-    """Weights for experts from their losses so far (de Rooij, van Erven, Grünwald and Koolen, 2014), for use alone.
+    """Weights for experts from their losses so far (de Rooij, van Erven, Grünwald and Koolen, 2014), without a learner.
 
-    The regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S with S the
-    largest range of losses in a round and V the sum over rounds of the variance of the losses under the weights; it is
-    at most twice the computed ``gap`` whatever the losses. Nothing is assumed of their range.
+    The regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S, with S the largest range of
+    losses in a round and V the sum over rounds of the variance of the losses under the weights. It is at most twice
+    the computed ``gap`` whatever the losses are. Nothing is assumed about their range.
 
     Args:
         experts: how many, at least 2.
@@ -86,20 +86,20 @@ class AdaHedge:
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights for the next round; they sum to 1."""
-        found = np.empty(len(self.total))
-        hedge(self.total, len(found), self.gap, found)
-        return found
+        weights = np.empty(len(self.total))
+        hedge(self.total, len(weights), self.gap, weights)
+        return weights
 
     def observe(self, losses: ArrayLike) -> None:
-        """Take in the losses of a round."""
-        found = np.asarray(losses, np.float64)
-        good = found.shape == self.total.shape and bool(np.isfinite(found).all())
+        """Update the weights by the losses of a round."""
+        given = np.asarray(losses, np.float64)
+        good = given.shape == self.total.shape and bool(np.isfinite(given).all())
         require(good, "losses", losses, f"must be {len(self.total)} finite numbers", "clip losses that overflow")
         weights = self.weights
-        self.loss += float(weights @ found)
-        self.gap = observe(self.total, len(found), self.gap, weights, found)
+        self.loss += float(weights @ given)
+        self.gap = observe(self.total, len(given), self.gap, weights, given)
 
     @property
     def regret(self) -> float:
-        """The loss of the weighted mean of the experts' losses, less that of the best expert."""
+        """The sum of the weighted mean losses, less the total loss of the best expert."""
         return self.loss - float(self.total.min())

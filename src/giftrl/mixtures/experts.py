@@ -25,31 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import between, load, store, wide
+from giftrl.compiled.lanes import clip, load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import require
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
-__all__ = [
-    "Eight",
-    "Expert",
-    "Factors",
-    "Four",
-    "adagrad",
-    "add_products",
-    "bets",
-    "curvature",
-    "factors",
-    "grid",
-    "grow",
-    "lanes",
-    "measure",
-    "move",
-    "remember",
-    "strengths",
-]  # fmt: skip
+__all__ = ["Eight", "Expert", "Factors", "Four", "adagrad", "curvature", "grid", "lanes"]
 
 CURVATURE = Curvature()
 ADAGRAD = AdaGrad(np.float32(1.0))  # type: ignore[arg-type]  # in the narrower type, so that float32 stays float32
@@ -162,7 +145,7 @@ def grow(grid: Any, columns: Any, scores: Any, x: Any, j: int, factor: float, by
     shrunk = strengths(x, q, z2, by) / strengths(x, new_q, new_z2, by) * f
     for m in range(scores):
         at = columns.lanes + m * np.uint64(lanes(grid))
-        store(x, j, at, between(load(grid, x, j, at) * shrunk, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
+        store(x, j, at, clip(load(grid, x, j, at) * shrunk, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
     x[j, columns.curve], x[j, columns.root] = new_q, new_z2
 
 
@@ -183,7 +166,7 @@ def add_products(grid: Any, columns: Any, x: Any, j: int, u: float, out: Any) ->
 @formula(fast=True)
 def move(grid: Any, x: Any, j: int, at: Any, a: Any, along: Any) -> None:
     """x_j -= a_r u_j/L_j for the experts from column ``at``, with ``along`` from :func:`measure`."""
-    store(x, j, at, between(load(grid, x, j, at) - a * along, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
+    store(x, j, at, clip(load(grid, x, j, at) - a * along, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
 
 
 @formula(fast=True)

@@ -1,4 +1,4 @@
-"""A loss that goes on straight beyond a range of predictions."""
+"""A loss that is continued linearly beyond a range of predictions."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ __all__ = ["Extended"]
 
 
 class Extended(NamedTuple):
-    """phi between low and high, and its tangents beyond: predictions outside the range of labels do not pay squared.
+    """phi between low and high, and its tangents beyond: a prediction far outside does not cost its squared distance.
 
     phi(p; y) for p in [low, high]; phi(high) + phi'(high) (p - high) above; the mirror image below. Its slopes are
     those of phi between phi'(low) and phi'(high), and so is its proximal step.

@@ -5,10 +5,10 @@ mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) s
 sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300 are like
 any others.
 
-Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow. For each entry of a row this says
+Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes with
 
     growth   m_old/m_new where m_j has grown, 1 elsewhere,
-    drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the function as it was.
+    drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
 
 A row costs O(nonzeros + dense features).
 """
@@ -44,10 +44,14 @@ class FeatureState(NamedTuple):
     counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
 
 
+#: The name under which version 1 pickled it.
+Features = FeatureState
+
+
 class Entries(NamedTuple):
     """A row as learners see it: which features, their values, u, growth and drift.
 
-    Few of a long row move: ``moved[:many[0]]`` are those whose growth may not be 1 or drift not be 0.
+    Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0.
     """
 
     j: NDArray[np.uint64]
@@ -64,14 +68,14 @@ ROWS, NORM, DENSE, WIDEST = range(4)
 
 
 def no_features(record: NDArray[np.float64]) -> FeatureState:
-    """Nothing known yet; ``record`` is zeros, a row for each feature, and may have further columns for others."""
+    """The state before the first row; ``record`` is zeros, a row for each feature, with further columns for others."""
     return FeatureState(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
 
 
 def with_capacity(features: FeatureState, dimension: int, width: int) -> FeatureState:
-    """The same with room for the dense features that rows of this many entries can make.
+    """The same state, with a list that is long enough for the dense features of rows with this many entries.
 
-    At most 1/0.4 times the mean number of entries can be dense; one row more can make all of its own so.
+    The dense features are at most 1/0.4 times as many as the entries of an average row, plus those of one more row.
     """
     places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
     if len(features.dense) >= places:
@@ -82,7 +86,7 @@ def with_capacity(features: FeatureState, dimension: int, width: int) -> Feature
 
 
 def entries(width: int) -> Entries:
-    """Room for the longest row."""
+    """Memory for rows of up to this many entries."""
     return Entries(
         np.empty(width, np.uint64), np.empty(width), np.empty(width), np.ones(width), np.zeros(width),
         np.empty(width, np.uint64), np.zeros(1, np.uint64),
@@ -97,9 +101,9 @@ def mean_norm(features: Any) -> float:
 
 @formula
 def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
-    """Count the features of a row, and find those that have become dense; how many entries there are.
+    """Count the features of a row, and list those that have become dense; return the number of entries.
 
-    An entry that is neither dense nor beyond its scale gets its u, as most do; the others are listed as moved.
+    Most entries are neither dense nor beyond their scale, and get their u here; the others are listed as moved.
     """
     record, dense = features.record, features.dense
     t = features.counts[ROWS]
@@ -110,7 +114,7 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scal
         prefetch(record, soon, 0)
         prefetch(record, soon, last)
         v = float(rows.data[k])
-        if v == 0.0:  # as if it were not there, so that sparse and dense rows are the same
+        if v == 0.0:  # skipped, so that sparse and dense rows are the same
             continue
         v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
         j = column(rows, i, k)
@@ -119,7 +123,7 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scal
         place = record[j, DENSE_PLACE]
         if centre and np.int64(j) != constant:
             record[j, MEAN] += (v - record[j, MEAN]) / count
-            # Half a row more than half of them: a feature of the first row is dense, one that is new in the second not.
+            # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
             if place == 0.0 and count >= 0.5 * t + 0.5:
                 dense[total] = j
                 total += one
@@ -146,7 +150,7 @@ def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scal
 
 @formula
 def add_dense(features: Any, row: Any, n: Any) -> Any:
-    """Add the dense features that a row lacks, and let go of those that are dense no longer; how many entries now."""
+    """Add the dense features that a row lacks, and drop those that are no longer dense; return how many entries."""
     record, dense, stamps = features.record, features.dense, features.stamps
     t = features.counts[ROWS]
     one, total, many = np.uint64(1), np.uint64(features.counts[DENSE]), row.many[0]
@@ -159,7 +163,7 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
             row.moved[many] = n
             many += one
             n += one
-        if record[j, COUNT] < 0.4 * t + 0.5:  # the last of the list takes its place
+        if record[j, COUNT] < 0.4 * t + 0.5:  # drop it: the last of the list takes its place
             total -= one
             record[j, DENSE_PLACE] = 0.0
             if place < total:
@@ -175,7 +179,7 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
 
 @formula
 def rescale(features: Any, row: Any, scale: bool) -> None:
-    """u, growth and drift of the entries that move; the new m_j and mu_j."""
+    """Compute u, growth and drift of the entries that move, and update their m_j and mu_j."""
     record, t = features.record, features.counts[ROWS]
     squares = 0.0
     for place in range(row.many[0]):
@@ -205,7 +209,7 @@ def rescale(features: Any, row: Any, scale: bool) -> None:
 
 @formula
 def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
-    """Take in row i, and fill in its entries; how many they are."""
+    """Update what is known of the features by row i, and fill in its entries; return how many there are."""
     for place in range(row.many[0]):
         row.growth[row.moved[place]] = 1.0
         row.drift[row.moved[place]] = 0.0
@@ -219,18 +223,18 @@ def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: 
 def scale_rows(
     features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, row: Any, out: Any
 ) -> None:
-    """The rows u, into a dense array; ``row`` is room for them."""
+    """Put the rows u into a dense array."""
     for i in range(count):
         for k in range(enter(features, rows, i, constant, centre, scale, row)):
             out[i, row.j[k]] = row.u[k]
 
 
 class FeatureScaler:
-    """Features centred and scaled as they come, for use alone.
+    """A scaler that centres and scales features as rows come in, for use without a learner.
 
     Args:
         dimension: the number of features.
-        constant: which feature is the constant 1, and stays as it is; None where there is none.
+        constant: which feature is always 1, and is not centred; None where there is none.
         centre: whether dense features are centred.
         scale: whether features are divided by their largest deviation so far.
         compiled: False runs the same functions as plain Python.
@@ -250,7 +254,7 @@ class FeatureScaler:
         self.features = no_features(np.zeros((dimension, 5)))
 
     def transform(self, x: Any) -> NDArray[np.float64]:
-        """The rows, each by what is known with it and before it."""
+        """The rows u, each computed from that row and those before it."""
         rows, n = as_rows(x, self.dimension)
         self.features = with_capacity(self.features, self.dimension, int(longest(rows)))
         out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))

@@ -23,21 +23,7 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
-__all__ = [
-    "Matrix",
-    "admit",
-    "affords",
-    "grow_classes",
-    "grow_matrix",
-    "is_in",
-    "measure_matrix",
-    "new_matrix",
-    "of_class",
-    "spread_classes",
-    "spread_matrix",
-    "step_classes",
-    "step_matrix",
-]
+__all__ = ["Matrix", "admit", "affords", "is_in", "measure_matrix", "new_matrix", "of_class"]
 
 #: beta of its first strength N/beta.
 BETA = 100.0

@@ -1,10 +1,11 @@
 """Labels in their own units: where predictions start, how far they range, how steep and how curved the loss is.
 
-A loss of labels -1 and +1 starts at 0, and its units are 1. For real labels the constant prediction o is the running
-mean label, Y the mean distance from it, and S the mean slope of the loss there; predictions range between the smallest
-and the largest label so far. kappa = S/Y is then the curvature of a parabola that has this slope at this distance.
+With labels -1 and +1 predictions start at 0, and all units are 1. With real labels they start at o, the running mean
+label; Y is the mean distance of labels from o, S the mean absolute slope of the loss at o, and predictions stay between
+the smallest and the largest label so far. kappa = S/Y is the curvature of a parabola with slope S at distance Y.
 
-A loss with kinks has no curvature of its own. Its parabola has the mean slope at the mean residual (mean margin: 1).
+The curvature of a loss with kinks is 0 nearly everywhere. In its place stands that of a parabola which has the mean
+slope of the combined predictions at their mean residual, or at distance 1 for labels -1 and +1.
 """
 
 from typing import Any
@@ -21,29 +22,18 @@ from giftrl.ops.loss import labels as describe
 from giftrl.ops.scalar import clamp
 from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 
-__all__ = [
-    "bend",
-    "kappa",
-    "per_norm",
-    "ready",
-    "start_units",
-    "temperature",
-    "unit_slope",
-    "unit_spread",
-    "widen",
-    "witness",
-]
+__all__ = ["LabelUnits", "bend", "judge", "kappa", "per_norm", "ready", "start_units", "temperature", "widen"]
 
-#: What is kept: the weight and mean of labels, the means of their spread and of slopes at o, the range, o, the first o,
-#: and, of the combined predictions: their weight, and the means of residuals, of slopes and of the products of both.
+#: The entries of ``units``: total weight and mean of labels, Y, S, the range, o, the first o; and of the combined
+#: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.
 WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)
 SIZE = 12
-#: Mean residuals count as at least this part of Y: where they vanish, the parabola would have no end of curvature.
+#: The mean residual counts as at least this part of Y: as it goes to 0, the curvature of the parabola has no bound.
 LEAST_RESIDUAL = 1e-3
 
 
 def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
-    """Before the first label; ``margin`` for labels -1 and +1."""
+    """The units before the first label; ``margin`` says that labels are -1 and +1."""
     units = np.zeros(SIZE)
     units[LOW], units[HIGH] = np.inf, -np.inf
     if margin:
@@ -55,37 +45,37 @@ def start_units(loss: Any, margin: bool) -> NDArray[np.float64]:
 
 @formula
 def ready(units: Any) -> bool:
-    """Whether there is something to learn: until two labels differ there is not, and no unit to measure it in."""
+    """Whether Y and S are known: not before two labels differ, and until then there is nothing to learn."""
     return bool(units[SPREAD] > SMALLEST_SPREAD and units[SLOPE] > SMALLEST_SPREAD)
 
 
 @formula
 def unit_spread(units: Any) -> float:
-    """Y."""
+    """Y, or 1 while it is not known."""
     return float(units[SPREAD]) if ready(units) else 1.0
 
 
 @formula
 def unit_slope(units: Any) -> float:
-    """S."""
+    """S, or 1 while it is not known."""
     return float(units[SLOPE]) if ready(units) else 1.0
 
 
 @formula
 def kappa(units: Any) -> float:
-    """S/Y."""
+    """kappa = S/Y, the unit of curvature."""
     return unit_slope(units) / unit_spread(units)
 
 
 @formula
 def per_norm(units: Any, norm: float) -> float:
-    """Y/N: the unit of weights."""
+    """Y/N, the unit of weights."""
     return unit_spread(units) / norm
 
 
 @formula
 def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
-    """Let predictions range as far as this label."""
+    """Extend the range of predictions to this label."""
     if not margin:
         units[LOW] = min(units[LOW], lowest(loss, y))
         units[HIGH] = max(units[HIGH], highest(loss, y))
@@ -93,7 +83,7 @@ def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
 
 @formula
 def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
-    """Take a label into the means, after it was learnt from."""
+    """Add a label to the means, after it was learnt from."""
     if margin:
         return
     first = units[WEIGHT] == 0.0
@@ -107,7 +97,7 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
             units[ORIGIN] = units[OFFSET]
             return
         o = 0.0
-    # What is first seen of the spread stands for all labels before it.
+    # The first distance from o that is not 0 counts for all labels before it too.
     part = h / units[WEIGHT] if known else 1.0
     units[SPREAD] += part * (min(spread(loss, y, o), LARGEST_LABEL) - units[SPREAD])
     units[SLOPE] += part * (min(abs(slope(loss, o, y)), LARGEST_LABEL) - units[SLOPE])
@@ -117,7 +107,7 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
 
 @formula
 def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
-    """Take the residual and slope of a combined prediction into the means."""
+    """Add the residual and the slope of a combined prediction to the means."""
     residual, g = min(spread(loss, y, p), LARGEST_LABEL), min(abs(slope(loss, p, y)), LARGEST_LABEL)
     units[JUDGED] += h
     part = h / units[JUDGED]
@@ -128,7 +118,7 @@ def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
 
 @formula
 def bend(loss: Any, units: Any, p: float, y: float, margin: bool) -> float:
-    """The curvature of the loss at p; for a loss with kinks, that of its parabola."""
+    """The curvature of the loss at p; for a loss with kinks, that of the parabola in its place."""
     if not kinked(loss):
         return curvature(loss, p, y)
     if units[JUDGED] == 0.0:
@@ -148,14 +138,14 @@ def temperature(units: Any, margin: bool) -> float:
 
 @formula
 def within(units: Any, p: float) -> float:
-    """p clipped to the range of labels so far; the first prediction is 0."""
+    """p clipped to the range of predictions; 0 before the first label."""
     if not units[LOW] <= units[HIGH]:
         return 0.0
     return clamp(p, units[LOW], units[HIGH])
 
 
 class LabelUnits:
-    """The units of labels, from those seen so far, for use alone.
+    """The units of the labels seen so far, for use without a learner.
 
     Args:
         loss: a loss of one prediction, or its name.
@@ -175,7 +165,7 @@ class LabelUnits:
         self.units = start_units(self.loss, self.margin)
 
     def observe(self, y: float, weight: float = 1.0) -> None:
-        """Take in a label."""
+        """Update the units by a label."""
         good = accepts(self.loss, y) and 0.0 < weight < np.inf
         require(good, "y, weight", (y, weight), f"must be {describe(self.loss)}, and positive", "leave this row out")
         y = clamp(y, -LARGEST_LABEL, LARGEST_LABEL)
@@ -199,7 +189,7 @@ class LabelUnits:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Between which predictions are worth making."""
+        """The least and the largest prediction that is worth making."""
         return float(self.units[LOW]), float(self.units[HIGH])
 
     def clip(self, p: float) -> float:

@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from giftrl import losses
 from giftrl.kernels.checks import as_labels
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import UNCOMPARED, start
+from giftrl.mixtures.combination import start
 from giftrl.mixtures.experts import bets
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.parts import Parts, Pieces, State, buffers, expert_columns
+from giftrl.mixtures.parts import Buffers, Pieces, State, buffers, expert_columns
 from giftrl.mixtures.presets import PRESETS
 from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import accepts
@@ -50,6 +50,8 @@ class MixtureLearner(Mixture):
     """
 
     places = ONE_SCORE
+    _loop = staticmethod(learn_mixture)
+    _label_type = np.float64
 
     def __init__(
         self,
@@ -89,16 +91,8 @@ class MixtureLearner(Mixture):
             sums=np.zeros(7),
         )
 
-    @property
-    def _scores(self) -> tuple[int, ...]:
-        return ()
-
-    def _loop(self) -> Any:
-        return learn_mixture
-
-    def _parts(self, width: int) -> Parts:
-        scratch = buffers(self.grid, width, len(self.matrix.x), self.dtype)
-        return Parts(self.grid, self.pieces, self.features, self._view, self.matrix, self.mixing, scratch)
+    def _buffers(self, width: int) -> Buffers:
+        return buffers(self.grid, width, len(self.matrix.x), self.dtype)
 
     def _check_labels(self, y: ArrayLike, n: int) -> Array:
         return as_labels(self.loss, y, (n,))
@@ -112,10 +106,6 @@ class MixtureLearner(Mixture):
 
     def _units(self) -> Array:
         return np.asarray(self.mixing.units)
-
-    @property
-    def _uncompared(self) -> float:
-        return float(self.mixing.sums[UNCOMPARED])
 
     def clip(self, p: ArrayLike) -> Array:
         """Predictions within :attr:`range`, as :meth:`learn` returns them."""

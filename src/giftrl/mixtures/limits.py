@@ -3,27 +3,6 @@
 Data of ordinary size never meet them. With features of 1e300 and rows of weight 1e-300 they keep every result finite.
 """
 
-__all__ = [
-    "FAR_PREDICTION",
-    "HEAVIEST_ROW",
-    "LARGEST_CLASS_LOSS",
-    "LARGEST_EXPERT_WEIGHT",
-    "LARGEST_LABEL",
-    "LARGEST_LOSS",
-    "LARGEST_MATRIX_WEIGHT",
-    "LARGEST_PREDICTION",
-    "LARGEST_SLOPE",
-    "LARGEST_THETA",
-    "LARGEST_UNSCALED",
-    "LARGEST_VALUE",
-    "LARGEST_WEIGHT",
-    "LIGHTEST_ROW",
-    "LONGEST_CLASS_STEP",
-    "LONGEST_STACK_STEP",
-    "SMALLEST_SCALE",
-    "SMALLEST_SPREAD",
-]
-
 #: Values of features are clipped here: the difference of two is still a float64.
 LARGEST_VALUE = 8e307
 #: A feature that deviates from its centre by less has no scale: a weight divided by it would leave float64.

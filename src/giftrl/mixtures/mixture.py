@@ -13,12 +13,14 @@ from giftrl.compiled import door
 from giftrl.compiled.rows import Rows, as_rows, between, longest
 from giftrl.errors import require
 from giftrl.kernels.checks import as_weights
-from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, shares
+from giftrl.mixtures import labels as unit
+from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import grid
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.layout import THETA, Columns, aligned, blocks
 from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.mixtures.parts import Parts
 from giftrl.mixtures.presets import preset as named_preset
 from giftrl.mixtures.restoring import Layout, unsound
 from giftrl.mixtures.weights import Weights, predict_mixture, weigh_all
@@ -31,20 +33,17 @@ Array = NDArray[np.float64]
 class Mixture:
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
-    A kind of mixture sets ``loss``, ``pieces``, ``mixing`` and ``expert_names``, and brings the methods below that
-    raise ``NotImplementedError``.
+    A kind of mixture sets what is declared here, and brings the methods that raise ``NotImplementedError``.
     """
 
     loss: Any
     pieces: Any
     mixing: Any
     expert_names: list[str]
-    #: Where the numbers of a feature are.
-    places: Columns
-    #: The type of labels in the compiled loop.
-    _labels: ClassVar[Any] = np.float64
-    #: The shares of the experts, until something is learnt.
-    _kept: Array | None = None
+    places: Columns  # where the numbers of a feature are
+    _loop: ClassVar[Any]  # the loop that learns a batch
+    _label_type: ClassVar[Any]  # the type of labels in that loop
+    _kept: Array | None = None  # the shares of the experts, until something is learnt
 
     def __init__(self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool) -> None:
         require(
@@ -76,29 +75,25 @@ class Mixture:
     @property
     def _scores(self) -> tuple[int, ...]:
         """The shape of the scores of a row: () or (K,)."""
-        raise NotImplementedError
+        return ()
 
-    def _loop(self) -> Any:
-        """The loop that learns a batch."""
-        raise NotImplementedError
-
-    def _parts(self, width: int) -> Any:
-        """What that loop works with, for rows of up to this many entries."""
-        raise NotImplementedError
-
-    def _constants(self, alpha: Array) -> Array:
-        """The constants of the experts, combined by their shares: one for each score."""
+    def _buffers(self, width: int) -> Any:
+        """Scratch memory of the loop, for rows of up to this many entries."""
         raise NotImplementedError
 
     def _units(self) -> Array:
         """The units of labels (:mod:`giftrl.mixtures.labels`)."""
+        return np.ones(unit.SIZE)
+
+    def _constants(self, alpha: Array) -> Array:
+        """The constants of the experts, combined by their shares: one for each score."""
         raise NotImplementedError
 
     def _check_labels(self, y: ArrayLike, n: int) -> NDArray[Any]:
         """The labels of n rows as an array, if they are labels of the loss."""
         raise NotImplementedError
 
-    def clip(self, scores: Any) -> Array:
+    def clip(self, scores: ArrayLike) -> Array:
         """The predictions that count, from scores."""
         raise NotImplementedError
 
@@ -138,9 +133,10 @@ class Mixture:
         self.features = with_capacity(self.features, self.dimension, width)
         self._kept = None
         predictions = np.empty((len(y), *self._scores))
-        parts = self._parts(width + len(self.features.dense))
-        ready = door.ready(self._loop(), self.compiled, counted=False)
-        ready(self.loss, parts, rows, np.asarray(y, self._labels), weights, predictions)
+        buffers = self._buffers(width + len(self.features.dense))
+        parts = Parts(self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing, buffers)
+        ready = door.ready(self._loop, self.compiled, counted=False)
+        ready(self.loss, parts, rows, np.asarray(y, self._label_type), weights, predictions)
         return predictions
 
     def predict(self, x: Any) -> Array:
@@ -170,9 +166,8 @@ class Mixture:
         return self.features.record.view(self.dtype)
 
     def _weights(self) -> Weights:
-        columns = self.matrix.x.reshape(len(self.matrix.x), -1) if self.matrix.x.size else np.zeros((0, 1))
-        shares, units = self._shares(), self._units()
-        return Weights(self.grid, self.places, self.features, self._view, columns, shares, units)
+        columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
+        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), self._units())
 
     @property
     def x(self) -> Array:
@@ -194,13 +189,9 @@ class Mixture:
 
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
-        every = zip(self.expert_names, self._shares(), self.mixing.totals + self._uncompared, strict=True)
+        totals = self.mixing.totals + self.mixing.sums[UNCOMPARED:].sum()
+        every = zip(self.expert_names, self._shares(), totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
-
-    @property
-    def _uncompared(self) -> float:
-        """The loss of rows on which experts were not compared, since all predicted the same."""
-        return 0.0
 
     @property
     def theta(self) -> Array:

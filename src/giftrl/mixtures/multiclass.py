@@ -1,19 +1,18 @@
 """A learner of K scores without parameters: the mixture of :mod:`giftrl.mixtures.learner` for classes."""
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
 from giftrl.errors import Incompatible, require
-from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CANDIDATES, start
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.layout import class_columns
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.multiclass_experts import ClassParts, class_buffers
+from giftrl.mixtures.multiclass_experts import ClassBuffers, class_buffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes
 from giftrl.mixtures.presets import PRESETS
 from giftrl.ops.units import bold, kinked, reach
@@ -46,7 +45,8 @@ class MulticlassMixture(Mixture):
     ((200, 3), True)
     """
 
-    _labels: ClassVar[Any] = np.int64
+    _loop = staticmethod(learn_classes)
+    _label_type = np.int64
 
     def __init__(
         self,
@@ -87,14 +87,8 @@ class MulticlassMixture(Mixture):
     def _scores(self) -> tuple[int, ...]:
         return (self.classes,)
 
-    def _loop(self) -> Any:
-        return learn_classes
-
-    def _parts(self, width: int) -> ClassParts:
-        scratch = class_buffers(self.grid, self.classes, width, len(self.matrix.x), self.dtype)
-        return ClassParts(
-            self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing, scratch
-        )
+    def _buffers(self, width: int) -> ClassBuffers:
+        return class_buffers(self.grid, self.classes, width, len(self.matrix.x), self.dtype)
 
     def _check_labels(self, y: ArrayLike, n: int) -> NDArray[Any]:
         given = np.asarray(y)
@@ -106,9 +100,6 @@ class MulticlassMixture(Mixture):
 
     def _constants(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self.mixing.offsets)
-
-    def _units(self) -> Array:
-        return np.ones(unit.SIZE)
 
     def clip(self, scores: ArrayLike) -> Array:
         """Scores as they count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""

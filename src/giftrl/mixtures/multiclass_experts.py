@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import load, nothing, store, wide
+from giftrl.compiled.lanes import load, store, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import bet_all, grow_coin, settle_bets
 from giftrl.mixtures.combination import CANDIDATES
@@ -20,7 +20,8 @@ from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.ops.scalar import clamp
 
-__all__ = ["ClassBuffers", "ClassParts", "class_buffers", "predict_row", "read_row", "step_row"]
+# Version 1 pickled Columns under this module.
+__all__ = ["ClassBuffers", "Columns", "class_buffers", "predict_row", "read_row", "step_row"]
 
 
 class ClassBuffers(NamedTuple):
@@ -47,19 +48,6 @@ class ClassBuffers(NamedTuple):
     steps: NDArray[Any]
     factors: NDArray[Any]
     turned: NDArray[Any]  # the slopes of the grid, a row for each class
-
-
-class ClassParts(NamedTuple):
-    """What all rounds of a batch work with; x is the view of ``features.record`` in the type of the weights."""
-
-    grid: Any
-    columns: Columns
-    pieces: Any
-    features: Any
-    x: NDArray[Any]
-    matrix: Any
-    state: Any
-    buffers: ClassBuffers
 
 
 def class_buffers(grid: Any, classes: int, width: int, places: int, dtype: Any) -> ClassBuffers:
@@ -108,9 +96,9 @@ def predict_entries(parts: Any, count: Any, norm: float) -> None:
     coin, unit = parts.buffers.scores[lanes(grid)], 1.0 / norm
     for m in range(len(coin)):
         coin[m], others[0, m] = 0.0, 0.0
-        store(products, m, 0, nothing(grid))
-        store(drift, m, 0, nothing(grid))
-    by, c = factors(grid, norm, parts.buffers.factors), nothing(grid)
+        store(products, m, 0, zeros(grid))
+        store(drift, m, 0, zeros(grid))
+    by, c = factors(grid, norm, parts.buffers.factors), zeros(grid)
     for k in range(count):
         j, u, own = row.j[k], row.u[k], bets[k]
         along = measure(columns, x, j, u, by)

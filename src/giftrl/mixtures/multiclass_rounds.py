@@ -17,20 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
+from giftrl.mixtures import limits
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, leave, weigh_experts
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import mean_norm
 from giftrl.mixtures.full_matrix import SHARPEST, admit, affords, is_in, spread_classes, step_classes
 from giftrl.mixtures.layout import THETA
-from giftrl.mixtures.limits import (
-    HEAVIEST_ROW,
-    LARGEST_CLASS_LOSS,
-    LARGEST_EXPERT_WEIGHT,
-    LARGEST_THETA,
-    LIGHTEST_ROW,
-    LONGEST_CLASS_STEP,
-    LONGEST_STACK_STEP,
-)
 from giftrl.mixtures.multiclass_experts import predict_row, read_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.ops.scalar import clamp
@@ -110,7 +102,7 @@ def move_theta(parts: Any, count: Any, g: Any, h: float) -> None:
         if v != 0.0:
             own, good = parts.features.record[row.j[k]][THETA : THETA + len(g)], True
             for m in range(len(g)):
-                good &= abs(own[m] - g[m] * v) <= LARGEST_THETA
+                good &= abs(own[m] - g[m] * v) <= limits.LARGEST_THETA
             if good:
                 for m in range(len(g)):
                     own[m] -= g[m] * v
@@ -124,7 +116,7 @@ def find_bends(loss: Any, parts: Any, p: Any, g: Any, y: int, part: float) -> tu
     slopes, bends = parts.state.slopes, parts.buffers.classes[BENDS]
     squares, bend = 0.0, 0.0
     for m in range(len(g)):
-        steep = min(abs(g[m]), LARGEST_EXPERT_WEIGHT)
+        steep = min(abs(g[m]), limits.LARGEST_EXPERT_WEIGHT)
         squares += steep * steep
         slopes[m] += part * (steep - slopes[m])
         bends[m] = slopes[m]
@@ -181,7 +173,7 @@ def bend_all(inverse: Any, scores: Any, bends: Any, h: float, stack: Any) -> Non
     for m in range(len(bends)):
         column_of(inverse, scores, m, centre, z)
         c = spread_stack(inverse, z, stack[AZ])
-        if 0.0 < c <= LONGEST_STACK_STEP:
+        if 0.0 < c <= limits.LONGEST_STACK_STEP:
             bend_stack(inverse, stack[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
 
 
@@ -207,9 +199,9 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
     lengths[stacked] = measure_stack(state.inverse, scores, buffers.stack)
     for r in range(stacked + 1):
         if r <= full or r == stacked:
-            prox(loss, scores[r], y, min(h * lengths[r], LONGEST_CLASS_STEP), slopes[r])
+            prox(loss, scores[r], y, min(h * lengths[r], limits.LONGEST_CLASS_STEP), slopes[r])
             for m in range(scores.shape[1]):
-                slopes[r, m] = clamp(h * slopes[r, m], -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
+                slopes[r, m] = clamp(h * slopes[r, m], -limits.LARGEST_EXPERT_WEIGHT, limits.LARGEST_EXPERT_WEIGHT)
     return learns
 
 
@@ -222,7 +214,7 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
     part = min(1.0, h / state.sums[WEIGHT])
     bend, steep = find_bends(loss, parts, scores[final], slopes[final], y, part)
     learns = choose_all(loss, parts, count, norm, y, h)
-    if buffers.lengths[0, stacked] <= LONGEST_STACK_STEP:
+    if buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:
         move_along(state.stack, state.inverse, scores, slopes[stacked], buffers.stack)
         bend_all(state.inverse, scores, bends, h, buffers.stack)
     if learns:
@@ -250,9 +242,9 @@ def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
                 slope(loss, scores[r], y, slopes[r])
         add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
         move_theta(parts, count, slopes[final], h)
-        h = clamp(h, LIGHTEST_ROW, HEAVIEST_ROW)
+        h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
-            losses[r] = h * min(losses[r], LARGEST_CLASS_LOSS)
+            losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)
         compare(state, experts, CANDIDATES, buffers.weights, losses[: n + 2], buffers.last, losses[n + 2 : final])
         teach(loss, parts, count, norm, y, h)
     return len(labels)

@@ -1,4 +1,4 @@
-"""The Newton stack: one linear model on top of the experts' predictions, by a full-matrix curvature learner.
+"""The Newton stack: a linear model of the experts' predictions, which learns by Newton steps with a full matrix.
 
 f = origin + sum_k v_k z_k with z_k the k-th prediction less the origin. v starts at 1/n and A, the inverse of the
 curvature seen so far, at COVARIANCE I. With c = <z, A z> a round takes the proximal slope a of the loss in units of the
@@ -17,17 +17,18 @@ from giftrl.ops.loss import curvature, prox
 
 __all__ = ["COVARIANCE", "NewtonStack", "bend_stack", "move_stack", "spread_stack"]
 
+#: A before the first row, as a multiple of the identity.
 COVARIANCE = 0.1
 
 
 @formula(fast=True)
 def spread_stack(inverse: Any, z: Any, az: Any) -> float:
-    """A z into ``az``; <z, A z>."""
+    """Put A z into ``az``, and return <z, A z>."""
     n = len(z)
     for k in range(n):
         az[k] = inverse[0, k] * z[0]
     for l in range(1, n):  # noqa: E741
-        for k in range(n):  # A is symmetric: a loop along its rows is one of sums side by side
+        for k in range(n):  # A is symmetric, so the inner loop can run along its rows
             az[k] += inverse[l, k] * z[l]
     c = 0.0
     for k in range(n):
@@ -54,7 +55,7 @@ def bend_stack(inverse: Any, az: Any, c: float, h: float) -> None:
 
 
 class NewtonStack:
-    """A linear model of experts' predictions that learns as they come, for use alone.
+    """A linear model of experts' predictions that learns as they come, without a learner.
 
     Args:
         experts: how many.
@@ -80,7 +81,7 @@ class NewtonStack:
         return self.origin + float(self.v @ (np.asarray(predictions, np.float64) - self.origin))
 
     def observe(self, predictions: ArrayLike, y: float, temperature: float = 1.0) -> float:
-        """The combined prediction, and then learn from the label; losses are divided by the temperature."""
+        """Return the combined prediction, then learn from the label; losses are divided by the temperature."""
         f = self.predict(predictions)
         z = np.asarray(predictions, np.float64) - self.origin
         az = np.empty(len(z))

@@ -1,4 +1,4 @@
-"""What the rounds of a mixture with one score work with: its parts, its memory, and the numbers of a row."""
+"""What the rounds of a mixture work with: its parts; and, for one score, its memory and the numbers of a row."""
 
 from typing import Any, NamedTuple
 
@@ -8,19 +8,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.combination import CANDIDATES
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.features import entries
+from giftrl.mixtures.features import FeatureState, entries
+from giftrl.mixtures.full_matrix import Matrix
+from giftrl.mixtures.layout import Columns
 
-__all__ = [
-    "Buffers",
-    "Parts",
-    "Pieces",
-    "Round",
-    "State",
-    "buffers",
-    "coin_column",
-    "expert_columns",
-    "matrix_column",
-]
+__all__ = ["Buffers", "Parts", "Pieces", "Round", "State", "buffers", "expert_columns"]
 
 # The rows of ``Buffers.every``, which has a column for each expert: predictions, those less the origin, A z of the
 # stack, losses, weights; then what the proximal steps start from, their lengths c, their results a, and four rows that
@@ -66,15 +58,16 @@ class Buffers(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What all rounds of a batch work with; x is the view of ``features.record`` in the type of the weights."""
+    """What all rounds of a batch work with, for one score or K; x is ``features.record`` in the type of weights."""
 
     grid: Any
-    pieces: Pieces
-    features: Any
+    columns: Columns
+    pieces: Any
+    features: FeatureState
     x: NDArray[Any]
-    matrix: Any
-    state: State
-    buffers: Buffers
+    matrix: Matrix
+    state: Any
+    buffers: Any
 
 
 class Round(NamedTuple):

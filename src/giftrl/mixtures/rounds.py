@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled.lanes import between, load, narrow, nothing, store, wide
+from giftrl.compiled.lanes import clip, load, narrow, store, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
+from giftrl.mixtures import limits
 from giftrl.mixtures.coin import bet, grow_coin, settle_bet
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, leave, weigh_experts
 from giftrl.mixtures.experts import bets, factors, grow, lanes, measure, move, remember
@@ -23,18 +24,6 @@ from giftrl.mixtures.full_matrix import (
     step_matrix,
 )  # fmt: skip
 from giftrl.mixtures.layout import ONE_SCORE, THETA
-from giftrl.mixtures.limits import (
-    FAR_PREDICTION,
-    HEAVIEST_ROW,
-    LARGEST_EXPERT_WEIGHT,
-    LARGEST_LABEL,
-    LARGEST_LOSS,
-    LARGEST_PREDICTION,
-    LARGEST_SLOPE,
-    LARGEST_THETA,
-    LIGHTEST_ROW,
-    LONGEST_STACK_STEP,
-)
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.mixtures.parts import (
     ALL,
@@ -90,7 +79,7 @@ def predict_row(parts: Any, count: int, norm: float) -> None:
     for r in range(expert_columns(grid)):
         every[ALL, r], every[Z, r] = 0.0, 0.0
     by = factors(grid, norm, parts.buffers.factors)
-    p, c, total = nothing(grid), nothing(grid), 0.0
+    p, c, total = zeros(grid), zeros(grid), 0.0
     for k in range(count):
         j, u = row.j[k], row.u[k]
         along = measure(ONE_SCORE, x, j, u, by)
@@ -102,7 +91,7 @@ def predict_row(parts: Any, count: int, norm: float) -> None:
             total += u * at_stake[k]
     store(every, C, 0, c)
     store(every, ALL, 0, p)
-    moved = nothing(grid)  # how far the constants move with the centres of features
+    moved = zeros(grid)  # how far the constants move with the centres of features
     for listed in range(row.many[0]):
         k = row.moved[listed]
         moved = moved + wide(load(grid, x, row.j[k], ONE_SCORE.lanes)) * row.drift[k]
@@ -115,9 +104,9 @@ def predict_row(parts: Any, count: int, norm: float) -> None:
         p_matrix, drift = measure_matrix(matrix, x, ONE_SCORE.place, row, count)
         every[ALL, matrix_column(grid)], every[Z, matrix_column(grid)] = p_matrix, drift
     for r in range(expert_columns(grid)):
-        state.offsets[r] = clamp(state.offsets[r] + every[Z, r], -LARGEST_PREDICTION, LARGEST_PREDICTION)
+        state.offsets[r] = clamp(state.offsets[r] + every[Z, r], -limits.LARGEST_PREDICTION, limits.LARGEST_PREDICTION)
         guess = every[ALL, r] + state.offsets[r] + o
-        every[ALL, r] = guess if abs(guess) < LARGEST_PREDICTION else o
+        every[ALL, r] = guess if abs(guess) < limits.LARGEST_PREDICTION else o
 
 
 @formula(fast=True)
@@ -145,16 +134,16 @@ def lose(loss: Any, units: Any, y: float, h: float, p: Any, losses: Any) -> None
     """The losses by which predictions are compared."""
     low, high = units[unit.LOW], units[unit.HIGH]
     if high == math.inf:
-        low, high = -FAR_PREDICTION, FAR_PREDICTION
+        low, high = -limits.FAR_PREDICTION, limits.FAR_PREDICTION
     for r in range(len(losses)):
-        losses[r] = min(h * value(loss, clamp(p[r], low, high), y), LARGEST_LOSS)
+        losses[r] = min(h * value(loss, clamp(p[r], low, high), y), limits.LARGEST_LOSS)
 
 
 @formula(fast=True)
 def move_theta(record: Any, j: int, z: float) -> int:
     """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
     theta = record[j, THETA] - z
-    fits = abs(theta) <= LARGEST_THETA
+    fits = abs(theta) <= limits.LARGEST_THETA
     record[j, THETA] = theta if fits else record[j, THETA]
     return 0 if fits else 1
 
@@ -165,7 +154,7 @@ def aim_stack(parts: Any, now: Any, tau: float) -> float:
     state, every, coin = parts.state, parts.buffers.every, coin_column(parts.grid)
     spread = unit.unit_spread(state.units)
     c = spread_stack(state.inverse, every[Z], every[AZ])
-    if not c <= LONGEST_STACK_STEP * spread * spread:
+    if not c <= limits.LONGEST_STACK_STEP * spread * spread:
         return -1.0
     every[P, coin], every[C, coin] = now.f, now.h * c / tau
     return c
@@ -192,10 +181,10 @@ def teach_entries(extended: Any, parts: Any, now: Any) -> int:
     """A round of theta and of the experts that have a weight for each feature; how many thetas are out of bounds."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
-    a = narrow(x, between(load(grid, every, A, 0) * (h / kappa), LARGEST_EXPERT_WEIGHT))
-    relative = clamp(h * slope(extended, now.p, now.y) / steep, -LARGEST_SLOPE, LARGEST_SLOPE)
+    a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
+    relative = clamp(h * slope(extended, now.p, now.y) / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
     stake = clamp(h * slope(extended, every[ALL, coin_column(grid)], now.y) / steep, -1.0, 1.0)
-    curved, per_stake = min(now.bend / kappa, LARGEST_EXPERT_WEIGHT), 1.0 / unit.per_norm(units, now.norm)
+    curved, per_stake = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT), 1.0 / unit.per_norm(units, now.norm)
     far = 0
     for k in range(now.count):
         j, u = row.j[k], row.u[k]
@@ -243,7 +232,7 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
     units, every, last = state.units, parts.buffers.every, parts.buffers.last
     choices = (2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1)
     for i in range(len(labels)):
-        y = clamp(labels[i], -LARGEST_LABEL, LARGEST_LABEL)
+        y = clamp(labels[i], -limits.LARGEST_LABEL, limits.LARGEST_LABEL)
         h = weights[i] if len(weights) > 0 else 1.0
         experts = lanes(grid) + (1 if bets(grid) else 0) + (1 if is_in(matrix) else 0)
         count = read_row(parts, rows, i)
@@ -255,7 +244,7 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
         add_round(state.sums, phi, g * p - phi, h)
         slant = h * g
-        h = clamp(h, LIGHTEST_ROW, HEAVIEST_ROW)
+        h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         begun = units[unit.LOW] <= units[unit.HIGH]
         if begun:
             lose(loss, units, y, h, every[ALL], every[LOSSES])
