@@ -15,6 +15,9 @@ from giftrl.ops import brings
 from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
+from giftrl.schedules.built_in import AnySchedule, encode_schedule
+from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
+from giftrl.updates.built_in import AnyUpdate, encode_update
 from tests.members import DIMENSION, members
 from tests.streams import play, stream
 
@@ -333,3 +336,16 @@ def test_a_feature_named_twice_in_a_row_counts_once_with_the_sum():
     for model, x in zip(models, (twice, once), strict=True):
         model.learn(x, [1.0])
     np.testing.assert_array_equal(models[0].x, models[1].x)
+
+
+def test_every_built_in_update_and_schedule_has_a_number():
+    """A member without one would work too, but the loops would be compiled for it alone."""
+    for update in members("update"):
+        assert isinstance(encode_update(update), AnyUpdate)
+    for schedule in members("schedule"):
+        assert isinstance(encode_schedule(schedule), AnySchedule)
+        for t, total in ((1, 0.0), (9, 2.5)):
+            assert lam(encode_schedule(schedule), t, total) == lam(schedule, t, total)
+        assert evidence(encode_schedule(schedule), 0.5, 2.0) == evidence(schedule, 0.5, 2.0)
+        assert known_ahead(encode_schedule(schedule)) == known_ahead(schedule)
+        assert uses_gamma(encode_schedule(schedule)) == uses_gamma(schedule)
