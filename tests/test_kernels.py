@@ -226,22 +226,31 @@ class Thirds(NamedTuple):
         return self.scale * t ** (1.0 / 3.0)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("regularizer", ["squared_norm", "adagrad"])
-def test_updates_and_schedules_of_the_users_own_are_taken_side_by_side_too(regularizer, compiled):
+def compare_many_with_one(grid, regularizer, many_compiled, one_compiled):
     x, y = data(n=60)
-    grid = [
-        *(("proximal", "sqrt"), (Part(0.5), "sqrt"), (Part(0.5), "constant"), (Twin(0.5), "constant")),
-        *((Part(0.9), Thirds(2.0)), ("linear", Thirds(2.0)), ("iwa", Thirds(2.0)), ("truncated", "constant")),
-    ]
-    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=compiled)
-    predictions = [many.learn(x[:20], y[:20]), many.learn(x[20:], np.tile(y[20:, None], 8))]
+    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=many_compiled)
+    predictions = [many.learn(x[:20], y[:20]), many.learn(x[20:], np.tile(y[20:, None], len(grid)))]
     for m, (update, schedule) in enumerate(grid):
-        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64", compiled=False)
+        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64", compiled=one_compiled)
         np.testing.assert_allclose(np.vstack(predictions)[:, m], one.learn(x, y), atol=1e-10)
         np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
         assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
         assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)
+
+
+@pytest.mark.parametrize("regularizer", ["squared_norm", "adagrad"])
+def test_updates_and_schedules_of_the_users_own_are_taken_side_by_side_too(regularizer):
+    grid = [
+        *(("proximal", "sqrt"), (Part(0.5), "sqrt"), (Part(0.5), "constant"), (Twin(0.5), "constant")),
+        *((Part(0.9), Thirds(2.0)), ("linear", Thirds(2.0)), ("iwa", Thirds(2.0)), ("truncated", "constant")),
+    ]
+    compare_many_with_one(grid, regularizer, many_compiled=False, one_compiled=False)
+
+
+def test_an_update_of_the_users_own_is_compiled():
+    own = [(Part(0.5), Thirds(2.0))]
+    compare_many_with_one(own, "squared_norm", many_compiled=True, one_compiled=False)
+    compare_many_with_one(own, "squared_norm", many_compiled=False, one_compiled=True)
 
 
 def test_one_model_for_each_class():

@@ -184,8 +184,15 @@ def test_the_loop_is_its_slow_twin(loss, regularizer, update, schedule, seed):
     compare(MulticlassLearner(*parts, dtype="float64", compiled=False), Twin(*parts), seed)
 
 
-@pytest.mark.parametrize("regularizer", [regularizers.SquaredNorm(), regularizers.Curvature()])
-@pytest.mark.parametrize("update", ["proximal", "iwa", Halfway()])
+@pytest.mark.parametrize(
+    ("regularizer", "update"),
+    [
+        (regularizers.SquaredNorm(), "proximal"),
+        (regularizers.SquaredNorm(), Halfway()),
+        (regularizers.Curvature(), "proximal"),
+        (regularizers.Curvature(), "iwa"),
+    ],
+)
 def test_the_compiled_loop_is_its_slow_twin(regularizer, update):
     parts = (6, 4, Softmax(), regularizer, update, "temporal")
     compare(MulticlassLearner(*parts, dtype="float64"), Twin(*parts), 1)
