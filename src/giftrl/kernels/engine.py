@@ -11,17 +11,16 @@ from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows
-from giftrl.errors import Incompatible, Overflowed, require
+from giftrl.errors import Overflowed, require
+from giftrl.kernels.compatible import check_parts
 from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.schedules.built_in import encode_schedule
-from giftrl.schedules.contract import known_ahead as lam_known_ahead
-from giftrl.schedules.contract import lam, uses_gamma
+from giftrl.schedules.contract import lam
 from giftrl.updates.built_in import encode_update
-from giftrl.updates.contract import check_loss
 
 __all__ = ["Array", "Engine", "OneLearner", "dual", "point"]
 
@@ -55,31 +54,7 @@ class Engine:
 
     def _check(self, update: Any, schedule: Any) -> bool:
         """Whether the update uses H; raise where the parts do not go together."""
-        check_loss(update, self.loss, black_box=False)
-        ahead = self.uniform and lam_known_ahead(schedule)
-        wanted = getattr(update, "lookahead", None)
-        if wanted and not ahead:
-            raise Incompatible(
-                f"lookahead=True uses the next regularizer, which is not known in time with {self.regularizer!r} and "
-                f"{schedule!r}; use lookahead=False or None"
-            )
-        if uses_gamma(schedule) and not centred(self.regularizer):
-            if not lam_known_ahead(schedule):
-                raise Incompatible(
-                    f"{schedule!r} needs the next point before the next lambda, and with {self.regularizer!r} the next "
-                    "point depends on it; use Centred(...) around the regularizer, or TemporalVariability"
-                )
-            homogeneous = all(
-                math.isclose(strength(self.regularizer, 2.0, q), 2.0 * strength(self.regularizer, 1.0, q))
-                for q in (0.0, 1.0, 100.0)
-            )
-            if not self.uniform and not homogeneous:
-                raise Incompatible(
-                    f"{schedule!r} needs the distance that all coordinates move, which takes a walk over all of them "
-                    f"when {self.regularizer!r} does not scale with lambda; use l2=0, Centred(...), another schedule, "
-                    "or Learner"
-                )
-        return bool(ahead if wanted is None else wanted)
+        return check_parts(self.loss, self.regularizer, update, schedule)
 
     def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""

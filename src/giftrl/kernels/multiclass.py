@@ -12,8 +12,7 @@ from giftrl.kernels.checks import as_classes, as_weights
 from giftrl.kernels.engine import Array, OneLearner
 from giftrl.kernels.multiclass_loops import learn_multiclass_coordinate, learn_multiclass_uniform
 from giftrl.ops.vector_loss import multiclass
-from giftrl.regularizers.contract import centred, l1_strength, strength
-from giftrl.updates.contract import check_scores
+from giftrl.regularizers.contract import centred, strength
 
 __all__ = ["MulticlassLearner"]
 
@@ -57,17 +56,11 @@ class MulticlassLearner(OneLearner):
                 "MulticlassHinge, or LinearLearners for one class against the rest"
             )
         super().__init__(dimension, loss, regularizer, update, schedule, dtype, compiled)
-        check_scores(self.update)
         require(
             isinstance(classes, (int, np.integer)) and classes >= 2,
             "classes", classes, "must be a whole number of at least 2", "give the number of classes",
         )  # fmt: skip
         self.classes = int(classes)
-        if l1_strength(self.regularizer) > 0.0:
-            raise Incompatible(
-                f"{self.loss!r} takes all scores in one step, which {self.regularizer!r} with its L1 term splits; use "
-                "a regularizer without L1, or LinearLearners for one class against the rest"
-            )
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)
         self.coordinates = np.zeros((self.dimension, self.classes + extra), self.dtype)
 
