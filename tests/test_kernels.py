@@ -15,6 +15,9 @@ from giftrl.ops import brings
 from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
+from giftrl.schedules.built_in import AnySchedule, encode_schedule
+from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
+from giftrl.updates.built_in import AnyUpdate, encode_update
 from tests.members import DIMENSION, members
 from tests.streams import play, stream
 
@@ -234,22 +237,32 @@ class Thirds(NamedTuple):
         return self.scale * t ** (1.0 / 3.0)
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.verify)])
-@pytest.mark.parametrize("regularizer", ["squared_norm", "adagrad"])
-def test_updates_and_schedules_of_the_users_own_are_taken_side_by_side_too(regularizer, compiled):
+def compare_many_with_one(grid, regularizer, many_compiled, one_compiled):
     x, y = data(n=60)
-    grid = [
-        *(("proximal", "sqrt"), (Part(0.5), "sqrt"), (Part(0.5), "constant"), (Twin(0.5), "constant")),
-        *((Part(0.9), Thirds(2.0)), ("linear", Thirds(2.0)), ("iwa", Thirds(2.0)), ("truncated", "constant")),
-    ]
-    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=compiled)
-    predictions = [many.learn(x[:20], y[:20]), many.learn(x[20:], np.tile(y[20:, None], 8))]
+    many = LinearLearners(40, grid, "logistic", regularizer, dtype="float64", compiled=many_compiled)
+    predictions = [many.learn(x[:20], y[:20]), many.learn(x[20:], np.tile(y[20:, None], len(grid)))]
     for m, (update, schedule) in enumerate(grid):
-        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64", compiled=False)
+        one = LinearLearner(40, "logistic", regularizer, update, schedule, dtype="float64", compiled=one_compiled)
         np.testing.assert_allclose(np.vstack(predictions)[:, m], one.learn(x, y), atol=1e-10)
         np.testing.assert_allclose(many.x[:, m], one.x, atol=1e-10)
         assert many.certificates[m].bound_sum == pytest.approx(one.certificate.bound_sum, abs=1e-8)
         assert many.certificates[m].delta_sum == pytest.approx(one.certificate.delta_sum, abs=1e-8)
+
+
+@pytest.mark.parametrize("regularizer", ["squared_norm", "adagrad"])
+def test_updates_and_schedules_of_the_users_own_are_taken_side_by_side_too(regularizer):
+    grid = [
+        *(("proximal", "sqrt"), (Part(0.5), "sqrt"), (Part(0.5), "constant"), (Twin(0.5), "constant")),
+        *((Part(0.9), Thirds(2.0)), ("linear", Thirds(2.0)), ("iwa", Thirds(2.0)), ("truncated", "constant")),
+    ]
+    compare_many_with_one(grid, regularizer, many_compiled=False, one_compiled=False)
+
+
+@pytest.mark.verify
+def test_an_update_of_the_users_own_is_compiled():
+    own = [(Part(0.5), Thirds(2.0))]
+    compare_many_with_one(own, "squared_norm", many_compiled=True, one_compiled=False)
+    compare_many_with_one(own, "squared_norm", many_compiled=False, one_compiled=True)
 
 
 @pytest.mark.plain
@@ -346,3 +359,16 @@ def test_a_feature_named_twice_in_a_row_counts_once_with_the_sum():
     for model, x in zip(models, (twice, once), strict=True):
         model.learn(x, [1.0])
     np.testing.assert_array_equal(models[0].x, models[1].x)
+
+
+def test_every_built_in_update_and_schedule_has_a_number():
+    """A member without one would work too, but the loops would be compiled for it alone."""
+    for update in members("update"):
+        assert isinstance(encode_update(update), AnyUpdate)
+    for schedule in members("schedule"):
+        assert isinstance(encode_schedule(schedule), AnySchedule)
+        for t, total in ((1, 0.0), (9, 2.5)):
+            assert lam(encode_schedule(schedule), t, total) == lam(schedule, t, total)
+        assert evidence(encode_schedule(schedule), 0.5, 2.0) == evidence(schedule, 0.5, 2.0)
+        assert known_ahead(encode_schedule(schedule)) == known_ahead(schedule)
+        assert uses_gamma(encode_schedule(schedule)) == uses_gamma(schedule)

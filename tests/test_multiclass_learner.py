@@ -185,9 +185,14 @@ def test_the_loop_is_its_slow_twin(loss, regularizer, update, schedule, seed):
 
 
 @pytest.mark.parametrize(
-    "regularizer", [pytest.param(regularizers.SquaredNorm(), marks=pytest.mark.verify), regularizers.Curvature()]
+    ("regularizer", "update"),
+    [
+        pytest.param(regularizers.SquaredNorm(), "proximal", marks=pytest.mark.verify),
+        pytest.param(regularizers.SquaredNorm(), Halfway(), marks=pytest.mark.verify),
+        (regularizers.Curvature(), "proximal"),
+        (regularizers.Curvature(), "iwa"),
+    ],
 )
-@pytest.mark.parametrize("update", ["proximal", "iwa", pytest.param(Halfway(), marks=pytest.mark.verify)])
 def test_the_compiled_loop_is_its_slow_twin(regularizer, update):
     parts = (6, 4, Softmax(), regularizer, update, "temporal")
     compare(MulticlassLearner(*parts, dtype="float64"), Twin(*parts), 1)

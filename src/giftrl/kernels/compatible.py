@@ -1,4 +1,4 @@
-"""Which parts go together in the compiled learners, checked without building one."""
+"""Which parts go together in the compiled learners; no learner has to be built to ask."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ __all__ = ["check_parts"]
 
 
 def check_parts(loss: Any, regularizer: Any, update: Any, schedule: Any) -> bool:
-    """Whether the update of a compiled learner with these parts uses H; raise where they do not go together.
+    """Whether the update of a learner made of these parts uses H; raise where they do not go together.
 
     >>> from giftrl import losses, regularizers, schedules, updates
     >>> check_parts(losses.Hinge(), regularizers.AdaGrad(), updates.Proximal(), schedules.Constant())
@@ -28,7 +28,7 @@ def check_parts(loss: Any, regularizer: Any, update: Any, schedule: Any) -> bool
         if l1_strength(regularizer) > 0.0:
             raise Incompatible(
                 f"{loss!r} takes all scores in one step, which {regularizer!r} with its L1 term splits; use a "
-                "regularizer without L1, or LinearLearners for one class against the rest"
+                "regularizer without L1, or one class against the rest"
             )
     uniform = psi_known_ahead(regularizer)
     ahead = uniform and lam_known_ahead(schedule)

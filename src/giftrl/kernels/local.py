@@ -35,7 +35,7 @@ X, Q, THETA, G = 0, 1, 2, 3
 
 
 class Local(NamedTuple):
-    """The features of a row and a copy of their coordinates, for each of some models; and which of these is meant."""
+    """The features of a row, with a copy of their coordinates in every model; m is the model to work on."""
 
     v: Any  # the features
     w: Any  # w[m, X, k] is x of the row's k-th coordinate in model m

@@ -20,7 +20,7 @@ class Parts(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows of features with their labels and weights (none where all are 1), and where the predictions go."""
+    """Rows of features with their labels and weights (empty where all are 1), and the array for the predictions."""
 
     rows: Any
     labels: Any

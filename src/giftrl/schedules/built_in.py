@@ -27,13 +27,8 @@ class ScheduleCode(IntEnum):
     ADA_IMPLICIT = 4
 
 
-BUILT_IN: dict[ScheduleCode, type[Any]] = {
-    ScheduleCode.CONSTANT: Constant,
-    ScheduleCode.SQUARE_ROOT: SquareRoot,
-    ScheduleCode.ADAGRAD_NORM: AdaGradNorm,
-    ScheduleCode.TEMPORAL_VARIABILITY: TemporalVariability,
-    ScheduleCode.ADA_IMPLICIT: AdaImplicit,
-}
+#: In the order of their numbers.
+BUILT_IN: tuple[type[Any], ...] = (Constant, SquareRoot, AdaGradNorm, TemporalVariability, AdaImplicit)
 
 
 class AnySchedule(NamedTuple):
@@ -81,7 +76,7 @@ def encode_schedule(schedule: Any) -> Any:
     >>> encode_schedule(SquareRoot(2.0))
     AnySchedule(code=1, beta=2.0, gradient_bound=1.0, floor=0.0)
     """
-    for code, kind in BUILT_IN.items():
+    for code, kind in zip(ScheduleCode, BUILT_IN, strict=True):
         if type(schedule) is kind:
             bound, floor = getattr(schedule, "gradient_bound", 1.0), getattr(schedule, "floor", 0.0)
             return AnySchedule(int(code), float(schedule.beta), float(bound), float(floor))

@@ -33,14 +33,8 @@ class UpdateCode(IntEnum):
 # Look-ahead decides which line an update gets, and the loop takes care of that.
 LINEAR, PROXIMAL, TRUNCATED, IMPORTANCE_AWARE = Linear(False), Proximal(False), Truncated(False), ImportanceAware(False)
 TWO_STEP, TWO_STEP_SAFE = TwoStep(False, False), TwoStep(False, True)
-BUILT_IN = {
-    UpdateCode.LINEAR: LINEAR,
-    UpdateCode.PROXIMAL: PROXIMAL,
-    UpdateCode.TWO_STEP: TWO_STEP,
-    UpdateCode.TWO_STEP_SAFE: TWO_STEP_SAFE,
-    UpdateCode.TRUNCATED: TRUNCATED,
-    UpdateCode.IMPORTANCE_AWARE: IMPORTANCE_AWARE,
-}
+#: In the order of their numbers.
+BUILT_IN = (LINEAR, PROXIMAL, TWO_STEP, TWO_STEP_SAFE, TRUNCATED, IMPORTANCE_AWARE)
 
 
 class AnyUpdate(NamedTuple):
@@ -101,7 +95,7 @@ def encode_update(update: Any) -> Any:
     >>> encode_update(Truncated())
     AnyUpdate(code=4)
     """
-    for code, built_in in BUILT_IN.items():
+    for code, built_in in zip(UpdateCode, BUILT_IN, strict=True):
         if type(update) is type(built_in) and getattr(update, "safeguard", None) == getattr(
             built_in, "safeguard", None
         ):
