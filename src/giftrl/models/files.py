@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from giftrl.errors import ModelFileError, require
-from giftrl.files import file_errors, replacing
+from giftrl.files import file_errors, physical_memory, replacing
 from giftrl.models.header import from_json, parse, to_json
 
 __all__ = ["load", "save"]
@@ -153,7 +153,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     if length > size - 8:
         raise _Problem(f"ends after {size} bytes, within its header: it was cut off, or is no model file")
     start += file.read(length)
-    memory = _physical_memory()
+    memory = physical_memory()
     if size > memory:
         raise _Problem(f"holds {size} bytes, and this machine has {memory} of memory", "load it on a larger machine")
     # By its handle where the system has names for handles: another process may replace the file meanwhile.
@@ -205,14 +205,6 @@ def _metadata(metadata: dict[str, str] | None) -> tuple[Any, str]:
     if not isinstance(digest, str) or re.fullmatch("[0-9a-f]{64}", digest) is None:
         raise _Problem("has a damaged checksum")
     return ours["content"], digest
-
-
-def _physical_memory() -> int:
-    """Bytes, as far as the system says."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
 
 
 def _short(error: Exception) -> str:
