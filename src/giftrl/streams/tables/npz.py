@@ -84,14 +84,14 @@ class NpzMatrix:
         if start.offset > rows:
             rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
             raise BadSource(source, rule, "give the file that was read before")
-        dense = isinstance(table.matrix, np.ndarray)
         row = start.offset
         while row < rows:
-            if dense:
-                count = min(ROWS, max(1, CELLS // max(1, columns)))
-            else:  # as many rows as have CELLS entries, but at least one
+            if isinstance(table.matrix, np.ndarray):
+                fit = CELLS // max(1, columns)
+            else:
                 limit = int(table.matrix.indptr[row]) + CELLS
-                count = min(ROWS, max(1, int(np.searchsorted(table.matrix.indptr, limit, side="right")) - 1 - row))
+                fit = int(np.searchsorted(table.matrix.indptr, limit, side="right")) - 1 - row
+            count = min(ROWS - row % ROWS, max(1, fit))
             batch = self._batch(table, row, min(rows, row + count), source, start.source)
             row = batch.end.offset
             self.fraction = row / rows
