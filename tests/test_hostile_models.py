@@ -46,6 +46,22 @@ def test_every_flipped_bit_is_found(folder, change):
             load(written(folder, broken))
 
 
+def test_flipped_bits_of_version_1_are_found(folder):
+    whole = V1.read_bytes()
+    for at in range(len(whole)):
+        broken = bytearray(whole)
+        broken[at] ^= 1 << at % 8
+        with pytest.raises(ModelFileError):
+            load(written(folder, broken))
+
+
+def test_a_flipped_bit_of_an_array_is_named(folder):
+    broken = bytearray(small(folder))
+    broken[-2] ^= 1
+    with pytest.raises(ModelFileError, match="is damaged: its checksum is not that of its contents"):
+        load(written(folder, broken))
+
+
 def test_every_truncation_is_found(folder):
     whole = small(folder)
     for length in range(len(whole)):
@@ -84,45 +100,43 @@ def test_arbitrary_bytes_are_no_model(folder, data):
 @pytest.mark.parametrize(
     ("table", "data", "says"),
     [
-        ({"x": entry(shape=[2**60], end=2**63 - 8)}, b"", "damaged entry"),
-        ({"x": entry("U8", [2**60], 0, 2**60)}, b"", "should hold"),
-        ({"x": entry(shape=[2**60])}, b"12345678", "damaged entry"),
-        ({"x": entry(shape=[2**40, 2**40], end=2**83)}, b"", "damaged entry"),
-        ({"x": entry(shape=[2**32, 2**32], end=0)}, b"", "damaged entry"),
-        ({"x": entry(shape=[2**62, 0, 2**62], end=0)}, b"", "damaged entry"),
-        ({"x": entry(shape=[1] * 33)}, b"12345678", "damaged entry"),
-        ({"x": entry(shape=[-1])}, b"12345678", "damaged entry"),
-        ({"x": entry(shape=[1.0])}, b"12345678", "damaged entry"),
-        ({"x": entry(shape=[True])}, b"12345678", "damaged entry"),
-        ({"x": entry(begin=8, end=0)}, b"12345678", "damaged entry"),
-        ({"x": entry(begin=-8, end=0)}, b"12345678", "damaged entry"),
-        ({"x": entry(begin=0, end=7)}, b"12345678", "damaged entry"),
-        ({"x": {**entry(), "more": 1}}, b"12345678", "damaged entry"),
-        ({"x": {"dtype": "F64", "shape": [1]}}, b"12345678", "damaged entry"),
-        ({"x": [entry()]}, b"12345678", "damaged entry"),
-        ({"x": {**entry(), "data_offsets": [0, 4, 8]}}, b"12345678", "damaged entry"),
-        ({"x": {**entry(), "dtype": 64}}, b"12345678", "damaged entry"),
+        ({"x": entry(shape=[2**60], end=2**63 - 8)}, b"", "cannot be read"),
+        ({"x": entry("U8", [2**60], 0, 2**60)}, b"", "cannot be read"),
+        ({"x": entry(shape=[2**60])}, b"12345678", "cannot be read"),
+        ({"x": entry(shape=[2**40, 2**40], end=2**83)}, b"", "cannot be read"),
+        ({"x": entry(shape=[2**32, 2**32], end=0)}, b"", "cannot be read"),
+        ({"x": entry(shape=[2**62, 0, 2**62], end=0)}, b"", "cannot be read"),
+        ({"x": entry(shape=[-1])}, b"12345678", "cannot be read"),
+        ({"x": entry(shape=[1.0])}, b"12345678", "cannot be read"),
+        ({"x": entry(shape=[True])}, b"12345678", "cannot be read"),
+        ({"x": entry(begin=8, end=0)}, b"12345678", "cannot be read"),
+        ({"x": entry(begin=-8, end=0)}, b"12345678", "cannot be read"),
+        ({"x": entry(begin=0, end=7)}, b"12345678", "cannot be read"),
+        ({"x": {"dtype": "F64", "shape": [1]}}, b"12345678", "cannot be read"),
+        ({"x": [entry()]}, b"12345678", "cannot be read"),
+        ({"x": {**entry(), "data_offsets": [0, 4, 8]}}, b"12345678", "cannot be read"),
+        ({"x": {**entry(), "dtype": 64}}, b"12345678", "cannot be read"),
         ({"x": entry("BF16", [4])}, b"12345678", "type 'BF16'"),
         ({"x": entry("BOOL", [8])}, b"12345678", "type 'BOOL'"),
-        ({"x": entry("O", [8])}, b"12345678", "type 'O'"),
-        ({"x": entry("f8")}, b"12345678", "type 'f8'"),
-        ({"x": entry(), "y": entry()}, b"12345678", "overlap"),
-        ({"x": entry(), "y": entry(begin=4, end=12)}, b"123456781234", "overlap"),
-        ({"x": entry(), "y": entry(begin=16, end=24)}, b"12345678" * 3, "gap"),
-        ({"x": entry(begin=8, end=16)}, b"12345678" * 2, "gap"),
-        ({"x": entry()}, b"1234567", "should hold 8 bytes of arrays and holds 7"),
-        ({"x": entry()}, b"123456789", "should hold 8 bytes of arrays and holds 9"),
-        ({}, b"1", "should hold 0 bytes"),
-        ('{METADATA, "x": 0, "x": 0}', b"12345678", "appears twice"),
-        ("{METADATA, METADATA}", b"", "appears twice"),
+        ({"x": entry("O", [8])}, b"12345678", "cannot be read"),
+        ({"x": entry("f8")}, b"12345678", "cannot be read"),
+        ({"x": entry(), "y": entry()}, b"12345678", "cannot be read"),
+        ({"x": entry(), "y": entry(begin=4, end=12)}, b"123456781234", "cannot be read"),
+        ({"x": entry(), "y": entry(begin=16, end=24)}, b"12345678" * 3, "cannot be read"),
+        ({"x": entry(begin=8, end=16)}, b"12345678" * 2, "cannot be read"),
+        ({"x": entry()}, b"1234567", "cannot be read"),
+        ({"x": entry()}, b"123456789", "cannot be read"),
+        ({}, b"1", "cannot be read"),
+        ('{METADATA, "x": 0, "x": 0}', b"12345678", "cannot be read"),
+        ("{METADATA, METADATA}", b"", "cannot be read"),
         ("[METADATA]", b"", "cannot be read"),
         ("{METADATA} {}", b"", "cannot be read"),
         ("\ufeff{METADATA}", b"", "cannot be read"),
-        ('{METADATA, "x": NaN}', b"", "NaN is not JSON"),
-        ('{METADATA, "x": 1e999}', b"", "beyond float64"),
+        ('{METADATA, "x": NaN}', b"", "cannot be read"),
+        ('{METADATA, "x": 1e999}', b"", "cannot be read"),
         ('{METADATA, "x": %s}' % ("9" * 5000), b"", "cannot be read"),
         ('{METADATA, "x": %s}' % ("[" * 100_000), b"", "cannot be read"),
-        ('{METADATA, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", b"", "nested too deep"),
+        ('{METADATA, "x": ' + "[" * 100_000 + "]" * 100_000 + "}", b"", "cannot be read"),
     ],
 )
 def test_hostile_tables_with_a_right_checksum(folder, table, data, says):
@@ -142,8 +156,9 @@ def test_hostile_tables_with_a_right_checksum(folder, table, data, says):
         ({"format": "giftrl-model", "version": "1", "content": {}}, "another program"),
         ({"format": "giftrl-model", "version": True, "content": {}}, "another program"),
         ({"format": "other", "version": 1, "content": {}}, "another program"),
-        ({"format": "giftrl-model", "version": 2, "content": {"$new": 1}, "more": 3}, "version 2 of the format"),
+        ({"format": "giftrl-model", "version": 3, "content": {"$new": 1}, "more": 3}, "version 3 of the format"),
         ({"format": "giftrl-model", "version": 10**4000}, "version 1000"),
+        ({"format": "giftrl-model", "version": 2, "content": {}}, "damaged giftrl header"),
         ({"format": "giftrl-model", "version": 0, "content": {}}, "damaged giftrl header"),
         ({"format": "giftrl-model", "version": -1, "content": {}}, "damaged giftrl header"),
         ({"format": "giftrl-model", "version": 1}, "damaged giftrl header"),
@@ -170,6 +185,8 @@ def test_a_sealed_file_is_accepted_when_nothing_is_wrong_with_it(folder):
     arrays, header = load(written(folder, sealed(table, b"\x07" + np.array([2.5]).tobytes(), content={"a": 1}, pad=5)))
     assert arrays["x"].tolist() == [2.5] and arrays["x"].flags.aligned and arrays["none"].shape == (0,)
     assert arrays["odd"].tolist() == [7] and header == {"a": 1}
+    # What the safetensors package passes over is passed over here.
+    assert load(written(folder, sealed({"x": {**entry(), "more": 1}}, bytes(8))))[0]["x"].tolist() == [0.0]
 
 
 def table_of(arrays):
@@ -249,10 +266,10 @@ def test_a_file_of_holes_that_claims_more_than_the_memory_is_not_read(tmp_path):
 def test_memory_that_runs_out_is_an_error_of_the_file(folder, monkeypatch):
     save(folder / "a", {"x": np.arange(10.0)}, {})
 
-    def none_left(*args):
+    def none_left(*args, **kwargs):
         raise MemoryError
 
-    monkeypatch.setattr(np, "empty", none_left)
+    monkeypatch.setattr("giftrl.models.files.safe_open", none_left)
     with pytest.raises(ModelFileError, match="does not fit in memory"):
         load(folder / "a")
 
@@ -268,7 +285,7 @@ def test_a_file_that_shrinks_while_it_is_read(folder, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fstat", fstat)
-        with pytest.raises(ModelFileError, match="ended early"):
+        with pytest.raises(ModelFileError, match="cut off"):
             load(folder / "a")
 
 

@@ -19,8 +19,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from giftrl.errors import InvalidInput, ModelFileError
+from giftrl.files import write
 from giftrl.models import load, save
-from tests.fixtures.models.make import V1, v1
+from tests.fixtures.models.make import V1, V2, kinds
 from tests.model_files import arrays_strategy, deep, headers, same
 
 
@@ -55,7 +56,7 @@ def test_files_are_safetensors_to_others(folder, arrays, header):
     assert same(arrays, safetensors.numpy.load_file(path))
     with safetensors.safe_open(path, "np") as file:
         told = json.loads(file.metadata()["giftrl"])
-    assert (told["format"], told["version"]) == ("giftrl-model", 1)
+    assert (told["format"], told["version"]) == ("giftrl-model", 2)
 
 
 @settings(max_examples=30)
@@ -71,14 +72,14 @@ def test_same_contents_same_bytes(folder, arrays, header, data):
 
 
 def test_same_contents_same_bytes_in_another_process(folder):
-    code = "import sys; from tests.fixtures.models.make import v1, save; save(sys.argv[1], *v1())"
+    code = "import sys; from tests.fixtures.models.make import kinds, save; save(sys.argv[1], *kinds())"
     for seed in "12":
         path = folder / f"{seed}.giftrl"
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(
             [sys.executable, "-c", code, str(path)], check=True, env=environment, cwd=Path(__file__).parents[1]
         )
-        assert path.read_bytes() == V1.read_bytes()
+        assert path.read_bytes() == V2.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -112,15 +113,16 @@ def test_loaded_arrays_share_nothing_with_the_file_or_each_other(folder):
     assert (arrays["a"] == 1.0).all()
 
 
-def test_the_fixture_of_version_1_loads_for_ever():
-    arrays, header = load(V1)
-    expected, settings = v1()
+@pytest.mark.parametrize("path", [V1, V2], ids=["version 1", "version 2"])
+def test_the_fixtures_load_for_ever(path):
+    arrays, header = load(path)
+    expected, settings = kinds()
     assert same(dict(sorted(expected.items())), arrays) and same(settings, header)
 
 
-def test_the_fixture_of_version_1_is_what_is_written_today(folder):
-    save(folder / "v1.giftrl", *v1())
-    assert (folder / "v1.giftrl").read_bytes() == V1.read_bytes()
+def test_the_fixture_of_version_2_is_what_is_written_today(folder):
+    save(folder / "v2.giftrl", *kinds())
+    assert (folder / "v2.giftrl").read_bytes() == V2.read_bytes()
 
 
 def test_millions_of_coordinates(folder):
@@ -191,45 +193,48 @@ def earlier(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.giftrl"]
 
 
-def failing(number, after=0):
-    """os.write, fsync or replace that fails like the system does, after some calls."""
-    calls = iter(range(after))
+def failing(number):
+    """A call that fails like the system does."""
 
     def call(*args, **kwargs):
-        if next(calls, None) is None:
-            raise OSError(number, os.strerror(number))
-        return len(args[1])
+        raise OSError(number, os.strerror(number))
 
     return call
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "says"),
+    ("where", "number", "says"),
     [
-        ("write", errno.ENOSPC, "disk is full"),
-        ("write", errno.EDQUOT, "quota"),
-        ("write", errno.EIO, "Input/output error"),
-        ("fsync", errno.EIO, "Input/output error"),
-        ("fsync", errno.ENOSPC, "disk is full"),
-        ("fchmod", errno.EPERM, "permissions"),
-        ("open", errno.EROFS, "cannot be written to"),
-        ("open", errno.EMFILE, "Too many open files"),
+        ("os.fsync", errno.EIO, "Input/output error"),
+        ("os.fsync", errno.ENOSPC, "disk is full"),
+        ("pathlib.Path.chmod", errno.EPERM, "permissions"),
+        ("pathlib.Path.mkdir", errno.EROFS, "cannot be written to"),
+        ("pathlib.Path.mkdir", errno.EMFILE, "Too many open files"),
+        ("pathlib.Path.replace", errno.EBUSY, "busy"),
     ],
 )
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_failing_system_leaves_the_earlier_file(earlier, monkeypatch, name, number, says, after):
+def test_a_failing_system_leaves_the_earlier_file(earlier, monkeypatch, where, number, says):
     with monkeypatch.context() as patch:
-        patch.setattr(os, name, failing(number, after if name == "write" else 0))
+        patch.setattr(where, failing(number))
         with pytest.raises(ModelFileError, match=says) as caught:
             save(earlier, NEW, {"which": "new"})
     assert caught.value.path == str(earlier) and isinstance(caught.value.__cause__, OSError)
 
 
-def test_a_failing_rename_leaves_the_earlier_file(earlier, monkeypatch):
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "quota"), (errno.EIO, "Input/output error")],
+)
+def test_what_the_system_said_to_the_library_is_said(earlier, monkeypatch, number, says):
+    def fails(arrays, path, metadata):
+        Path(path).write_bytes(b"half")
+        said = f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})"
+        raise safetensors.SafetensorError(said)
+
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", failing(errno.EBUSY))
-        with pytest.raises(ModelFileError, match="busy"):
-            save(earlier, NEW, {})
+        patch.setattr("giftrl.models.files.save_file", fails)
+        with pytest.raises(ModelFileError, match=says):
+            save(earlier, NEW, {"which": "new"})
 
 
 def test_a_file_larger_than_the_system_allows(earlier):
@@ -253,12 +258,48 @@ def test_an_interruption_leaves_the_earlier_file(earlier, monkeypatch, stop):
             save(earlier, NEW, {})
 
 
-def test_writes_may_be_short(tmp_path, monkeypatch):
-    whole = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: whole(handle, data[: max(1, len(data) // 2)]))
-    save(tmp_path / "a", NEW, {})
-    monkeypatch.undo()
-    assert same(load(tmp_path / "a")[0], NEW)
+WRITER = (
+    "import sys, time; from giftrl.files import replacing\n"
+    "with replacing(sys.argv[1]) as new:\n"
+    "    new.write_bytes(b'half'); print('writing', flush=True); time.sleep(600)\n"
+)
+
+
+def test_leftovers_of_killed_processes_are_removed_and_those_of_living_ones_stay(tmp_path):
+    path, other = tmp_path / "model.giftrl", tmp_path / "model.giftrl.checkpoint"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, target], stdout=subprocess.PIPE, text=True)
+        for target in (path, path, other)
+    ]
+    try:
+        for writer in writers:
+            assert writer.stdout.readline() == "writing\n"
+        assert len(temporaries(tmp_path)) == 3
+        save(path, OLD, {})
+        assert len(temporaries(tmp_path)) == 3  # all of them live
+        for writer in writers[1:]:
+            writer.kill()
+            writer.wait()
+        assert len(temporaries(tmp_path)) == 3
+        save(path, NEW, {})
+        assert same(load(path)[0], NEW) and len(temporaries(tmp_path)) == 2  # one lives, one is of another target
+        write(other, [b"whole"])
+        assert len(temporaries(tmp_path)) == 1
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    save(path, OLD, {})
+    assert temporaries(tmp_path) == []
+
+
+def test_long_names_and_names_that_look_like_leftovers(tmp_path):
+    for name in ("x" * 255, "é" * 127, "a", "a-b"):
+        write(tmp_path / name, [b"1"])
+    (tmp_path / f".giftrl-a-b-{'0' * 16}.tmp").mkdir()
+    (tmp_path / ".giftrl-a-notes.tmp").mkdir()
+    write(tmp_path / "a", [b"2"])
+    assert sorted(temporaries(tmp_path)) == [f".giftrl-a-b-{'0' * 16}.tmp", ".giftrl-a-notes.tmp"]
 
 
 def test_a_folder_that_cannot_be_flushed(tmp_path, monkeypatch):

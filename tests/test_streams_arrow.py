@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -269,6 +270,17 @@ def test_a_failed_conversion_leaves_what_was_there(tmp_path):
         ConvertedWriter(path, features, compression="rar")
     with ConvertedWriter(path, features) as writer, pytest.raises(InvalidInput, match="constant"):
         writer.write(replace(batch, indices=batch.indices + np.int32(16 - 3)))
+
+
+def test_a_converted_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    seen = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(path.exists()), real(handle)))
+    path, features = tmp_path / "rows.arrow", Hashing(4)
+    with ConvertedWriter(path, features) as writer:
+        writer.write(LibsvmText(features).parse(LIBSVM[0], "x", Position()))
+    assert seen == [False, True]  # the file, and then its folder
+    assert [each.name for each in tmp_path.iterdir()] == ["rows.arrow"]
 
 
 def test_record_batches_report_how_far_they_are(tmp_path):

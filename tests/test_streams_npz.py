@@ -10,6 +10,7 @@ from giftrl.errors import BadSource
 from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables import npz
 from giftrl.streams.tables.npz import NpzMatrix
 from tests.stream_rows import named_rows
 
@@ -30,8 +31,6 @@ def npz_twin(matrix, labels, weights) -> list:
 
 @pytest.mark.parametrize("layout_", ["dense", "fortran", "float32", "parts", "csr", "csc", "coo", "compressed", "int"])
 def test_npz_agrees_with_its_matrix(tmp_path, monkeypatch, layout_):
-    from giftrl.streams.tables import npz
-
     monkeypatch.setattr(npz, "CELLS", 16)
     monkeypatch.setattr(npz, "ROWS", 7)
     rng = np.random.default_rng(0)
@@ -76,9 +75,11 @@ def test_npz_errors(tmp_path):
         ({"X": np.ones((3, 3)), "y": np.ones(4)}, r"y has shape \(4,\), where the matrix has 3 rows"),
         ({"X": np.array([["a"]])}, "X has type"),
         ({"X": np.ones((2, 2), complex)}, "no number"),
-        ({"data": np.ones(2), "indices": [0, 9], "indptr": [0, 1, 2], "shape": [2, 3]}, "a column out of range"),
-        ({"data": np.ones(2), "indices": [0, 1], "indptr": [0, 2, 1], "shape": [2, 3]}, "do not fit"),
-        ({"data": np.ones(2), "indices": [0, 1], "indptr": [0, 1], "shape": [2, 3]}, "do not fit"),
+        ({"data": np.ones(2), "indices": [0, 9], "indptr": [0, 1, 2], "shape": [2, 3]}, "cannot be read .*must be < 3"),
+        ({"data": np.ones(2), "indices": [0, 1], "indptr": [0, 2, 1], "shape": [2, 3]}, "non-decreasing"),
+        ({"data": np.ones(2), "indices": [0, 1], "indptr": [0, 1], "shape": [2, 3]}, "cannot be read .*index pointer"),
+        ({"data": np.ones(2), "indices": [0, 1], "shape": [2, 3]}, "indptr is not a file in the archive"),
+        ({"data": np.ones(2), "indices": [0, 1], "indptr": [0, 2], "shape": [2]}, "cannot be read"),
     ]:
         np.savez(path, **arrays)
         with pytest.raises(BadSource, match=message):
@@ -91,3 +92,32 @@ def test_npz_errors(tmp_path):
     path.write_bytes(raw[:40_000] + b"xxxxxxxx" + raw[40_008:])
     with pytest.raises(BadSource, match="cannot be read"):
         read_npz(path)
+
+
+def test_npz_that_lies_about_its_size(tmp_path, monkeypatch):
+    path = tmp_path / "x.npz"
+    np.savez(path, X=np.ones((4, 8)), y=np.ones(4))
+    raw = path.read_bytes()
+    for shape in (b"(9, 8)", b"(1<<60, 8)"[:6]):
+        path.write_bytes(raw.replace(b"(4, 8)", shape))
+        with pytest.raises(BadSource, match="cannot be read"):
+            read_npz(path)
+    header = raw[raw.index(b"{'descr'") :].split(b"\n")[0]
+    for claim in (b"(99999999999, 8)", b"(2305843009213693951, 8)"):
+        lie = header.replace(b"(4, 8)", claim)[: len(header)]
+        path.write_bytes(raw.replace(header, lie))
+        with pytest.raises(BadSource, match="does not fit in memory|cannot be read"):
+            read_npz(path)
+    path.write_bytes(raw)
+    monkeypatch.setattr(npz, "physical_memory", lambda: 100)
+    with pytest.raises(BadSource, match="does not fit in memory .it holds [0-9]+ bytes, and this machine has 100"):
+        read_npz(path)
+
+
+@pytest.mark.parametrize("layout_", ["csr", "csc", "bsr"])
+def test_npz_with_an_index_out_of_range(tmp_path, layout_):
+    matrix = sparse.csr_array(np.eye(4)).asformat(layout_)
+    matrix.indices[1] = 1 << 30
+    sparse.save_npz(tmp_path / "x.npz", matrix)
+    with pytest.raises(BadSource, match="cannot be read"):
+        read_npz(tmp_path / "x.npz")

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 
 from giftrl.errors import ModelFileError
 
-__all__ = ["file_errors", "write"]
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there, and leftovers are not removed
+    fcntl = None  # type: ignore[assignment]
 
-#: The most bytes in one call; some systems take no more than 2^31.
-CHUNK = 1 << 26
+__all__ = ["file_errors", "physical_memory", "replacing", "write"]
 
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
@@ -56,13 +59,43 @@ def file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(path, *REMEDIES.get(error.errno or 0, unknown)) from error
 
 
-def write(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
-    """Write bytes and contiguous arrays to a file, one after the other: all of them, or none.
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write a file at, which then replaces the file of a name: all of it, or nothing.
 
-    They go to a temporary file in the same folder, which takes the place of an earlier file of that name when all of it
-    has reached the disk. Whatever happens before that (the disk is full, say, or Ctrl-C) leaves the earlier file as it
-    was and removes the temporary one; only a process that is killed can leave a ``.giftrl-*.tmp`` behind. A symbolic
-    link is followed, and the permissions of an earlier file are kept.
+    The path lies in a private folder beside the target, ``.giftrl-*.tmp``. Once the file has reached the disk it takes
+    the place of an earlier one. Whatever happens before that (the disk is full, say, or Ctrl-C) leaves the earlier file
+    as it was and removes the folder. A process that is killed leaves its folder behind; the next one that writes to the
+    same target removes it. A symbolic link is followed, and the permissions of an earlier file are kept.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(f"{folder}/a") as new:
+    ...         _ = new.write_text("one")
+    ...     [each.name for each in Path(folder).iterdir()]
+    ['a']
+    """
+    with file_errors(path):
+        target = Path(os.path.realpath(path))
+        earlier = _mode_of(path, target)
+        _remove_leftovers(target)
+        with _private_folder(target) as folder:
+            new = folder / "new"
+            new.touch(exist_ok=False)
+            mode = stat.S_IMODE(new.stat().st_mode) if earlier is None else earlier
+            yield new
+            new.chmod(mode)
+            handle = os.open(new, os.O_RDWR)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            new.replace(target)
+    _flush_folder(path, target.parent)
+
+
+def write(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
+    """Write bytes and contiguous arrays to a file, one after the other, as :func:`replacing` does.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -70,52 +103,84 @@ def write(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
     ...     Path(f"{folder}/a").read_bytes()
     b'one two'
     """
-    with file_errors(path):
-        target = Path(os.path.realpath(path))
-        mode = _mode_of(path, target)
-        temporary = target.parent / f".giftrl-{secrets.token_hex(8)}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        handle = os.open(temporary, flags, 0o666)
-        try:
-            try:
-                for part in parts:
-                    _write_all(handle, part)
-                if mode is not None and hasattr(os, "fchmod"):
-                    os.fchmod(handle, mode)
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            temporary.replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-    _flush_folder(path, target.parent)
+    with replacing(path) as new, new.open("wb") as file:
+        for part in parts:
+            file.write(part)
+
+
+def _prefix(target: Path) -> str:
+    """How the names of a target's private folders begin; a random part of 16 letters and ".tmp" follow."""
+    return f".giftrl-{target.name[:50]}-"
+
+
+@contextlib.contextmanager
+def _private_folder(target: Path) -> Iterator[Path]:
+    """A new folder beside a target, locked for as long as this process lives and removed in the end."""
+    while True:
+        folder = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.tmp"
+        folder.mkdir(0o700)
+        lock = _lock(folder)
+        if folder.exists():  # else another process took it for a leftover, before it was locked
+            break
+        _unlock(lock)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(lock)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the private folders of processes that were killed: those that are not locked any more."""
+    prefix = _prefix(target)
+    with contextlib.suppress(OSError):  # a folder that cannot be listed, say
+        for folder in target.parent.iterdir():
+            name = folder.name
+            if name.startswith(prefix) and name.endswith(".tmp") and len(name) == len(prefix) + 20:
+                lock = _lock(folder)
+                if lock is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    _unlock(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """The handle of a folder that is now locked; None where it is locked already, or cannot be."""
+    if fcntl is None:
+        return None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _unlock(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
 
 
 def _mode_of(path: str | os.PathLike[str], target: Path) -> int | None:
     """The permissions of an earlier file, None where there is none; an error where it may not be replaced."""
     try:
-        found = target.stat()
+        status = target.stat()
     except FileNotFoundError:
         if not target.parent.exists():
             problem = f"lies in the folder {target.parent}, which does not exist"
             raise ModelFileError(path, problem, "create it, or check the name") from None
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise ModelFileError(path, *REMEDIES[errno.EISDIR])
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ModelFileError(path, "is a device or a pipe and not a file", "give the name of a file")
-    # Taking the place of a file needs leave to write to its folder alone; a file that is marked read-only is kept.
+    # To replace a file, the system asks only for write access to its folder; a file marked read-only must stay.
     if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ModelFileError(path, "is read-only", "save under another name, or allow writing to it")
-    return stat.S_IMODE(found.st_mode)
-
-
-def _write_all(handle: int, part: Any) -> None:
-    left = memoryview(part).cast("B")
-    while len(left) > 0:
-        left = left[os.write(handle, left[:CHUNK]) :]
+    return stat.S_IMODE(status.st_mode)
 
 
 def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:
@@ -132,3 +197,15 @@ def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:
         if error.errno not in UNSUPPORTED:
             problem = f"is written, but a power cut may undo that ({error.strerror})"
             raise ModelFileError(path, problem, "check the disk and save again") from error
+
+
+def physical_memory() -> int:
+    """The bytes of memory that this machine has, as far as the system says: no larger file can be loaded.
+
+    >>> physical_memory() > 0
+    True
+    """
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

@@ -1,12 +1,21 @@
-"""Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes."""
+"""Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes.
+
+The decoders are those of the standard library, driven here and not by its file objects: ``BZ2File``, ``LZMAFile`` and
+``ZstdFile`` pass over whatever follows a member that they do not know, so that a file whose second half is damaged
+would end early without a word, and ``LZMAFile`` has no limit of memory.
+"""
 
 import bz2
-import io
 import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 __all__ = ["Broken", "Codec", "codec_of", "decompressed"]
 
@@ -20,15 +29,6 @@ class Broken(Exception):
     """Compressed data that ends too early or makes no sense; all that was made before has been handed over."""
 
 
-class Codec(NamedTuple):
-    """A way to compress: its name, the bytes that files begin with, and how to make a decoder for one member."""
-
-    name: str
-    magic: bytes
-    decoder: Callable[[], Any]
-    errors: tuple[type[Exception], ...]
-
-
 class _Gzip:
     """zlib behind the interface of the other decoders."""
 
@@ -38,40 +38,44 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         made = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        # Output that filled the room may have more behind it, even where all input has been taken.
+        # Output that filled the buffer may have more behind it, even where all input has been taken.
         self.needs_input = not self._decoder.unconsumed_tail and len(made) < max_length
         return made
 
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._decoder, name)  # eof and unused_data
 
 
-def _zstd() -> Any:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd.ZstdDecompressor()
+class Codec(NamedTuple):
+    """A way to compress: its name, how members of its files begin, how to make a decoder, and what decoders raise."""
 
+    name: str
+    magic: tuple[bytes, ...]
+    decoder: Callable[[], Any]
+    errors: tuple[type[Exception], ...]
 
-def _zstd_error() -> type[Exception]:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd.ZstdError
+    def begins(self, data: bytes) -> bool:
+        """Whether a member can begin like that."""
+        return data.startswith(self.magic)
 
 
 CODECS = (
-    Codec("gzip", b"\x1f\x8b", _Gzip, (zlib.error,)),
-    Codec("zstd", b"\x28\xb5\x2f\xfd", _zstd, ()),
-    Codec("xz", b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), (lzma.LZMAError, MemoryError)),
-    Codec("bz2", b"BZh", bz2.BZ2Decompressor, (OSError, ValueError)),
+    Codec("gzip", (b"\x1f\x8b",), _Gzip, (zlib.error,)),
+    # zstd has frames to be skipped, with 16 magic numbers.
+    Codec(
+        "zstd",
+        (b"\x28\xb5\x2f\xfd", *(bytes([0x50 + low]) + b"\x2a\x4d\x18" for low in range(16))),
+        zstd.ZstdDecompressor,
+        (zstd.ZstdError,),
+    ),
+    Codec("xz", (b"\xfd7zXZ\0",), lambda: lzma.LZMADecompressor(memlimit=XZ_MEMORY), (lzma.LZMAError, MemoryError)),
+    # After "BZh" and a digit: a block of data, or the end. Three letters alone could be text.
+    Codec(
+        "bz2",
+        tuple(b"BZh%d%b" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+        bz2.BZ2Decompressor,
+        (OSError, ValueError),
+    ),
 )
 
 
@@ -83,24 +87,10 @@ def codec_of(head: bytes) -> Codec | None:
     >>> codec_of(b"1 2:3") is None
     True
     """
-    for codec in CODECS:
-        if _begins(codec, head) and (codec.name != "bz2" or head[4:10] in _BZ2_SECOND):
-            return codec
-    return None
+    return next((codec for codec in CODECS if codec.begins(head)), None)
 
 
-#: What follows ``BZh9`` in a bz2 file with and without data. Three letters alone could be text.
-_BZ2_SECOND = (b"1AY&SY", b"\x17rE8P\x90")
-
-
-def _begins(codec: Codec, head: bytes) -> bool:
-    """Whether a member of this codec can begin like that; zstd has frames to be skipped, with magic numbers too."""
-    if codec.name == "zstd" and len(head) >= 4 and head[0] & 0xF0 == 0x50 and head[1:4] == b"\x2a\x4d\x18":
-        return True
-    return head[: len(codec.magic)] == codec.magic
-
-
-def decompressed(raw: io.RawIOBase | Any, head: bytes, codec: Codec) -> Iterator[bytes]:
+def decompressed(raw: Any, head: bytes, codec: Codec) -> Iterator[bytes]:
     """What was compressed, in pieces; ``head`` are the bytes already read from ``raw``.
 
     Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
@@ -110,31 +100,25 @@ def decompressed(raw: io.RawIOBase | Any, head: bytes, codec: Codec) -> Iterator
     >>> b"".join(decompressed(io.BytesIO(packed), b"", CODECS[0]))
     b'a\\nb\\n'
     """
-    errors = codec.errors or (_zstd_error(),)
     data = head
     while True:  # once for each member
         decoder = codec.decoder()
         while not decoder.eof:
             if decoder.needs_input and not data:
-                data = raw.read(PIECE) or b""
+                data = raw.read(PIECE)
                 if not data:
                     raise Broken(f"the {codec.name} data ends too early")
             try:
                 made = decoder.decompress(data, PIECE)
-            except errors as problem:
+            except codec.errors as problem:
                 raise Broken(f"the {codec.name} data is damaged ({problem})") from problem
             data = b""
             if made:
                 yield made
-        data = decoder.unused_data
-        while True:
-            data = data.lstrip(b"\0")
-            if data:
-                break
-            data = raw.read(PIECE) or b""
-            if not data:
-                return
-        while len(data) < len(codec.magic) and (more := raw.read(PIECE)):
-            data += more
-        if not _begins(codec, data):
+        data = decoder.unused_data.lstrip(b"\0")
+        while len(data) < max(map(len, codec.magic)) and (more := raw.read(PIECE)):
+            data = (data + more).lstrip(b"\0")
+        if not data:
+            return
+        if not codec.begins(data):
             raise Broken(f"the {codec.name} data is followed by something else")

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
+from giftrl.files import replacing
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions
@@ -96,15 +96,12 @@ class ConvertedWriter:
             "interactions": [list(pair) for pair in interactions.pairs] if interactions else [],
         }
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
+        self._file = contextlib.ExitStack()
         try:
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        except OSError as problem:
-            raise InvalidInput(
-                "path", str(path), f"cannot be written ({problem.strerror})", "check the folder"
-            ) from None
-        os.close(handle)
-        self._temporary = Path(name)
-        self._sink = pa.OSFile(name, "wb")
+            new = self._file.enter_context(replacing(path))
+        except ModelFileError as problem:
+            raise InvalidInput("path", str(path), f"cannot be written ({problem.problem})", problem.remedy) from problem
+        self._sink = pa.OSFile(str(new), "wb")
         self._writer = pa.ipc.new_file(
             self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=compression)
         )
@@ -153,20 +150,20 @@ class ConvertedWriter:
 
     def close(self) -> None:
         """Finish the file and put it in its place."""
-        self._writer.close()
-        self._sink.close()
-        # A temporary file is for its owner only; this one is to be like any other.
-        mask = os.umask(0)
-        os.umask(mask)
-        self._temporary.chmod(0o666 & ~mask)
-        self._temporary.replace(self.path)
+        with self._file:
+            self._writer.close()
+            self._sink.close()
 
     def abandon(self) -> None:
         """Leave no file behind."""
-        self._writer.close()
-        self._sink.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._temporary.unlink()
+        with contextlib.suppress(_Abandoned), self._file:
+            self._writer.close()
+            self._sink.close()
+            raise _Abandoned
+
+
+class _Abandoned(Exception):
+    """Ends the writing of a file that is not wanted any more."""
 
 
 class Converted:
