@@ -37,28 +37,29 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
       giftrl predict houses.giftrl new.csv
     """
     from giftrl.errors import Incompatible, InvalidInput
+    from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
 
-    found, _ = LinearModel.load(model)
+    trained, _ = LinearModel.load(model)
     require_apart([model, *data], output=output, rejects=options["rejects"])
-    if proba and found.settings.loss not in ("logistic", "softmax"):
+    if proba and not link_of(trained.learner.loss).probable:
         raise Incompatible(
-            f"--proba needs the logistic or the softmax loss, and {model} was trained with {found.settings.loss}"
+            f"--proba needs the logistic or the softmax loss, and {model} was trained with {trained.settings.loss}"
         )
-    found.features.freeze()
+    trained.features.freeze()
     columns = columns_of(options)
     reader = Reader(
-        data, found.features, format=options["format_"], columns=columns, schema=found.schema,
-        interactions=found.settings.interactions or None, normalize=found.settings.normalize,
-        constant=found.settings.constant, on_error=options["on_error"], rejects=options["rejects"],
+        data, trained.features, format=options["format_"], columns=columns, schema=trained.schema,
+        interactions=trained.settings.interactions or None, normalize=trained.settings.normalize,
+        constant=trained.settings.constant, on_error=options["on_error"], rejects=options["rejects"],
     )  # fmt: skip
     if output is None:
-        _write(sys.stdout, found, reader, proba)
+        _write(sys.stdout, trained, reader, proba)
         return
     try:
         with Path(output).open("w") as file:
-            _write(file, found, reader, proba)
+            _write(file, trained, reader, proba)
     except OSError as problem:
         rule = f"cannot be written ({problem.strerror})"
         raise InvalidInput("output", output, rule, "give another file") from None
@@ -67,10 +68,11 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
 def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:
     import numpy as np
 
+    predictor = model.freeze()
     for batch in reader:
-        scores = model.scores(batch)
-        found = model.probabilities(scores) if proba else model.decide(scores)
-        lines = [" ".join(f"{each:.9g}" for each in row) for row in np.atleast_2d(found.T).T.tolist()]
+        scores = model.scores(batch, predictor)
+        answers = model.probabilities(scores) if proba else model.decide(scores)
+        lines = [" ".join(f"{each:.9g}" for each in row) for row in np.atleast_2d(answers.T).T.tolist()]
         if batch.tags:
             lines = [f"{line} {tag}".rstrip() for line, tag in zip(lines, batch.tags, strict=True)]
         if batch.rejected:

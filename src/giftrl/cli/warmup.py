@@ -38,8 +38,8 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
       giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
     """
+    from giftrl.recipes import AUTO
     from giftrl.training import Settings
-    from giftrl.training.settings import AUTO
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")

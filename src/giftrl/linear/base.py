@@ -18,7 +18,7 @@ from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
-from giftrl.recipes import AUTO, Labels, Predictor, Recipe, make, make_each
+from giftrl.recipes import AUTO, Predictor, Recipe, make, make_each
 from giftrl.recipes.blocks import blocks, canonical
 from giftrl.recipes.learners import Experts
 
@@ -31,11 +31,17 @@ MADE_OF = (
     "loss", "update", "lookahead", "regularizer", "schedule", "beta", "preset", "gradient_bound",
     "normalize", "fit_intercept", "dtype",
 )  # fmt: skip
+#: The rows that the compiled loops take as they are.
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 @dataclass(eq=False, repr=False)
 class FTRL(BaseEstimator):  # type: ignore[misc]
-    """The part of an estimator that does not depend on what labels mean."""
+    """The part of an estimator that does not depend on what labels mean.
+
+    An estimator brings ``_read``, from labels as they are given to numbers, ``_targets``, from these to labels of the
+    loss, and ``_make``, a model for them.
+    """
 
     loss: Any
     _: KW_ONLY
@@ -55,6 +61,8 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
 
     #: Whether predictions stay in the range of labels that a mixture has seen.
     _clip: ClassVar[bool]
+    #: What scikit-learn is to check of labels.
+    _checks: ClassVar[dict[str, Any]] = {}
 
     def _recipe(self) -> Recipe:
         """The learner that the parameters describe."""
@@ -72,17 +80,22 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             return Columns(make_each(recipe, dimension, models, constant=constant), each=True)
         return Columns([make(recipe, dimension, classes, constant=constant)])
 
-    def _validate(self, X: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
-        x, labels = validate_data(
-            self, as_frame(X), y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset, **options
-        )
-        return canonical(x), labels
-
-    def _weigh(self, X: Any, sample_weight: Any) -> Array | None:
-        """The weights of rows, float64; None where all are 1."""
-        if sample_weight is None:
-            return None
-        return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    def _teach(self, X: Any, y: Any, sample_weight: Any, *, anew: bool, **more: Any) -> Any:
+        """Validate rows and learn from them, in ``passes`` from the beginning or in order where the last rows ended."""
+        first = anew or not self.__sklearn_is_fitted__()
+        with self._all_or_nothing():
+            x, y = validate_data(self, as_frame(X), y, **ROWS, **self._checks, reset=first)
+            weights = sample_weight
+            if weights is not None:
+                weights = np.asarray(_check_sample_weight(weights, x, dtype=np.float64, ensure_non_negative=True))
+            labels = self._read(y, anew, **more)
+            if first:
+                self._begin(self._make())
+            self._check_unchanged()
+            weights = self._reweigh(y, labels, weights)
+            passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
+            self._learn(canonical(x), self._targets(labels), weights, passes, shuffle)
+        return self
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in MADE_OF}
@@ -101,7 +114,7 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
                 rule = f"must stay what it was when learning began, {self._made_of[name]!r}"
                 raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
 
-    def _learn(self, x: Any, labels: Array, weights: Array | None, *, passes: int = 1, shuffle: bool = False) -> None:
+    def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:
         """Learn from validated rows, labels and weights; rows of weight 0 are left out."""
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
@@ -141,20 +154,20 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _labels(self) -> Labels | None:
-        """The labels of the classes; None where predictions are numbers."""
-        return None
+    def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
+        """The weights of rows; classes can have a weight too."""
+        return weights
 
     @property
     def _predictor(self) -> Predictor:
         """What the estimator predicts now."""
         check_is_fitted(self)
-        return self._model.predictor(intercept=self.fit_intercept, clip=self._clip, labels=self._labels())
+        return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
 
     def _scores(self, X: Any) -> Array:
         """<s, x> + intercept of new rows, a column for each column of the model."""
         predictor = self._predictor
-        x = validate_data(self, as_frame(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        x = validate_data(self, as_frame(X), **ROWS, reset=False)
         if self._sparse:
             predictor = predictor._replace(weights=sparse.csr_array(predictor.weights))
         return predictor.scores(unit_rows(x) if self.normalize == "unit" else x)

@@ -2,7 +2,7 @@
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,15 +96,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             y: the labels, of any kind.
             sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
         """
-        with self._all_or_nothing():
-            x, y = self._validate(X, y, reset=True)
-            check_classification_targets(y)
-            weights = self._weigh(x, sample_weight)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            self._begin(self._make())
-            weights = self._with_class_weight(y, codes, weights)
-            self._learn(x, self._targets(codes), weights, passes=self.passes, shuffle=self.shuffle)
-        return self
+        return cast("FTRLClassifier", self._teach(X, y, sample_weight, anew=True))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "FTRLClassifier":
         """Go on learning from rows, in order.
@@ -113,24 +105,23 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             X, y, sample_weight: as for :meth:`fit`.
             classes: all labels there will ever be; needed in the first call, and may be left out later.
         """
-        first = not self.__sklearn_is_fitted__()
-        with self._all_or_nothing():
-            x, y = self._validate(X, y, reset=first)
-            check_classification_targets(y)
-            weights = self._weigh(x, sample_weight)
-            _check_partial_fit_first_call(self, classes)
-            if isinstance(self.class_weight, str):
-                remedy = "use the dict that compute_class_weight gives for a sample of the labels"
-                raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)
-            codes = self._labels().codes(y)
-            if (codes < 0).any():
-                rule = f"must be one of the classes {self.classes_.tolist()}"
-                raise InvalidInput("y", y[codes < 0][0], rule, "name all classes in the first call of partial_fit")
-            if first:
-                self._begin(self._make())
-            self._check_unchanged()
-            self._learn(x, self._targets(codes), self._with_class_weight(y, codes, weights))
-        return self
+        return cast("FTRLClassifier", self._teach(X, y, sample_weight, anew=False, classes=classes))
+
+    def _read(self, y: Any, anew: bool, classes: Any = None) -> NDArray[np.int64]:
+        """The numbers of the classes."""
+        check_classification_targets(y)
+        if anew:
+            self.classes_, codes = np.unique(y, return_inverse=True)
+            return np.asarray(codes)
+        _check_partial_fit_first_call(self, classes)
+        if isinstance(self.class_weight, str):
+            remedy = "use the dict that compute_class_weight gives for a sample of the labels"
+            raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)
+        codes = Labels(self.classes_).codes(y)
+        if (codes < 0).any():
+            rule = f"must be one of the classes {self.classes_.tolist()}"
+            raise InvalidInput("y", y[codes < 0][0], rule, "name all classes in the first call of partial_fit")
+        return codes
 
     def _make(self) -> Columns:
         recipe = self._recipe()
@@ -148,23 +139,20 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             )
         return self._columns(recipe, models=None if count == 2 else count)
 
-    def _labels(self) -> Labels:
-        return Labels(self.classes_)
-
     def _targets(self, codes: NDArray[np.int64]) -> Array:
         """What the model learns, from the numbers of the classes."""
         if self._model.each:
-            return self._labels().one_against_rest(codes)
+            return Labels(self.classes_).one_against_rest(codes)
         return codes.astype(np.float64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)
 
-    def _with_class_weight(self, y: Any, codes: NDArray[np.int64], weights: Array | None) -> Array | None:
+    def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
         if self.class_weight is None:
             return weights
         if isinstance(self.class_weight, str):
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
         else:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
-        return np.asarray(factors[codes] if weights is None else factors[codes] * weights)
+        return np.asarray(factors[labels] if weights is None else factors[labels] * weights)
 
     @property
     def coef_(self) -> Any:
@@ -188,7 +176,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row."""
-        return self._labels().best(_as_columns(self.decision_function(X)))
+        scores = _as_columns(self.decision_function(X))
+        return Labels(self.classes_).best(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:

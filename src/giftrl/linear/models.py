@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from giftrl.certificates import Certificate
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
-from giftrl.recipes import Labels, Predictor, freeze
+from giftrl.recipes import Predictor, freeze
 from giftrl.recipes.learners import Experts, experts_of
 
 __all__ = ["Columns"]
@@ -27,7 +27,7 @@ class Columns:
     >>> from giftrl.recipes import Recipe, make_each
     >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
     >>> model.learn(np.eye(2), np.ones((2, 3)), None)
-    >>> model.predictor(intercept=False, clip=True, labels=None).weights.shape, len(model.certificate)
+    >>> model.predictor(intercept=False, clip=True).weights.shape, len(model.certificate)
     ((2, 3), 3)
     """
 
@@ -56,10 +56,10 @@ class Columns:
                 "use a smaller beta, or an implicit update, which does not overshoot"
             )
 
-    def predictor(self, *, intercept: bool, clip: bool, labels: Labels | None) -> Predictor:
+    def predictor(self, *, intercept: bool, clip: bool) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""
         if self._frozen is None or self._frozen[0] != self.rounds:
-            self._frozen = self.rounds, freeze(self.learners, intercept=intercept, clip=clip, labels=labels)
+            self._frozen = self.rounds, freeze(self.learners, intercept=intercept, clip=clip)
         return self._frozen[1]
 
     @property

@@ -2,7 +2,7 @@
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +44,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     loss: Any = "squared"
 
     _clip = True
+    _checks: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
         """Learn from rows, forgetting what was learnt before.
@@ -53,12 +54,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
             y: a number for each row, or a row of numbers.
             sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
         """
-        with self._all_or_nothing():
-            x, y = self._validate(X, y, reset=True, multi_output=True, y_numeric=True)
-            weights = self._weigh(x, sample_weight)
-            self._begin(self._make(y))
-            self._learn(x, np.asarray(y, np.float64), weights, passes=self.passes, shuffle=self.shuffle)
-        return self
+        return cast("FTRLRegressor", self._teach(X, y, sample_weight, anew=True))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
         """Go on learning from rows, in order.
@@ -66,25 +62,24 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         Args:
             X, y, sample_weight: as for :meth:`fit`.
         """
-        first = not self.__sklearn_is_fitted__()
-        with self._all_or_nothing():
-            x, y = self._validate(X, y, reset=first, multi_output=True, y_numeric=True)
-            weights = self._weigh(x, sample_weight)
-            if first:
-                self._begin(self._make(y))
-            self._check_unchanged()
-            if y.shape[1:] != self._outputs:
-                rule = f"must have the shape of the targets so far, {('n', *self._outputs)}"
-                raise InvalidInput("y", y.shape, rule, "call fit to begin anew")
-            self._learn(x, np.asarray(y, np.float64), weights)
-        return self
+        return cast("FTRLRegressor", self._teach(X, y, sample_weight, anew=False))
 
-    def _make(self, y: Any) -> Columns:
+    def _read(self, y: Any, anew: bool) -> Array:
+        if anew or not self.__sklearn_is_fitted__():
+            self._outputs = y.shape[1:]
+        elif y.shape[1:] != self._outputs:
+            rule = f"must have the shape of the targets so far, {('n', *self._outputs)}"
+            raise InvalidInput("y", y.shape, rule, "call fit to begin anew")
+        return np.asarray(y, np.float64)
+
+    def _make(self) -> Columns:
         recipe = self._recipe()
         if recipe.many:
             raise Incompatible(f"{recipe.parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
-        self._outputs = y.shape[1:]
-        return self._columns(recipe, models=y.shape[1] if y.ndim == 2 else None)
+        return self._columns(recipe, models=self._outputs[0] if self._outputs else None)
+
+    def _targets(self, numbers: Array) -> Array:
+        return numbers
 
     @property
     def coef_(self) -> Any:

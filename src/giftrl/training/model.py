@@ -97,12 +97,16 @@ class LinearModel:
         """
         return freeze([self.learner], clip=accepts(self.learner.loss, 0.5), labels=self.settings.labels)
 
-    def scores(self, batch: Batch) -> Array:
+    def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
         """<s, x> for each row, a column for each class where the loss has a score for each.
 
         Features that were never seen count nothing.
+
+        Args:
+            batch: rows.
+            predictor: what :meth:`freeze` gave, which saves that work for each of many batches.
         """
-        scores = self.freeze().scores(as_rows(batch))
+        scores = (predictor or self.freeze()).scores(as_rows(batch))
         return scores if self.settings.many else scores[:, 0]
 
     def predict(self, batch: Batch) -> Array:

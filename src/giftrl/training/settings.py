@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels
-from giftrl.recipes import AUTO, Labels, Recipe, make
+from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs
 from giftrl.recipes.learners import Learner
 from giftrl.recipes.recipe import KINDS
 
-__all__ = ["AUTO", "Settings"]
+__all__ = ["Settings"]
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,8 @@ class Settings(Recipe):
     """A recipe whose parts are given by name, and how rows and labels are prepared for it.
 
     Args:
-        loss: the name of a loss.
-        update, regularizer, schedule: names of members. None where beta is "auto"; where it is a number, None is
-            proximal, squared_norm and temporal.
-        lookahead: H (True), H' (False), or H where it can be used (None).
-        beta: the scale of the schedule; or "auto" for :class:`giftrl.mixtures.MixtureLearner`, which needs none.
-        preset: which experts "auto" mixes, "default" or "light".
-        parameters: further parameters of the members, such as ``{"tau": 0.9}`` for the quantile loss; each goes to the
-            members that have it.
-        dtype: float32 or float64, how coordinates are stored.
+        loss, update, lookahead, regularizer, schedule, beta, preset, parameters, dtype: as for
+            :class:`giftrl.recipes.Recipe`, by name.
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.

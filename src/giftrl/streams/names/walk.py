@@ -11,7 +11,7 @@ Two ways to use it:
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from numbers import Real
 from typing import Any, NamedTuple
@@ -150,9 +150,12 @@ class NamedRows:
     row can still have the same coordinate, which :func:`giftrl.streams.names.merge.merge` sums.
 
     Args:
-        features: :class:`Hashing` or :class:`Dictionary`.
+        features: :class:`Hashing` or :class:`Dictionary`; or None for rows whose values are all numbers and whose keys
+            stay as they are: they are numbered from 1 in the order in which they are met.
         ignored: names to leave out, with all that is nested in them.
         categorical: names whose numbers are categories too.
+        constant: the coordinate of a last feature 1 that every row gets, or None.
+        known: the coordinates of names that the cache begins with.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> rows = NamedRows(Dictionary())
@@ -164,48 +167,76 @@ class NamedRows:
     ([8.0], [1])
     """
 
-    def __init__(self, features: Features, *, ignored: Collection[str] = (), categorical: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        features: Features | None = None,
+        *,
+        ignored: Collection[str] = (),
+        categorical: Collection[str] = (),
+        constant: int | None = None,
+        known: Mapping[Any, int] | None = None,
+    ) -> None:
         self.features = features
         self.ignored = frozenset(ignored)
         self.categorical = frozenset(categorical)
         self._hashed = isinstance(features, Hashing)
-        self._known: dict[Any, int] = {}
+        self._known: dict[Any, int] = dict(known or {})
+        self._ones = () if constant is None else (1.0,)
+        self._constants = () if constant is None else (constant,)
+
+    @property
+    def known(self) -> Mapping[Any, int]:
+        """The coordinate of each name in the cache."""
+        return self._known
 
     def learn(self, row: _Row) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """The values and coordinates of a row; new names get a coordinate."""
         names, values = self._entries(row)
-        return self._coordinates(names, values, True)
+        return self._signed(values, self._coordinates((names,), len(values), enter=True))
 
-    def look_up(self, row: _Row) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """The values and coordinates of a row without the names that have no coordinate."""
+    def look_up(self, row: _Row, *, unknown: bool = False) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The values and coordinates of a row; names that have none are left out, or have -1 if ``unknown`` is True."""
         names, values = self._entries(row)
-        values, slots = self._coordinates(names, values, False)
-        if len(slots) == 0 or slots.min() >= 0:
+        values, slots = self._signed(values, self._coordinates((names,), len(values), enter=False))
+        if unknown or len(slots) == 0 or slots.min() >= 0:
             return values, slots
         return values[slots >= 0], slots[slots >= 0]
 
     def learn_many(self, rows: Sequence[_Row]) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
         """The values and coordinates of many rows, and where each row begins and ends; new names get a coordinate."""
-        names, values, indptr = self._joined(rows)
-        return *self._coordinates(names, values, True), indptr
+        return self._many(rows, enter=True)
 
     def look_up_many(self, rows: Sequence[_Row]) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
         """Like :meth:`learn_many`, without the names that have no coordinate."""
-        names, values, indptr = self._joined(rows)
-        values, slots = self._coordinates(names, values, False)
+        values, slots, indptr = self._many(rows, enter=False)
         known = slots >= 0
         return values[known], slots[known], np.concatenate([[0], np.cumsum(known)])[indptr]
 
+    def enter(self, names: Collection[Any]) -> NDArray[np.int32]:
+        """The coordinates of names, where ``features`` is None; new ones get the next."""
+        self._ask(list(dict.fromkeys(name for name in names if name not in self._known)), True)
+        return np.fromiter(map(self._known.__getitem__, names), np.int32, len(names))
+
+    def _many(self, rows: Sequence[_Row], enter: bool) -> tuple[Any, Any, NDArray[np.int64]]:
+        entries = [self._entries(row) for row in rows]
+        indptr = np.cumsum([0, *(len(values) for _, values in entries)], dtype=np.int64)
+        values = np.concatenate([np.empty(0), *(values for _, values in entries)])
+        slots = self._coordinates([names for names, _ in entries], len(values), enter=enter)
+        return *self._signed(values, slots), indptr
+
     def _entries(self, row: _Row) -> tuple[Collection[Any], NDArray[np.float64]]:
-        """The names and values of a row."""
+        """The names and values of a row; the values end with that of the constant."""
         given = row.values()
-        if not (self.ignored or self.categorical) and _PLAIN.issuperset(map(type, given)):
+        free = self.features is None
+        if free or (not (self.ignored or self.categorical) and _PLAIN.issuperset(map(type, given))):
             try:
-                values = np.fromiter(given, np.float64, len(row))
-            except OverflowError:
+                values = self._array(given)
+            except (OverflowError, TypeError, ValueError):
                 values = np.array([math.inf])
             if np.isfinite(values).all():
                 return row, values
+        if free:
+            raise InvalidInput("x", row, "must have finite numbers as values", "encode text, and remove NaN")
         try:
             named: dict[str, float] = {}
             for name, value, _ in walk(row, ignored=self.ignored, categorical=self.categorical):
@@ -214,44 +245,52 @@ class NamedRows:
             raise InvalidInput(
                 "x", row, f"must have usable values ({bad.problem} in {bad.name!r})", bad.expected
             ) from None
-        return named, np.fromiter(named.values(), np.float64, len(named))
+        return named, self._array(named.values())
 
-    def _joined(self, rows: Sequence[_Row]) -> tuple[Collection[Any], NDArray[np.float64], NDArray[np.int64]]:
-        entries = [self._entries(row) for row in rows]
-        names = list(chain.from_iterable(names for names, _ in entries))
-        indptr = np.cumsum([0, *(len(values) for _, values in entries)], dtype=np.int64)
-        return names, np.concatenate([np.empty(0), *(values for _, values in entries)]), indptr
+    def _array(self, values: Collection[Any]) -> NDArray[np.float64]:
+        return np.fromiter(chain(values, self._ones), np.float64, len(values) + len(self._ones))
 
-    def _coordinates(
-        self, names: Collection[Any], values: NDArray[np.float64], enter: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Coordinates, -1 for unknown names; and the values with the signs that hashing gives them."""
+    def _coordinates(self, rows: Sequence[Collection[Any]], total: int, *, enter: bool) -> NDArray[np.int32]:
+        """The coordinates of the names of rows, each row with the constant."""
         try:
-            slots = np.fromiter(map(self._known.__getitem__, names), np.int32, len(names))
+            return self._collect(rows, total, self._known.__getitem__)
         except KeyError:
-            slots = np.fromiter(map(self._known.get, names, repeat(_MISSING)), np.int32, len(names))
-            slots[slots == _MISSING] = self._ask([name for name in names if name not in self._known], enter)
+            known = self._known
+            if self._hashed and len(known) > _MOST_HASHED:
+                known.clear()
+            missing = self._ask(list(dict.fromkeys(n for names in rows for n in names if n not in known)), enter)
+            return self._collect(rows, total, lambda name: missing[name] if name in missing else known[name])
+
+    def _collect(self, rows: Sequence[Collection[Any]], total: int, slot: Callable[[Any], int]) -> NDArray[np.int32]:
+        if len(rows) == 1:
+            return np.fromiter(chain(map(slot, rows[0]), self._constants), np.int32, total)
+        named = chain.from_iterable(chain(map(slot, names), self._constants) for names in rows)
+        return np.fromiter(named, np.int32, total)
+
+    def _signed(
+        self, values: NDArray[np.float64], slots: NDArray[np.int32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Values with the signs that hashing gives them; a coordinate whose sign is minus is its complement."""
         if self._hashed and len(slots) and slots.min() < 0:
             minus = slots < 0
             slots[minus] = ~slots[minus]
             values = np.where(minus, -values, values)
         return values, slots
 
-    def _ask(self, names: list[Any], enter: bool) -> NDArray[np.int32]:
-        """The coordinates of names that are not in the cache; the complement of one whose sign is minus."""
-        frozen = self.features.frozen
-        self.features.frozen = frozen or not enter
-        try:
-            slots, signs = self.features.slots([str(name) for name in names])
-        finally:
-            self.features.frozen = frozen
-        if self._hashed:
-            slots = np.where(signs < 0.0, ~slots, slots)
-            if not enter:
-                return slots  # it has not been entered, so that the report must still count it when it is
-            if len(self._known) > _MOST_HASHED:
-                self._known.clear()
-        self._known.update(
-            (name, slot) for name, slot in zip(names, slots.tolist(), strict=True) if self._hashed or slot >= 0
-        )
+    def _ask(self, names: list[Any], enter: bool) -> dict[Any, int]:
+        """The coordinates of names that are not in the cache: -1 for unknown ones, the complement for a minus."""
+        if self.features is None:
+            first = len(self._known) + 1
+            slots = dict(zip(names, range(first, first + len(names)) if enter else repeat(-1), strict=False))
+        else:
+            frozen = self.features.frozen
+            self.features.frozen = frozen or not enter
+            try:
+                found, signs = self.features.slots([str(name) for name in names])
+            finally:
+                self.features.frozen = frozen
+            slots = dict(zip(names, np.where(signs < 0.0, ~found, found).tolist(), strict=True))
+        # A hashed name that is only looked up is not kept: the report must still count it when it is entered.
+        if enter or not self._hashed:
+            self._known.update((name, slot) for name, slot in slots.items() if self._hashed or slot >= 0)
         return slots
