@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.streams.text.numbers import TOO_LARGE, long_numbers, number
+from giftrl.streams.text.numbers import HARD, TOO_LARGE, number
 from giftrl.streams.text.scan import NEWLINE, RETURN, SPACE, broken_utf8
 
 __all__ = ["ABSENT", "HUGE", "NUMERIC", "OTHER", "Names", "Problem", "Records", "Scanner"]
@@ -172,7 +172,7 @@ def split_records(block: Any, state: Any, records: Any, columns: Any, delimiter:
 
 @formula
 def read_numbers(
-    block: Any, starts: Any, ends: Any, columns: Any, which: Any, rows: Any, values: Any, kinds: Any, limbs: Any
+    block: Any, starts: Any, ends: Any, columns: Any, which: Any, rows: Any, values: Any, kinds: Any
 ) -> None:
     """Read some columns as numbers: item j of ``which`` is the column that row j of the results is for."""
     for i in range(rows):
@@ -188,9 +188,11 @@ def read_numbers(
                 end -= 1
             value, kind = 0.0, ABSENT
             if start < end:
-                value, after, wrong = number(block, start, limbs)
+                value, after, wrong = number(block, start)
                 kind = NUMERIC
-                if wrong or after != end or doubled:
+                if wrong == HARD and after == end and not doubled:
+                    value = np.nan  # read outside of the loop
+                elif wrong or after != end or doubled:
                     value = 0.0
                     kind = HUGE if wrong == TOO_LARGE and after == end else OTHER
             values[np.uint64(j), np.uint64(i)] = value
@@ -276,7 +278,6 @@ class Scanner:
         self._words = np.frombuffer(bytearray(b"".join(words)), np.uint8)
         self._word_ends = np.cumsum([0, *map(len, words)], dtype=np.int64)
         self._compiled = compiled
-        self._limbs = long_numbers()
         self._columns = 0
         self._records = Records(*(np.empty(0, np.int64) for _ in range(5)))
 
@@ -322,9 +323,12 @@ class Scanner:
         """Some columns as numbers, a row for each: values (0 where there is none), and what each field is."""
         rows = len(records.lines)
         values, kinds = np.empty((len(which), rows)), np.empty((len(which), rows), np.uint8)
-        self._loop(read_numbers)(
-            block, records.starts, records.ends, self._columns, which, rows, values, kinds, self._limbs
-        )
+        self._loop(read_numbers)(block, records.starts, records.ends, self._columns, which, rows, values, kinds)
+        for j, i in np.argwhere(np.isnan(values)).tolist():
+            cell = i * self._columns + which[j]
+            values[j, i] = float(block[records.starts[cell] : records.ends[cell]].tobytes())
+            if np.isinf(values[j, i]):
+                values[j, i], kinds[j, i] = 0.0, HUGE
         if len(self._words) and (kinds == OTHER).any():
             self._loop(find_missing)(
                 block, records.starts, records.ends, self._columns, which, rows, kinds, self._words, self._word_ends
