@@ -1,4 +1,4 @@
-"""The thread that reads ahead: it pauses, it ends with the loop, and it hands over what is raised."""
+"""The thread that reads ahead: it leaves the features alone, ends with the loop, and hands over what is raised."""
 
 import signal
 import subprocess
@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from giftrl.errors import InvalidInput
 from giftrl.streams.names.features import Dictionary, Hashing, restore
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.ahead import Ahead
@@ -23,8 +24,7 @@ def test_a_dictionary_can_be_saved_between_batches(tmp_path):
     for k, batch in enumerate(reader):
         rows += named_rows([batch], features)
         if k == 3:
-            with reader.paused():
-                saved = restore(*features.state()), batch.end, len(rows)
+            saved = restore(*features.state()), batch.end, len(rows)
     again, start, count = saved
     more = []
     for batch in Reader(path, again, block=4000, start=start):
@@ -32,6 +32,56 @@ def test_a_dictionary_can_be_saved_between_batches(tmp_path):
     assert more == rows[count:]
     assert again.dimension == features.dimension
     assert [again.name(i) for i in range(again.dimension)] == [features.name(i) for i in range(features.dimension)]
+
+
+KINDS = pytest.mark.parametrize("make", [Dictionary, lambda: Hashing(16)], ids=["dictionary", "hashing"])
+
+
+@KINDS
+@pytest.mark.parametrize("name", ["x.vw", "x.svm"])
+def test_names_enter_when_a_batch_is_consumed(tmp_path, make, name):
+    """The thread works ahead, and the features know what the batches so far have, no more and no less."""
+    path = tmp_path / name
+    lines = [f"1 |a f{i} g{i % 10}:2\n" if name == "x.vw" else f"1 {i + 1}:1 {i + 70_000}:2\n" for i in range(3000)]
+    path.write_text("".join(lines))
+    features, twin = make(), make()
+    batches = zip(Reader(path, features, block=4000), Reader(path, twin, block=4000, background=False), strict=True)
+    for ahead, now in batches:
+        time.sleep(0.001)
+        assert ahead.indices.tolist() == now.indices.tolist() and ahead.data.tolist() == now.data.tolist()
+        state, expected = features.state(), twin.state()
+        assert state[0] == expected[0]
+        assert all(state[1][key].tolist() == array.tolist() for key, array in expected[1].items())
+        assert features.report() == twin.report()
+
+
+@KINDS
+def test_names_of_batches_that_are_not_consumed_are_not_learnt(tmp_path, make):
+    path = tmp_path / "x.vw"
+    path.write_text("".join(f"1 |a f{i}\n" for i in range(3000)))
+    features, twin = make(), make()
+    for reader in (Reader(path, features, block=4000), Reader(path, twin, block=4000, background=False)):
+        for _ in reader:
+            time.sleep(0.05)
+            break
+    assert features.report() == twin.report()
+    assert 0 < features.report().used < 3000
+    # Frozen features count the names that they drop when a batch is consumed.
+    features.freeze()
+    used = features.report().used
+    for _ in Reader(path, features, block=4000):
+        pass
+    assert features.report().used == used
+    assert features.report().dropped == (3000 - used if isinstance(features, Dictionary) else 0)
+
+
+def test_two_readers_cannot_number_one_dictionary_at_once(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.vw").write_text("".join(f"1 | {name}{i}\n" for i in range(3000)))
+    features = Dictionary()
+    pair = zip(*(Reader(tmp_path / f"{name}.vw", features, block=4000) for name in "ab"), strict=False)
+    with pytest.raises(InvalidInput, match="one reader at a time"):
+        list(pair)
 
 
 def test_leaving_early_ends_the_thread(tmp_path):

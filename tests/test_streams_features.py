@@ -14,7 +14,6 @@ from giftrl.errors import InvalidInput, UnknownName
 from giftrl.streams.names.features import Dictionary, Hashing, restore
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.murmur import murmur3
-from giftrl.streams.names.tables import OTHERS
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 KINDS = pytest.mark.parametrize("make", [lambda: Hashing(12), Dictionary], ids=["hashing", "dictionary"])
@@ -131,33 +130,67 @@ def test_numbers_are_their_digits(numbers, compiled):
 
 
 @given(st.lists(NAMES, max_size=60), st.lists(st.integers(1, 15), max_size=10))
-def test_report_counts_what_shares_a_slot(names, numbers):
+def test_report_tells_what_slots_are_used(names, numbers):
     hashing = Hashing(4)
     by_slot: dict[int, list[object]] = {}
     slots, _ = hashing.slots(names)
     for slot, name in zip(slots.tolist(), names, strict=True):
-        if name not in by_slot.setdefault(slot, []):
-            by_slot[slot].append(name)
+        by_slot.setdefault(slot, []).append(name)
+    named = len(by_slot)
     hashing.number_slots(np.array(numbers, np.uint64), np.ones(len(numbers)))
     for n in numbers:
-        if n not in by_slot.setdefault(n, []):
-            by_slot[n].append(n)
+        by_slot.setdefault(n, []).append(n)
     report = hashing.report()
-    assert (report.slots, report.used, report.exact) == (16, len(by_slot), True)
-    assert report.collided == sum(len(seen) - 1 for seen in by_slot.values())
-    assert report.names == sum(map(len, by_slot.values()))
+    assert (report.slots, report.used, report.exact, report.dropped) == (16, len(by_slot), named == 0, 0)
+    estimate = 16 * np.log(16 / (16 - named)) if named < 16 else 16 * (np.log(16) + np.euler_gamma)
+    assert report.names == max(len(by_slot), round(estimate) + len(set(numbers)))
     for slot in range(16):
         assert hashing.name(slot) == (str(by_slot[slot][0]) if slot in by_slot else None)
 
 
-def test_report_estimates_many_collisions():
-    hashing = Hashing(8)
-    for begin in range(0, 300_000, 50_000):
-        hashing.slots([f"name{k}" for k in range(begin, begin + 50_000)] * 2)
+@pytest.mark.parametrize("load", [0.01, 0.1, 0.5, 1.0, 3.0, 5.0])
+def test_names_are_counted_from_the_slots_in_use(load):
+    """The standard error of linear counting is sqrt(m (exp(t) - t - 1)) for t m names in m slots (Whang et al.)."""
+    hashing = Hashing(14)
+    size = 1 << 14
+    count = int(load * size)
+    for _ in range(2):
+        slots, _ = hashing.slots([f"name{k}" for k in range(count)])
     report = hashing.report()
-    assert report.used == 256 and not report.exact
-    assert abs(report.names - 300_000) < 0.04 * 300_000
-    assert np.count_nonzero(hashing._hash.others) <= OTHERS // 2
+    used = len(set(slots.tolist()))
+    assert report.used == used and not report.exact
+    error = np.sqrt(size * (np.exp(load) - load - 1)) + 1
+    assert abs(report.names - count) < 3 * error
+    assert abs(report.collided - (count - used)) < 3 * error
+
+
+def test_names_that_fill_all_slots_are_many():
+    hashing = Hashing(4)
+    hashing.slots([f"name{k}" for k in range(1000)])
+    report = hashing.report()
+    assert report.used == 16 and not report.exact and 16 < report.names < 1000
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_state_of_version_1_is_read(compiled):
+    """It also has bits of a second hash and a sample of names that collided."""
+    names = b"redgreen"
+    arrays = {
+        "slots": np.array([3, 5, 9], np.int32),
+        "prints": np.array([11, 13, 15], np.uint32),
+        "begins": np.array([3, -1, 0], np.int64),
+        "sizes": np.array([5, 0, 3], np.uint8),
+        "names": np.frombuffer(names, np.uint8),
+        "numbers": np.array([2, 5], np.int32),
+        "seconds": np.array([2**63 | 77], np.uint64),
+    }
+    features = restore({"kind": "hashing", "bits": 4, "level": 0}, arrays, compiled=compiled)
+    assert [features.name(k) for k in range(17)] == [
+        None, None, "2", "green", None, "5", None, None, None, "red", None, None, None, None, None, None, "(constant)",
+    ]  # fmt: skip
+    assert features.report().used == 4
+    again = features.state()[1]
+    assert all(again[key].tolist() == arrays[key].tolist() for key in again)
 
 
 def test_names_that_are_kept():

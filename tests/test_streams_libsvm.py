@@ -14,12 +14,12 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Hashing
-from giftrl.streams.text.libsvm import LibsvmText, scan_libsvm
-from giftrl.streams.text.libsvm import room as libsvm_room
-from giftrl.streams.text.numbers import long_numbers
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.libsvm_scan import make_buffers as libsvm_buffers
+from giftrl.streams.text.libsvm_scan import scan_libsvm
 from giftrl.streams.text.rows import as_block, scan_start
 from giftrl.streams.text.vw import VwText
-from giftrl.streams.text.vw_scan import room as vw_room
+from giftrl.streams.text.vw_scan import make_buffers as vw_buffers
 from giftrl.streams.text.vw_scan import scan_vw
 from tests.fuzz_parsers import check_libsvm, mutated, pieces, run_random
 from tests.stream_rows import arrays
@@ -268,19 +268,46 @@ def test_nothing(data):
 
 @pytest.mark.parametrize("parser", [LibsvmText, VwText])
 def test_loops_over_lines_count_no_references(parser):
-    """What the compiler adds for that, where it cannot do without, takes longer than reading the text."""
+    """What the compiler adds for that takes longer than reading the text; a loop that made an array would need it."""
     numba = pytest.importorskip("numba")
     parser(Hashing(4)).parse(b"", "test", Position())  # tells Numba of the formulas
-    loop, found = (scan_libsvm, libsvm_room(0)) if parser is LibsvmText else (scan_vw, vw_room(0))
+    loop, buffers = (scan_libsvm, libsvm_buffers(0)) if parser is LibsvmText else (scan_vw, vw_buffers(0))
     block = as_block(b"1 | 1:2\n")
 
-    @numba.njit(error_model="numpy")
+    @numba.njit(error_model="numpy", _nrt=False)
     def kernel(args):
         return loop(*args)
 
-    kernel((block, scan_start(block, Position()), found, long_numbers()))
+    kernel((block, scan_start(block, Position()), buffers))
     (code,) = kernel.inspect_llvm().values()
-    assert "NRT_decref" in code and "call void @NRT_incref" not in code
+    assert "NRT_incref" not in code and "NRT_decref" not in code
+
+
+def test_hard_numbers_are_left_to_float():
+    """More than 19 digits that could round either way, at every place of a line, and many of them in one line."""
+    half = "9007199254740993"  # half-way between two float64
+    texts = [half + ".000000000000000000001", half + "." + "0" * 30, "-" + half + "e0000000000000000000", half * 3]
+    texts += [
+        "2.4703282292062327208000000000000001e-324",
+        "2.47032822920623272090e-324",
+        "1.7976931348623158" + "0" * 30,
+    ]
+    texts += ["0." + "0" * 30 + half + "00001", half + "0" * 290 + ".1"]
+    lines = [f"{text} {k + 1}:{text} {k + 2}:1" for k, text in enumerate(texts)]
+    lines.append("1 " + " ".join(f"{k + 1}:{text}" for k, text in enumerate(texts * 50)))
+    batch = read("\n".join(lines).encode())
+    assert not batch.rejected
+    assert batch.labels.tolist() == [*map(float, texts), 1.0]
+    assert (
+        batch.data.tolist() == [x for text in texts for x in (float(text), 1.0)] + [float(text) for text in texts] * 50
+    )
+    # What is rejected is shown as it was written.
+    large = "1.797693134862315807937289714053034150799341327100378269361737789804449682927647509466490179776"
+    wrong = f"1 1:{large}e308 2:{texts[0]}\n1 1:{texts[0]} 2:x\n1 1:{texts[0]}x\n"
+    batch = read(wrong.encode())
+    assert [(each.line, each.column) for each in batch.rejected] == [(1, 5), (2, len(texts[0]) + 8), (3, 5)]
+    assert [each.raw.decode() for each in batch.rejected] == wrong.splitlines()
+    assert "too large" in batch.rejected[0].problem and large[:30] in batch.rejected[0].problem
 
 
 def test_batches_do_not_share_memory_with_the_parser():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.text.libsvm import LibsvmText
-from giftrl.streams.text.numbers import LARGEST, POWERS, SMALLEST, read_number
+from giftrl.streams.text.numbers import MAX_POWER, MIN_POWER, POWERS, read_number, shorten
 from tests.fuzz_parsers import check_number, mutated, pieces
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -107,8 +107,8 @@ def test_a_hundred_thousand_random_numbers_in_one_block():
 
 def test_powers_of_five():
     """The upper 128 bits of 5^q: cut off for q >= 0, and less than 1 in the last bit from it otherwise."""
-    for q in range(SMALLEST, LARGEST + 1):
-        high, low = (int(word) for word in POWERS[2 * (q - SMALLEST) : 2 * (q - SMALLEST) + 2])
+    for q in range(MIN_POWER, MAX_POWER + 1):
+        high, low = (int(word) for word in POWERS[2 * (q - MIN_POWER) : 2 * (q - MIN_POWER) + 2])
         top = high << 64 | low
         power = 5 ** abs(q)
         assert top >> 127 == 1
@@ -117,6 +117,20 @@ def test_powers_of_five():
         else:
             product = top * power  # a power of two, but for the rounding
             assert min(abs(product - (1 << product.bit_length() - k)) for k in (0, 1)) < power
+
+
+@given(
+    st.text("0123456789", min_size=20, max_size=60),
+    st.integers(0, 60),
+    st.sampled_from(["", "e-5", "E+17", "e-330", "e300", "e0000"]),
+    st.sampled_from(["", "+", "-"]),
+)
+def test_a_shortened_number_has_its_value_and_its_length(digits, dot, exponent, sign):
+    text = f"{sign}{digits[:dot]}.{digits[dot:]}{exponent}" if dot < len(digits) else f"{sign}{digits}{exponent}"
+    short = shorten(text.encode(), 0).decode()
+    assert len(short) == len(text) and float(short) == float(text)
+    assert math.copysign(1.0, float(short)) == math.copysign(1.0, float(text))
+    assert len(short.partition("e")[0].strip("+-0")) <= 17
 
 
 def test_a_million_digits():

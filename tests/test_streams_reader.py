@@ -115,7 +115,7 @@ def test_arguments_are_checked_before_anything_is_read(tmp_path):
 
 
 def test_interactions_in_pieces_end_where_they_say(tmp_path, monkeypatch):
-    from giftrl.streams import crossing
+    from giftrl.streams.names import crossing
 
     original = crossing.Crossing.cross
     monkeypatch.setattr(crossing.Crossing, "cross", lambda self, batch: original(self, batch, 30, 60))

@@ -302,3 +302,14 @@ def test_frozen_dictionary_drops_what_it_does_not_know():
     batch = parser.parse(b"1 |n c b:2 |m a\n1 |n d\n", "test", Position())
     assert batch.indices.tolist() == [2] and batch.groups.tolist() == [1] and batch.indptr.tolist() == [0, 1, 1]
     assert features.report().dropped == 3
+
+
+def test_hard_numbers_are_left_to_float():
+    half = "9007199254740993.000000000000000000001"
+    line = f"{half} {half} 't|{half}:{half} {half}:{half} a:{half} |b {half}\n"
+    features = Dictionary()
+    batch = VwText(features).parse(line.encode(), "x", Position())
+    value = float(half)
+    assert not batch.rejected and (batch.labels[0], batch.weights[0]) == (value, value)
+    assert batch.data.tolist() == [value * value, value * value, 1.0]
+    assert [features.name(slot) for slot in batch.indices] == [f"{half}^{half}", f"{half}^a", f"b^{half}"]

@@ -90,6 +90,12 @@ class Parsing:
         self.consumed = 0  # bytes of the source that is being read, before decompression; about right
         self._parsers: dict[str, Any] = {}
 
+    def use(self, features: Features) -> None:
+        """Have names numbered by other features from now on."""
+        if features is not self.features:
+            self.features = features
+            self._parsers = {}
+
     def read(self, source: Source, start: Position) -> Iterator[Parsed]:
         """The batches of a source."""
         self.consumed = 0

@@ -15,7 +15,7 @@ from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import FORMATS
 from giftrl.streams.names.crossing import Crossing
-from giftrl.streams.names.features import Features
+from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import keep_rows
 from giftrl.streams.parsing import Parsed, Parsing
@@ -137,14 +137,11 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        self._ahead: Ahead | None = None
         self._parsing = Parsing(
             features, format=format, columns=columns, schema=schema, interactions=self.interactions, compiled=compiled,
             block=block, max_line=max_line,
         )  # fmt: skip
-        self._crossing = None
-        if self.interactions is not None:
-            self._crossing = Crossing(self.interactions, features, compiled=compiled)
+        self._crossing: Crossing | None = None
         sizes = [None if source.path is None else _size(source.path) for source in self.sources]
         self._sizes = [size or 0 for size in sizes]
         self._total = None if any(size is None for size in sizes) else sum(self._sizes)
@@ -160,23 +157,14 @@ class Reader:
         """How far reading has come; it is a little ahead of the batches."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Nothing is read or parsed inside this context, so that the state of the features can be taken."""
-        with self._ahead.paused() if self._ahead is not None else contextlib.nullcontext():
-            yield
-
     def __iter__(self) -> Iterator[Batch]:
         with contextlib.ExitStack() as opened:
             file = None
             if self.rejects is not None:
                 file = opened.enter_context(RejectsFile(self.rejects, append=self.start != Position()))
-            items = self._batches()
-            if self._background:
-                self._ahead = Ahead(items)
-                opened.callback(self._ahead.close)
-                items = iter(self._ahead)
-            for batch in items:
+            for batch, news in self._items(opened):
+                if news is not None:
+                    self.features.learn(news)
                 bad = batch.rejected
                 if bad and self.on_error == "stop":
                     self.rows += len(batch)
@@ -189,6 +177,20 @@ class Reader:
                 self.rows += len(batch)
                 if len(batch) or bad:
                     yield batch
+
+    def _items(self, opened: contextlib.ExitStack) -> Iterator[tuple[Batch, News | None]]:
+        """Batches, with the names that the features are to learn when the batch is consumed."""
+        # A thread that reads ahead changes nothing that the learner sees: it numbers names in a copy.
+        features = self.features.ahead() if self._background else self.features
+        self._parsing.use(features)
+        self._crossing = None
+        if self.interactions is not None:
+            self._crossing = Crossing(self.interactions, features, compiled=self.compiled)
+        if not self._background:
+            return ((batch, None) for batch in self._batches())
+        ahead = Ahead((batch, features.news()) for batch in self._batches())
+        opened.callback(ahead.close)
+        return iter(ahead)
 
     def _batches(self) -> Iterator[Batch]:
         for number in range(self.start.source, len(self.sources)):

@@ -164,8 +164,7 @@ class Trainer:
             "position": list(self._position),
             "rejects": size,
         }
-        with self.reader.paused() if self.reader is not None else contextlib.nullcontext():
-            self.model.save(self.checkpoint.path, more)
+        self.model.save(self.checkpoint.path, more)
         self._written = self.model.examples
 
 

@@ -12,7 +12,7 @@ from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.loops import Sections, name_slots, number_slots
 from giftrl.streams.names.tables import ExactTable, HashTable
 
-__all__ = ["Arrays", "Features", "Report"]
+__all__ = ["Arrays", "Features", "News", "Report"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -26,9 +26,9 @@ class Report(NamedTuple):
 
     slots: int  # coordinates for names
     used: int  # coordinates that a name was seen for
-    #: Different names that came to a coordinate which another name had come to before. Two names are told apart by 31
-    #: bits of a second hash. Up to 32,768 the number is a count; beyond, it is estimated from a sample of at least
-    #: 16,384 of these names, with a relative standard error of about 1 %.
+    #: Different names that share a coordinate with an earlier one. For hashed names it is estimated by linear counting:
+    #: n names leave m exp(-n / m) of m coordinates empty. (K.-Y. Whang, B. Vander-Zanden, H. Taylor: A linear-time
+    #: probabilistic counting algorithm, 1990.) Where no coordinate is empty, there may be many more names.
     collided: int
     exact: bool  # whether that is a count
     dropped: int  # occurrences of names that a frozen dictionary does not have
@@ -39,8 +39,18 @@ class Report(NamedTuple):
         return self.used + self.collided
 
 
+class News(NamedTuple):
+    """The names that came to :meth:`Features.ahead` and not to the features that it was made from."""
+
+    first: int  # the dimension before them
+    slots: NDArray[np.int32]  # of hashed names: the log of :class:`HashTable`
+    ends: NDArray[np.int64]  # where each name ends in the text; the first number is 0
+    text: NDArray[np.uint8]
+    dropped: int  # occurrences of names that a frozen dictionary does not have
+
+
 class Features(ABC):
-    """What both ways have in common; use :class:`Hashing` or :class:`Dictionary`."""
+    """Gives names coordinates: :class:`Hashing` or :class:`Dictionary`."""
 
     frozen: bool
     compiled: bool
@@ -72,12 +82,27 @@ class Features(ABC):
         """Take over a state."""
 
     @abstractmethod
+    def ahead(self) -> "Features":
+        """A copy for a thread that reads ahead: it gives names the coordinates that they will have here.
+
+        The thread takes :meth:`news` of the copy with each batch; :meth:`learn` enters them here when it is consumed.
+        """
+
+    @abstractmethod
+    def news(self) -> News:
+        """The names that came since the last call, or since :meth:`ahead`."""
+
+    @abstractmethod
+    def learn(self, news: News) -> None:
+        """Enter the news of a copy, all in the order in which they came."""
+
+    @abstractmethod
     def _table(self) -> HashTable | ExactTable:
         """The arrays behind it."""
 
     @abstractmethod
     def _grow(self, size: int) -> None:
-        """Make room for one more name, of a size in bytes, and for as many again as there are."""
+        """Enlarge the table for one more name, of a size in bytes, and for as many again as there are."""
 
     @abstractmethod
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
@@ -85,6 +110,9 @@ class Features(ABC):
 
     def _expect(self, largest: int) -> None:  # noqa: B027 - nothing to prepare, unless a subclass has something
         """Prepare for whole numbers up to this one."""
+
+    def _noted(self) -> None:  # noqa: B027
+        """Called after names were entered."""
 
     def freeze(self) -> None:
         """Learn no more names."""
@@ -108,9 +136,8 @@ class Features(ABC):
                 raise InvalidInput("names", name, "must be text that UTF-8 can write", str(problem)) from None
         ends = np.cumsum([0, *map(len, raw)], dtype=np.int64)
         text = np.frombuffer(b"".join(raw), dtype=np.uint8)
-        none = np.zeros(1, np.int64)
         signs = np.ones(len(raw))
-        return self.name_slots(text, ends[:-1], ends[1:], Sections(none, none, none), signs), signs
+        return self.name_slots(text, ends[:-1], ends[1:], Sections.none(), signs), signs
 
     def name_slots(
         self,
@@ -125,7 +152,7 @@ class Features(ABC):
         slots = np.empty(count, np.int32)
         text = text.view()
         text.flags.writeable = False
-        loop = ready(name_slots, self.compiled)
+        loop = ready(name_slots, self.compiled, counted=False)
         entry = 0
         while True:
             section = max(0, int(np.searchsorted(sections.first, entry, side="right")) - 1)
@@ -133,6 +160,7 @@ class Features(ABC):
                 loop(self._table(), text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
             )
             if entry == count:
+                self._noted()
                 return slots
             section = int(np.searchsorted(sections.first, entry, side="right")) - 1
             head = int(sections.end[section] - sections.start[section])
@@ -147,11 +175,36 @@ class Features(ABC):
         count = len(numbers)
         slots = np.empty(count, np.int32)
         digits = np.empty(20, np.uint8)
-        loop = ready(number_slots, self.compiled)
+        loop = ready(number_slots, self.compiled, counted=False)
         self._expect(int(numbers.max(initial=0)))
         entry = 0
         while True:
             entry = int(loop(self._table(), numbers, count, entry, self.frozen, digits, values, slots))
             if entry == count:
+                self._noted()
                 return slots, self._distinct(numbers, slots)
             self._grow(len(digits))
+
+
+def checked(arrays: Mapping[str, NDArray[Any]], **kinds: Any) -> Arrays:
+    """The arrays of these names, after a look at their types."""
+    for name, kind in kinds.items():
+        sound(name, arrays[name].ndim == 1 and arrays[name].dtype == kind)
+    return {name: arrays[name] for name in kinds}
+
+
+def longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy with zeros appended."""
+    result = np.zeros(size, array.dtype)
+    result[: len(array)] = array
+    return result
+
+
+def ascending(array: NDArray[Any], high: int) -> bool:
+    """Whether these are different numbers from 0 to below a bound, in order."""
+    return len(array) == 0 or bool((np.diff(array) > 0).all() and array[0] >= 0 and array[-1] < high)
+
+
+def sound(name: str, good: bool) -> None:
+    """Raise if part of a saved state is damaged."""
+    require(good, "state", name, "is not as it was saved", "the file is damaged; use another copy")

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
 from giftrl.streams.names.murmur import add_bytes, add_caret, begin_name, end_name
-from giftrl.streams.text.numbers import pin
 
 __all__ = ["FULL", "UNKNOWN", "Sections", "name_size", "name_slots", "number_slots", "write_name"]
 
@@ -32,17 +31,23 @@ class Sections(NamedTuple):
     start: NDArray[np.int64]
     end: NDArray[np.int64]
 
+    @staticmethod
+    def none() -> "Sections":
+        """One section without a namespace."""
+        zero = np.zeros(1, np.int64)
+        return Sections(zero, zero, zero)
+
 
 @operation
-def known_name(table: Any, h: Any, f: Any, text: Any, name: Any, frozen: bool) -> Any:
-    """The slot of a name with these hashes if there is nothing to note about it; else UNKNOWN."""
-    raise Incompatible("a table must bring known_name(self, h, f, text, name, frozen); add that method to its class")
+def known_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
+    """The slot of a name with this hash if there is nothing to note about it; else UNKNOWN."""
+    raise Incompatible("a table must bring known_name(self, h, text, name, frozen); add that method to its class")
 
 
 @operation
-def new_name(table: Any, h: Any, f: Any, text: Any, name: Any, frozen: bool) -> Any:
+def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
     """The slot of a name that known_name does not know; UNKNOWN for a frozen table, or FULL."""
-    raise Incompatible("a table must bring new_name(self, h, f, text, name, frozen); add that method to its class")
+    raise Incompatible("a table must bring new_name(self, h, text, name, frozen); add that method to its class")
 
 
 @operation
@@ -94,10 +99,10 @@ def name_slots(
         while entry < stop and going:
             k = np.uint64(entry)
             name = (head, tail, starts[k], ends[k])
-            h, f = end_name(add_bytes(text, starts[k], ends[k], prefix))
-            slot = known_name(table, h, f, text, name, frozen)
+            h = end_name(add_bytes(text, starts[k], ends[k], prefix))
+            slot = known_name(table, h, text, name, frozen)
             if slot < 0:
-                slot = new_name(table, h, f, text, name, frozen)
+                slot = new_name(table, h, text, name, frozen)
             going = slot != FULL
             if going:
                 slots[k] = slot
@@ -122,10 +127,10 @@ def number_slots(
             else:
                 start = write_digits(numbers[k], digits)
                 name = (np.int64(0), np.int64(0), np.int64(start), np.int64(len(digits)))
-                h, f = end_name(add_bytes(digits, start, len(digits), begin_name()))
-                slot = known_name(table, h, f, digits, name, frozen)
+                h = end_name(add_bytes(digits, start, len(digits), begin_name()))
+                slot = known_name(table, h, digits, name, frozen)
                 if slot < 0:
-                    slot = new_name(table, h, f, digits, name, frozen)
+                    slot = new_name(table, h, digits, name, frozen)
                 if slot != FULL:
                     values[k] *= sign(table, h)
                     remember_number(table, numbers[k], slot)
@@ -145,7 +150,7 @@ def write_digits(n: Any, digits: Any) -> Any:
         at -= 1
         digits[np.uint64(at)] = np.uint8(np.uint64(48) + n % ten)
         n = n // ten
-    return pin(digits, at)
+    return at
 
 
 @formula
@@ -163,7 +168,7 @@ def write_name(arena: Any, at: Any, text: Any, name: Any, most: Any) -> Any:
     for k in range(start, min(end, start + (last - at))):
         arena[np.uint64(at)] = text[np.uint64(k)]
         at += 1
-    return pin(arena, pin(text, at))
+    return at
 
 
 @formula

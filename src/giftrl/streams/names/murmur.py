@@ -1,10 +1,8 @@
-"""MurmurHash3 of a name, as scikit-learn computes it, and a second hash that tells names on one slot apart.
+"""MurmurHash3 of a name, as scikit-learn computes it.
 
 MurmurHash3_x86_32 is Austin Appleby's (public domain), with seed 0; ``sklearn.utils.murmurhash3_32`` gives the same
 numbers. A name can come in pieces: the state after a piece is carried on to the next, so that the names of a namespace
 share the work of their prefix.
-
-The second hash runs over the same 32-bit words with other constants, in 64 bits.
 """
 
 from typing import Any
@@ -13,7 +11,6 @@ import numpy as np
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.streams.text.numbers import pin
 
 __all__ = ["add_bytes", "add_caret", "begin_name", "end_name", "murmur3"]
 
@@ -24,9 +21,6 @@ C3 = np.uint64(0xE6546B64)
 F1 = np.uint64(0x85EBCA6B)
 F2 = np.uint64(0xC2B2AE35)
 FIVE = np.uint64(5)
-# Of the second hash: an odd multiplier from the golden ratio, and one of the splitmix64 generator.
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-SPLIT = np.uint64(0xBF58476D1CE4E5B9)
 ZERO = np.uint64(0)
 
 
@@ -49,22 +43,15 @@ def mixed(h: Any, word: Any) -> Any:
 
 
 @formula
-def mixed_too(f: Any, word: Any) -> Any:
-    """The state of the second hash after one more word."""
-    f = (f ^ word) * GOLDEN
-    return f ^ (f >> np.uint64(32))
+def begin_name() -> tuple[Any, Any, Any]:
+    """The state before the first byte: the hash, the bytes that do not fill a word yet, and how many bytes came."""
+    return ZERO, ZERO, 0
 
 
 @formula
-def begin_name() -> tuple[Any, Any, Any, Any]:
-    """The state before the first byte: both hashes, the bytes that fill no word yet, and how many bytes came."""
-    return ZERO, GOLDEN, ZERO, 0
-
-
-@formula
-def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """The state after some more bytes."""
-    h, f, rest, length = state
+    h, rest, length = state
     shift = np.uint64(8 * (length & 3))
     at = start
     while at + 4 <= end:
@@ -76,7 +63,6 @@ def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any, Any])
         )
         rest = rest | (word << shift)
         h = mixed(h, rest & WORD)
-        f = mixed_too(f, rest & WORD)
         rest = rest >> np.uint64(32)
         at += 4
     left = end - at
@@ -91,38 +77,35 @@ def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any, Any])
         rest = rest | (word << shift)
         if shift + np.uint64(8 * left) >= np.uint64(32):
             h = mixed(h, rest & WORD)
-            f = mixed_too(f, rest & WORD)
             rest = rest >> np.uint64(32)
-    return pin(text, h), f, rest, length + (end - start)
+    return h, rest, length + (end - start)
 
 
 CARET = np.frombuffer(b"^", dtype=np.uint8)
 
 
 @formula
-def add_caret(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
+def add_caret(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """The state after the sign between a namespace and a feature."""
     return add_bytes(CARET, 0, 1, state)
 
 
 @formula
-def end_name(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any]:
-    """Both hashes of the whole name: 32 bits, and 64 bits."""
-    h, f, rest, length = state
+def end_name(state: tuple[Any, Any, Any]) -> Any:
+    """The hash of the whole name."""
+    h, rest, length = state
     if length & 3:
         h = h ^ scrambled(rest)
-        f = mixed_too(f, rest)
     h = h ^ (np.uint64(length) & WORD)
     h = ((h ^ (h >> np.uint64(16))) * F1) & WORD
     h = ((h ^ (h >> np.uint64(13))) * F2) & WORD
-    f = (f ^ np.uint64(length)) * SPLIT
-    return h ^ (h >> np.uint64(16)), f ^ (f >> np.uint64(29))
+    return h ^ (h >> np.uint64(16))
 
 
 @formula
 def hash_of(text: Any) -> Any:
     """MurmurHash3 of bytes."""
-    return end_name(add_bytes(text, 0, len(text), begin_name()))[0]
+    return end_name(add_bytes(text, 0, len(text), begin_name()))
 
 
 def murmur3(name: str | bytes, *, compiled: bool = True) -> int:

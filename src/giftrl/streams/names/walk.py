@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from giftrl.errors import InvalidInput
 from giftrl.streams.names.features import Features, Hashing
 
-__all__ = ["DEEPEST", "FINITE", "BadValue", "Named", "NamedRows", "walk"]
+__all__ = ["DEEPEST", "FINITE", "BadValue", "Named", "NamedRows", "shown", "walk"]
 
 FINITE = "a finite number"
 #: How many objects may be nested in each other.
@@ -48,9 +48,12 @@ class Named(NamedTuple):
 
 
 class BadValue(Exception):
-    """A value that no feature can be made of: the problem, what was expected, and the name of the feature."""
+    """A value that no feature can be made of: the problem, what was expected, and the name of the feature.
 
-    def __init__(self, problem: str, expected: str, name: str) -> None:
+    Where a whole text cannot be read, an offset in it takes the place of the name.
+    """
+
+    def __init__(self, problem: str, expected: str, name: str | int) -> None:
         super().__init__(f"{problem}, expected {expected}")
         self.problem, self.expected, self.name = problem, expected, name
 

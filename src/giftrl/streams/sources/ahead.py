@@ -10,16 +10,16 @@ __all__ = ["Ahead"]
 
 T = TypeVar("T")
 
-#: How often a thread that waits for room looks whether it is still wanted, in seconds.
+#: How often a thread that waits for its items to be taken checks whether it is still wanted, in seconds.
 LOOK = 0.1
 #: How long to wait for a thread to end; one that waits for standard input may not.
 PATIENCE = 1.0
 
 
 class Ahead:
-    """Runs an iterator in a thread, a few items ahead; what it raises is raised to who takes the items.
+    """Runs an iterator in a thread, a few items ahead, and raises in the loop over the items what it raises.
 
-    Leaving the loop, by whatever way, ends the thread.
+    Leaving the loop in any way ends the thread.
 
     Args:
         items: what to run.
@@ -33,14 +33,7 @@ class Ahead:
         self._items = items
         self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
         self._unwanted = threading.Event()
-        self._working = threading.Lock()
         self._thread: threading.Thread | None = None
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """No item is being made inside this context."""
-        with self._working:
-            yield
 
     def _put(self, item: Any, problem: BaseException | None) -> bool:
         while not self._unwanted.is_set():
@@ -52,13 +45,12 @@ class Ahead:
     def _work(self) -> None:
         try:
             while not self._unwanted.is_set():
-                with self._working:
-                    item = next(self._items, self)
+                item = next(self._items, self)
                 if item is self:
                     raise StopIteration
                 if not self._put(item, None):
                     return
-        except BaseException as problem:  # whatever it is, it belongs to who takes the items
+        except BaseException as problem:  # whatever it is, it is raised in the loop over the items
             self._put(None, problem)
         finally:
             if isinstance(self._items, Generator):

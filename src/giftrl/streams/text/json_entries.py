@@ -1,5 +1,6 @@
-"""JSON lines, second loop: what the tokens of each line mean."""
+"""JSON lines, second loop: the features, label, weight and tag that the tokens of each line mean."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -8,24 +9,40 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.json_tokens import MINUS, Token, is_word
-from giftrl.streams.text.numbers import digit, number, pin
+from giftrl.streams.text.numbers import byte, digit, number
 from giftrl.streams.text.scan import NEWLINE, broken_utf8
 
-__all__ = ["LONGEST", "Entries", "Plan", "find_entries"]
+__all__ = ["LONGEST", "Entries", "Plan", "find_entries", "words"]
 
-EQUALS, CARET = 61, 94
-#: Bytes of the keys that lead to a value, that the loop follows.
+EQUALS, CARET, DOT, ZERO = 61, 94, 46, 48
+#: The most bytes that the keys which lead to a value may have together.
 LONGEST = 1 << 12
 
 
 class Use(IntEnum):
-    """What a value is for."""
+    """What a value is for: a feature, or one of the reserved keys of :class:`Plan`, in their order."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
 
+class Words(NamedTuple):
+    """Words, one after the other, and where each ends; the first number is 0."""
+
+    text: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+
+
+class Plan(NamedTuple):
+    """What keys mean."""
+
+    inside: bool  # the features are in an object of their own
+    reserved: Words  # the keys of label, weight, tag and features
+    ignored: Words
+    categorical: Words
+
+
 class Entries(NamedTuple):
-    """What plain lines mean: the entries, with their names in the text and their groups in the block; and the rows."""
+    """What plain lines mean: entries, whose names are in the text and whose groups are in the block; and rows."""
 
     values: NDArray[np.float64]
     starts: NDArray[np.int64]
@@ -41,82 +58,79 @@ class Entries(NamedTuple):
     text: NDArray[np.uint8]
 
 
-class Plan(NamedTuple):
-    """What the keys mean; names in a list come one after the other."""
+def words(given: Iterable[str | None]) -> Words:
+    """Words for :class:`Plan`; None for a key that there is not.
 
-    inside: bool  # the features are in an object of their own
-    label: NDArray[np.uint8]
-    weight: NDArray[np.uint8]
-    tag: NDArray[np.uint8]
-    features: NDArray[np.uint8]
-    ignored: NDArray[np.uint8]
-    ignored_ends: NDArray[np.int64]
-    categorical: NDArray[np.uint8]
-    categorical_ends: NDArray[np.int64]
+    >>> words(["a", "bc"]).ends.tolist()
+    [0, 1, 3]
+    """
+    # No key of a plain line has a quote, so that this one is never found.
+    raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
+    return Words(np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64))
 
 
 @formula
-def is_listed(text: Any, end: Any, words: Any, word_ends: Any) -> Any:
-    """Whether the first bytes are one of some words."""
-    found = False
-    for w in range(len(word_ends) - 1):
-        if not found:
-            found = is_word(text, 0, end, words, word_ends[np.uint64(w)], word_ends[np.uint64(w + 1)])
-    return pin(word_ends, pin(words, pin(text, found)))
+def find_word(text: Any, start: Any, end: Any, listed: Any) -> Any:
+    """Which of some words a piece of text is, counted from 0; -1 where it is none."""
+    place = -1
+    for w in range(len(listed.ends) - 1):
+        if place < 0 and is_word(text, start, end, listed.text, listed.ends[w], listed.ends[w + 1]):
+            place = w
+    return place
 
 
 @formula
-def read_number(block: Any, start: Any, end: Any, limbs: Any) -> tuple[Any, Any]:
-    """A number as JSON writes it, and whether it is one."""
-    at = start
-    if block[np.uint64(at)] == MINUS:
+def read_number(block: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """A number as JSON writes it, and whether it is one that the loop can read."""
+    at = start + (1 if byte(block, start) == MINUS else 0)
+    good = digit(byte(block, at)) and not (byte(block, at) == ZERO and digit(byte(block, at + 1)))
+    while digit(byte(block, at)):
         at += 1
-    good = digit(np.int64(block[np.uint64(at)]))
-    if block[np.uint64(at)] == 48 and digit(np.int64(block[np.uint64(at + 1)])):
+    if byte(block, at) == DOT and not digit(byte(block, at + 1)):
         good = False
-    while digit(np.int64(block[np.uint64(at)])):
+    value, after, wrong = number(block, start)
+    return value, good and wrong == 0 and after == end
+
+
+@formula
+def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
+    """Copy a piece of text; returns where the copy ends."""
+    for k in range(start, end):
+        to[np.uint64(at)] = text[np.uint64(k)]
         at += 1
-    # A digit must follow the dot.
-    if block[np.uint64(at)] == 46 and not digit(np.int64(block[np.uint64(at + 1)])):
-        good = False
-    value, after, wrong = number(block, start, limbs)
-    good &= wrong == 0 and after == end
-    return pin(limbs, pin(block, value)), good
+    return at
 
 
 @formula
 def find_entries(
-    block: Any, tokens: Any, count: Any, used: Any, plan: Any, entries: Any, ascii_: bool, limbs: Any, path: Any,
-    levels: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    block: Any, tokens: Any, count: Any, used: Any, plan: Any, entries: Any, ascii_: bool, path: Any, levels: Any
+) -> tuple[Any, Any, Any]:
     """Turn the tokens of plain lines into rows, and mark other lines as not plain.
 
+    Args:
+        block: lines.
+        tokens: their tokens.
+        count: how many lines there are.
+        used: how many tokens there are.
+        plan: what keys mean.
+        entries: what the loop writes.
+        ascii_: whether all bytes are ASCII.
+        path: LONGEST bytes, for the keys that lead to a value.
+        levels: for each level of nesting, how many bytes of the path lead to it.
+
     Returns:
-        how many rows and entries there are, and the bytes of their names; -1 rows where these did not fit.
+        how many rows, entries and bytes of names there are; -1 rows where the names did not fit.
     """
     kinds, starts, ends, lines, begins, firsts, plains = tokens
     (
-        values,
-        name_starts,
-        name_ends,
-        group_starts,
-        group_ends,
-        labels,
-        weights,
-        tag_starts,
-        tag_ends,
-        rows,
-        row_ends,
+        values, name_starts, name_ends, group_starts, group_ends, labels, weights, tag_starts, tag_ends, rows, row_ends,
         text,
-    ) = entries
-    inside, label_key, weight_key, tag_key, features_key, ignored, ignored_ends, categorical, categorical_ends = plan
-    some_ignored, some_categorical = len(ignored_ends) > 1, len(categorical_ends) > 1
+    ) = entries  # fmt: skip
+    inside, reserved, ignored, categorical = plan
     row, out, written, full = 0, 0, 0, False
     for i in range(count):
         first_out, first_written = out, written
-        last = used
-        if i + 1 < count:
-            last = firsts[np.uint64(i + 1)]
+        last = firsts[np.uint64(i + 1)] if i + 1 < count else used
         plain = plains[np.uint64(i)]
         label, weight, tag_start, tag_end = np.nan, 1.0, 0, 0
         seen: Any = 0  # a bit for each use of a value
@@ -132,17 +146,12 @@ def find_entries(
             if kind == Token.KEY:
                 use = np.int64(Use.FEATURE)
                 if depth == 1:
-                    if is_word(block, start, end, label_key, 0, len(label_key)):
-                        use = np.int64(Use.LABEL)
-                    elif is_word(block, start, end, weight_key, 0, len(weight_key)):
-                        use = np.int64(Use.WEIGHT)
-                    elif inside and is_word(block, start, end, tag_key, 0, len(tag_key)):
-                        use = np.int64(Use.TAG)
-                    elif kinds[np.uint64(t)] == Token.OPEN and is_word(
-                        block, start, end, features_key, 0, len(features_key)
-                    ):
-                        use = np.int64(Use.FEATURES)
-                        plain = inside
+                    use = np.int64(1 + find_word(block, start, end, reserved))
+                    if use == Use.FEATURES:
+                        if kinds[np.uint64(t)] == Token.OPEN:
+                            plain = inside
+                        else:
+                            use = np.int64(Use.FEATURE)
                 if use != Use.FEATURE:
                     plain &= (seen >> use) & 1 == 0
                     seen |= 1 << use
@@ -151,15 +160,9 @@ def find_entries(
                 else:
                     if depth == (2 if inside else 1):
                         group_start, group_end = start, end
-                    stem = length
-                    for b in range(start, end):
-                        path[np.uint64(stem)] = block[np.uint64(b)]
-                        stem += 1
-                    hidden = muted > 0
-                    if some_ignored and not hidden:
-                        hidden = is_listed(path, stem, ignored, ignored_ends)
-                    if some_categorical:
-                        category = is_listed(path, stem, categorical, categorical_ends)
+                    stem = copy(block, start, end, path, length)
+                    hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
+                    category = find_word(path, 0, stem, categorical) >= 0
                     if inside and depth == 1 and not hidden:
                         plain = False  # a key that should not be there
             elif kind == Token.OPEN:
@@ -184,23 +187,25 @@ def find_entries(
             else:
                 value, is_text = 0.0, kind == Token.TEXT
                 if kind == Token.NUMBER:
-                    value, plain = read_number(block, start, end, limbs)
+                    value, plain = read_number(block, start, end)
                 elif kind == Token.TRUE:
                     value = 1.0
-                if kind != Token.NULL:
+                if kind == Token.NULL:
+                    plain = use != Use.WEIGHT and use != Use.TAG
+                elif use == Use.LABEL:
+                    plain &= not is_text
+                    label = value
+                elif use == Use.WEIGHT:
+                    plain &= not is_text and value >= 0.0
+                    weight = value
+                elif use == Use.TAG:
+                    plain &= is_text
+                    tag_start, tag_end = start, end
+                else:
                     if listed:
                         plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                         listed_kind = 1 if is_text else 2
-                    if use == Use.LABEL:
-                        plain &= not is_text
-                        label = value
-                    elif use == Use.WEIGHT:
-                        plain &= not is_text and value >= 0.0
-                        weight = value
-                    elif use == Use.TAG:
-                        plain &= is_text
-                        tag_start, tag_end = start, end
-                    elif category and not is_text:
+                    if category and not is_text:
                         plain = False
                     elif written + stem + (end - start if is_text else 0) + 32 > len(text):
                         full = True
@@ -209,15 +214,10 @@ def find_entries(
                         k = np.uint64(out)
                         values[k] = 1.0 if is_text else value
                         name_starts[k] = written
-                        for b in range(stem):
-                            text[np.uint64(written)] = path[np.uint64(b)]
-                            written += 1
+                        written = copy(path, 0, stem, text, written)
                         if is_text:
                             text[np.uint64(written)] = EQUALS
-                            written += 1
-                            for b in range(start, end):
-                                text[np.uint64(written)] = block[np.uint64(b)]
-                                written += 1
+                            written = copy(block, start, end, text, written + 1)
                         elif listed:
                             text[np.uint64(written)] = CARET
                             written += 1
@@ -225,13 +225,11 @@ def find_entries(
                             while place >= 10**size:
                                 size += 1
                             for b in range(size):
-                                text[np.uint64(written)] = 48 + place // 10 ** (size - 1 - b) % 10
+                                text[np.uint64(written)] = ZERO + place // 10 ** (size - 1 - b) % 10
                                 written += 1
                         name_ends[k] = written
                         group_starts[k], group_ends[k] = group_start, group_end
                         out += 1
-                elif use == Use.WEIGHT or use == Use.TAG:
-                    plain = False
                 place += 1
         if inside and (seen >> Use.FEATURES) & 1 == 0:
             plain = False

@@ -1,17 +1,23 @@
-"""Decimal text to float64, exact, in compiled loops.
+"""Decimal text to float64, exactly, in compiled loops.
 
-The result is the float64 nearest to the decimal number, ties to even: what ``float`` gives. Three ways, tried in turn:
+The result is the float64 nearest to the decimal number, ties to even: what ``float`` gives. Two methods, in turn:
 
 1. Clinger's: a mantissa up to 2^53 and a power of ten up to 10^22 are exact, so one multiplication or division rounds
    once. (W. D. Clinger, How to read floating point numbers accurately, 1990.)
 2. Lemire's: 19 digits times a power of five kept to 128 bits. (D. Lemire, Number parsing at a gigabyte per second,
    2021; that it never needs a fallback: N. Mushtak and D. Lemire, Fast number parsing without fallback, 2022.)
-3. For more than 19 digits, both neighbours of the 19 first; where they round apart, the exact integers are compared.
+
+A number of more than 19 digits lies between its first 19 digits and the next larger mantissa. Where these two round to
+different float64 the number is HARD: the loop stops there, :func:`shorten` has ``float`` read the number and writes
+the result in at most 17 digits, and the loop goes on. About one in two thousand random numbers of 25 digits is hard.
 
 A number is ``[+-] digits [. digits] [e [+-] digits]``, with a digit before or after the dot. Not numbers: nan, inf,
 hexadecimal, underscores. A number that rounds to infinity is too large.
 """
 
+import math
+import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,28 +26,23 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 
-__all__ = ["NOT_A_NUMBER", "TOO_LARGE", "byte", "digit", "long_numbers", "number", "read_number"]
+__all__ = ["HARD", "NOT_A_NUMBER", "TOO_LARGE", "byte", "digit", "number", "read_number", "shorten"]
 
 NOT_A_NUMBER = 1
 TOO_LARGE = 2
+HARD = 3
 
-#: Each loop of this room is compiled from these parts of the package.
-
-SMALLEST, LARGEST = -342, 308  # below and above these powers of ten, 19 digits are 0 or infinite
-KEPT = 800  # more digits than any number half-way between two float64 has: the rest only says "and a bit more"
-LIMBS = 160  # of 32 bits: (10^800 - 1) 2^1075, and (2^54) 10^1142, fit into 128
+MIN_POWER, MAX_POWER = -342, 308  # below and above these powers of ten, 19 digits are 0 or infinite
 
 MANTISSA = np.uint64(2**53)
 TEN = np.uint64(10)
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
-TWO = np.uint64(2)
 THREE = np.uint64(3)
 LOW = np.uint64(2**32 - 1)
 HALF = np.uint64(32)
 GUARD = np.uint64(2**9 - 1)  # the bits of a 64-bit product below the 55 that rounding looks at
 HIDDEN = np.uint64(2**52)
-ALL = np.uint64(2**64 - 1)
 
 TENS = 10.0 ** np.arange(23)
 
@@ -49,7 +50,7 @@ TENS = 10.0 ** np.arange(23)
 def _powers_of_five() -> NDArray[np.uint64]:
     """The 128 highest bits of 5^q, in two words: cut off for q >= 0, rounded up for q < 0."""
     rows = []
-    for q in range(SMALLEST, LARGEST + 1):
+    for q in range(MIN_POWER, MAX_POWER + 1):
         power = 5 ** abs(q)
         if q >= 0:
             top = power << 128 >> power.bit_length()
@@ -66,17 +67,6 @@ POWERS = _powers_of_five()
 
 
 @formula
-def pin(array: Any, result: Any) -> Any:
-    """The result; the array is in use up to here.
-
-    A compiled function counts its references to arrays, which costs more than reading a byte, unless the compiler sees
-    that it need not. It does where a function has one return, and each array is last used there, on every path. The
-    functions that run for every field of a text keep to that: they end with ``return pin(array, result)``.
-    """
-    return result
-
-
-@formula
 def byte(block: Any, at: Any) -> Any:
     """The byte at a place, which is never negative: an unsigned index needs no look at its sign."""
     return np.int64(block[np.uint64(at)])
@@ -89,16 +79,11 @@ def digit(c: Any) -> Any:
 
 
 @formula
-def number(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any]:
-    """Read a number at a place; a byte that belongs to no number must follow somewhere.
-
-    Args:
-        block: bytes.
-        at: the place.
-        limbs: room for two long numbers, from :func:`long_numbers`.
+def number(block: Any, at: Any) -> tuple[Any, Any, Any]:
+    """Read the number at a place; a byte that belongs to no number must follow somewhere.
 
     Returns:
-        the value, the place after it, and 0, NOT_A_NUMBER or TOO_LARGE; what follows it is for the caller to check.
+        the value, the place after it, and 0, NOT_A_NUMBER, TOO_LARGE or HARD; the caller checks what follows it.
     """
     c = byte(block, at)
     negative = c == 45
@@ -150,24 +135,15 @@ def number(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any]:
         if digits > 19:
             mantissa, dropped = first_digits(block, start, end)
         below = 0.0
-        # Of more than 19 digits, both neighbours; the loop is there so that the function is compiled into one place.
+        # Both neighbours of more than 19 digits, in a loop so that the call is compiled once.
         for more in range(2 if dropped > 0 else 1):
             below = value
             value = nearest(mantissa + np.uint64(more), exponent + dropped)
         if (dropped > 0) & (below < value):
-            value = nearer(block, start, end, exponent, below, value, limbs)
-    if value > 1.7976931348623157e308:
+            problem = HARD
+    if (problem == 0) & (value > 1.7976931348623157e308):
         problem = TOO_LARGE
-    return pin(limbs, pin(block, (-value if negative else value))), at, problem
-
-
-def long_numbers() -> NDArray[np.uint64]:
-    """Room for two long numbers.
-
-    >>> long_numbers().shape
-    (320,)
-    """
-    return np.zeros(2 * LIMBS, np.uint64)
+    return -value if negative else value, at, problem
 
 
 @formula
@@ -192,13 +168,13 @@ def leading_zeros(w: Any) -> Any:
 @formula
 def nearest(w: Any, q: Any) -> Any:
     """The float64 nearest to w 10^q; infinity where it is too large."""
-    if w == ZERO or q < SMALLEST:
+    if w == ZERO or q < MIN_POWER:
         return 0.0
-    if q > LARGEST:
+    if q > MAX_POWER:
         return np.inf
     zeros = leading_zeros(w)
     w = w << np.uint64(zeros)
-    k = np.uint64(2 * (q - SMALLEST))
+    k = np.uint64(2 * (q - MIN_POWER))
     high = high_product(w, POWERS[k])
     low = w * POWERS[k]
     if high & GUARD == GUARD:  # the lower word of 5^q can carry into the bits that rounding looks at
@@ -248,84 +224,48 @@ def first_digits(block: Any, start: Any, end: Any) -> tuple[Any, Any]:
             elif (kept > 0) | (c != 48):
                 mantissa = mantissa * TEN + np.uint64(c - 48)
                 kept += 1
-    return pin(block, mantissa), dropped
+    return mantissa, dropped
+
+
+#: A number, and one in the value of a feature: there it follows a colon.
+_NUMBER = re.compile(rb"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
+_LONG_VALUE = re.compile(rb"(?<=:)[+-]?[0-9.]{20,}(?:[eE][+-]?[0-9]+)?")
+
+
+def shorten(line: bytes, at: int) -> bytes:
+    """A line whose number at a place, and whose long numbers behind colons, are written in at most 17 digits.
+
+    ``float`` reads them and leading zeros pad them, so that value and length stay the same.
+
+    >>> shorten(b"1 7:9007199254740993.000000000000001\\n", 4)
+    b'1 7:000000000000009007199254740994e0\\n'
+    """
+    match = _NUMBER.match(line, at)
+    if match is not None:
+        line = line[:at] + _short(match) + line[match.end() :]
+    return _LONG_VALUE.sub(_short, line)
+
+
+def _short(match: re.Match[bytes]) -> bytes:
+    text = match.group()
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    tail = "1e999"
+    if math.isfinite(value):
+        # The shortest decimal that reads as this float64: no longer than any other one that does.
+        _, digits, exponent = Decimal(repr(abs(value))).normalize().as_tuple()
+        tail = "".join(map(str, digits)) + f"e{exponent}"
+    sign = b"-" if text.startswith(b"-") else b""
+    return sign + tail.encode().rjust(len(text) - len(sign), b"0")
 
 
 @formula
-def nearer(block: Any, start: Any, end: Any, exponent: Any, low: Any, high: Any, limbs: Any) -> Any:
-    """Of two float64 with none between them, the one nearer to the digits times 10^exponent."""
-    bits = np.float64(low).view(np.uint64)
-    m = bits & (HIDDEN - ONE)
-    e = int(np.int64(bits >> np.uint64(52)))
-    if e > 0:
-        m = m | HIDDEN
-    else:
-        e = 1
-    # Half-way is (2 m + 1) 2^(e - 1076). It is compared with the digits times 10^exponent, in whole numbers: the first
-    # half of the limbs is for the digits, the second for half-way.
-    for k in range(2 * LIMBS):
-        limbs[k] = ZERO
-    limbs[LIMBS] = (m + m + ONE) & LOW
-    limbs[LIMBS + 1] = (m + m + ONE) >> HALF
-    size = 1
-    kept = 0
-    more = False
-    for at in range(start, end):
-        c = byte(block, at)
-        if c != 46:
-            if kept == KEPT:
-                exponent += 1
-                more |= c != 48
-            elif (kept > 0) | (c != 48):
-                size = times_plus(limbs, 0, size, TEN, np.uint64(c - 48))
-                kept += 1
-    # Both sides times 10^abs(exponent) and 2^abs(e - 1076), each on the side where it is not a fraction.
-    other = 2
-    for ten in range(2):
-        power = exponent if ten else 1076 - e
-        left = power > 0
-        grown = times_power(limbs, 0 if left else LIMBS, size if left else other, TEN if ten else TWO, abs(power))
-        if left:
-            size = grown
-        else:
-            other = grown
-    above = more | (m & ONE == ONE)  # where both are equal: half-way and more, or half-way, and then to even
-    for k in range(LIMBS):
-        if limbs[k] != limbs[LIMBS + k]:
-            above = limbs[k] > limbs[LIMBS + k]
-    return pin(limbs, pin(block, high if above else low))
-
-
-@formula
-def times_power(limbs: Any, begin: Any, size: Any, base: Any, power: Any) -> Any:
-    """Multiply a long number by a power, nine factors at a time; its new size."""
-    nine = base * base * base
-    nine = nine * nine * nine
-    while power > 0:
-        size = times_plus(limbs, begin, size, nine if power >= 9 else base, ZERO)
-        power -= 9 if power >= 9 else 1
-    return pin(limbs, size)
-
-
-@formula
-def times_plus(limbs: Any, begin: Any, size: Any, factor: Any, plus: Any) -> Any:
-    """Multiply a long number, of a size and from a place on, by a short one and add another; its new size."""
-    carry = plus
-    for k in range(begin, begin + size):
-        carry = limbs[k] * factor + carry
-        limbs[k] = carry & LOW
-        carry = carry >> HALF
-    if carry > ZERO:
-        limbs[begin + size] = carry
-        size += 1
-    return pin(limbs, size)
-
-
-@formula
-def whole_number(block: Any, limbs: Any) -> tuple[Any, Any]:
+def whole_number(block: Any) -> tuple[Any, Any]:
     """Read a text that is one number and a newline."""
-    value, at, problem = number(block, 0, limbs)
-    if (problem == 0) & (at + 1 != len(block)):
+    value, at, problem = number(block, 0)
+    if (problem != NOT_A_NUMBER) & (at + 1 != len(block)):
         problem = NOT_A_NUMBER
     return value, problem
 
@@ -337,6 +277,8 @@ def read_number(text: str | bytes, *, compiled: bool = True) -> float | None:
     (-0.25, 0.0, None, None)
     """
     raw = text.encode() if isinstance(text, str) else text
-    block = np.frombuffer(raw + b"\n", dtype=np.uint8)
-    value, problem = ready(whole_number, compiled)(block, long_numbers())
+    read = ready(whole_number, compiled, counted=False)
+    value, problem = read(np.frombuffer(raw + b"\n", dtype=np.uint8))
+    if problem == HARD:
+        value, problem = read(np.frombuffer(shorten(raw, 0) + b"\n", dtype=np.uint8))
     return None if problem else float(value)

@@ -1,7 +1,8 @@
-"""From what a compiled loop finds in a block of lines to the rows of a batch: one entry for each feature of a row."""
+"""What the parsers of lines share: running a loop over a block, and making a batch of what it found."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -9,18 +10,31 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.text.scan import Problem, rejected
+from giftrl.streams.text.numbers import shorten
+from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["RowsFound", "as_batch", "as_block", "scan", "scan_start"]
+__all__ = ["Count", "RowsFound", "Stop", "as_batch", "as_block", "scan", "scan_start"]
 
 BOM = b"\xef\xbb\xbf"
 
-#: What a loop over lines carries from call to call: where it is in the block, the line, and how much it has found.
-AT, LINE, ENTRIES, ROWS, BAD, SECTIONS = range(6)
-#: Why it stopped: at the end of the block, or for lack of room for one of these. Then it goes on at the line it was in.
-DONE, MORE_ENTRIES, MORE_ROWS, MORE_BAD, MORE_SECTIONS = range(5)
 
-F = TypeVar("F", bound=tuple[Any, ...])
+class Count(IntEnum):
+    """What a loop over lines carries from call to call: its place in the block, the line, and how much it has found."""
+
+    AT, LINE, ENTRIES, ROWS, BAD, SECTIONS, SPOT = range(7)
+    SUSPECTS = 5  # in place of SECTIONS
+
+
+class Stop(IntEnum):
+    """Why a loop over lines stopped: at the end, because a buffer is full, or at a hard number (at SPOT).
+
+    In the last two cases it goes on with the line that it was in.
+    """
+
+    END, ENTRIES, ROWS, BAD, SECTIONS, HARD = range(6)
+
+
+B = TypeVar("B", bound=tuple[Any, ...])
 
 
 def as_block(data: Any) -> NDArray[np.uint8]:
@@ -38,36 +52,44 @@ def as_block(data: Any) -> NDArray[np.uint8]:
 
 
 def scan_start(block: NDArray[np.uint8], start: Position) -> NDArray[np.int64]:
-    """What a loop begins with; at the beginning of a file, after the byte order mark that some editors put there.
+    """The state that a loop begins with; it skips a byte order mark at the beginning of a file.
 
     >>> scan_start(as_block(b"\\xef\\xbb\\xbf1 2:3"), Position()).tolist()
-    [3, 1, 0, 0, 0, 0]
+    [3, 1, 0, 0, 0, 0, 0]
     """
     at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
-    return np.array([at, start.line, 0, 0, 0, 0], dtype=np.int64)
+    return np.array([at, start.line, 0, 0, 0, 0, 0], dtype=np.int64)
 
 
 def scan(
-    loop: Callable[..., int],
-    block: NDArray[np.uint8],
-    state: NDArray[np.int64],
-    found: F,
-    kinds: tuple[int, ...],
-    limbs: NDArray[np.uint64],
-) -> F:
-    """Run a loop to the end of a block; what it found in, made larger where that was needed.
+    loop: Callable[..., int], block: NDArray[np.uint8], state: NDArray[np.int64], buffers: B, kinds: tuple[Stop, ...]
+) -> B:
+    """Run a loop to the end of a block; returns the buffers, made larger where that was needed.
 
     Args:
-        loop: takes the block, the state, what to find in and the limbs, and tells why it stopped.
+        loop: takes the block, the state and the buffers, and returns why it stopped.
         block: lines.
         state: from :func:`scan_start`; changed to what it is at the end.
-        found: a NamedTuple of arrays.
-        kinds: for each array, which of the reasons to stop makes it larger.
-        limbs: from :func:`giftrl.streams.text.numbers.long_numbers`.
+        buffers: a NamedTuple of arrays.
+        kinds: for each buffer, the reason to stop that makes it larger.
     """
-    while (why := int(loop(block, state, found, limbs))) != DONE:
-        found = type(found)(*(_twice(a) if kind == why else a for a, kind in zip(found, kinds, strict=True)))
-    return found
+    text = block
+    while (why := loop(text, state, buffers)) != Stop.END:
+        if why == Stop.HARD:
+            if text is block:
+                text = block.copy()
+            _shorten(text, int(state[Count.AT]), int(state[Count.SPOT]))
+        else:
+            buffers = type(buffers)(*(_twice(a) if kind == why else a for a, kind in zip(buffers, kinds, strict=True)))
+    return buffers
+
+
+def _shorten(text: NDArray[np.uint8], begin: int, spot: int) -> None:
+    """Write the long numbers of the line that begins at one place shorter, at least the one at another."""
+    end = spot + text[spot:].tobytes().index(b"\n")
+    text.flags.writeable = True
+    text[begin:end] = np.frombuffer(shorten(text[begin:end].tobytes(), spot - begin), np.uint8)
+    text.flags.writeable = False
 
 
 def _twice(array: NDArray[Any]) -> NDArray[Any]:
@@ -75,7 +97,7 @@ def _twice(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class RowsFound(NamedTuple):
-    """What a loop finds of each row, and of each line that is rejected."""
+    """What a loop finds in each row and in each rejected line."""
 
     labels: NDArray[np.float64]
     lines: NDArray[np.int64]
@@ -104,9 +126,9 @@ def as_batch(
     Equal features of a row are summed, and unknown ones (-1) left out, unless all are known to be ``distinct``. A row
     in which a sum is too large is rejected.
     """
-    count = int(state[ROWS])
+    count = int(state[Count.ROWS])
     indptr = np.concatenate([np.zeros(1, np.int64), rows.ends[:count]])
-    records = rows.bad[: 4 * state[BAD]].reshape(-1, 4).tolist()
+    records = rows.bad[: 4 * state[Count.BAD]].reshape(-1, 4).tolist()
     lost = np.empty(0, np.int64)
     if not distinct:
         data, indices, groups, indptr = merge(data, indices, groups, indptr, compiled=compiled)

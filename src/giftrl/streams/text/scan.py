@@ -1,108 +1,16 @@
-"""What the parsers of lines share: blanks, ends of lines, UTF-8, and the words for what can be wrong."""
+"""What the loops over lines share: blanks, ends of lines, UTF-8, and notes of bad lines."""
 
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.streams.batch import Rejected
-from giftrl.streams.text.numbers import byte, pin
+from giftrl.streams.text.numbers import byte
+from giftrl.streams.text.problems import Problem
 
-__all__ = [
-    "PROBLEMS", "Problem", "at_end", "blame", "blank", "broken_utf8", "note", "rejected", "skip_blanks", "skip_line",
-]  # fmt: skip
+__all__ = ["at_end", "blame", "blank", "broken_utf8", "note", "skip_blanks", "skip_line"]
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
-
-RAW = 4096  # bytes of a rejected line that are kept
-TOKEN = 40  # bytes of what is wrong that a message shows
-
-
-class Problem(IntEnum):
-    """The codes that a compiled loop gives for what is wrong with a line; 0 is nothing."""
-
-    LABEL, LABEL_TOO_LARGE = 1, 2
-    NO_LABEL = 3
-    QUERY = 4
-    INDEX, INDEX_RANGE = 5, 6
-    NO_COLON = 7
-    VALUE, VALUE_TOO_LARGE = 8, 9
-    REPEATED = 10
-    STRAY_RETURN = 11
-    SUM_TOO_LARGE = 12
-    NO_BAR = 13
-    TAB_BEFORE_BAR = 14
-    MANY_NUMBERS = 15
-    IMPORTANCE, IMPORTANCE_TOO_LARGE = 16, 17
-    NEGATIVE_IMPORTANCE = 18
-    BASE, BASE_TOO_LARGE = 19, 20
-    BASE_USED = 21
-    NAMESPACE = 22
-    LONG_NAMESPACE = 23
-    SCALE, SCALE_TOO_LARGE = 24, 25
-    SCALED_TOO_LARGE = 26
-    NO_NAME = 27
-    ENCODING = 28
-    NUL = 29
-
-
-FINITE = "a finite number"
-RANGE = "at most 1.797e308 in magnitude"
-
-#: For each code: the problem, whether the text there is shown, and what was expected.
-PROBLEMS: dict[int, tuple[str, bool, str]] = {
-    Problem.LABEL: ("a label that is not a number", True, FINITE),
-    Problem.LABEL_TOO_LARGE: ("a label too large for float64", True, RANGE),
-    Problem.NO_LABEL: ("no label before the first feature", True, "a label at the beginning of the line"),
-    Problem.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
-    Problem.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
-    Problem.INDEX_RANGE: (
-        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 where a file counts from 0",
-    ),
-    Problem.NO_COLON: ("a feature without a colon", True, "index:value"),
-    Problem.VALUE: ("a value that is not a number", True, FINITE),
-    Problem.VALUE_TOO_LARGE: ("a value too large for float64", True, RANGE),
-    Problem.REPEATED: ("an index used twice in a row", True, "each index at most once"),
-    Problem.STRAY_RETURN: ("a carriage return inside a line", False, "one only before the newline"),
-    Problem.SUM_TOO_LARGE: ("values of one feature whose sum is too large for float64", False, RANGE),
-    Problem.NO_BAR: ("no bar", True, "label | features, with a bar before the features"),
-    Problem.TAB_BEFORE_BAR: ("a tab before the first bar", False, "spaces there"),
-    Problem.MANY_NUMBERS: ("a fourth number before the first bar", True, "at most label, importance and base"),
-    Problem.IMPORTANCE: ("an importance that is not a number", True, FINITE + ", or a tag that touches the bar"),
-    Problem.IMPORTANCE_TOO_LARGE: ("an importance too large for float64", True, RANGE),
-    Problem.NEGATIVE_IMPORTANCE: ("an importance below 0", True, "0 or more"),
-    Problem.BASE: ("a base that is not a number", True, "0, or a tag that touches the bar or begins with '"),
-    Problem.BASE_TOO_LARGE: ("a base too large for float64", True, "0"),
-    Problem.BASE_USED: ("a base that is not 0", True, "0: a prediction to start from is not supported"),
-    Problem.NAMESPACE: ("a colon where a namespace should be", True, "a namespace, or a space after the bar"),
-    Problem.LONG_NAMESPACE: ("a namespace of more than 255 bytes", True, "at most 255"),
-    Problem.SCALE: ("a factor of a namespace that is not a number", True, FINITE),
-    Problem.SCALE_TOO_LARGE: ("a factor of a namespace too large for float64", True, RANGE),
-    Problem.SCALED_TOO_LARGE: ("a value that is too large for float64 times the factor of its namespace", True, RANGE),
-    Problem.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
-    Problem.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
-    Problem.NUL: ("a NUL byte", False, "text"),
-}  # fmt: skip
-
-
-def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot: int, code: int) -> Rejected:
-    """The record of a line that begins at one place of a block and is wrong at another.
-
-    >>> block = np.frombuffer(b"1 2:x 3:4\\n", dtype=np.uint8)
-    >>> print(rejected(block, "a.svm", 7, 0, 4, Problem.VALUE))
-    a.svm:7:5: a value that is not a number: 'x', expected a finite number
-    """
-    problem, shown, expected = PROBLEMS[code]
-    if shown:
-        there = block[spot : spot + TOKEN + 1].tobytes()
-        words = there.partition(b"\n")[0].split()
-        token = words[0] if words and not there[:1].isspace() else b""
-        text = token[:TOKEN].decode(errors="backslashreplace")
-        problem += f": {text!r}" + ("..." if len(token) > TOKEN else "")
-    raw = block[begin : begin + RAW].tobytes().partition(b"\n")[0]
-    return Rejected(source, line, spot - begin + 1, problem, expected, raw.removesuffix(b"\r"))
 
 
 @formula
@@ -113,18 +21,18 @@ def blank(c: Any) -> Any:
 
 @formula
 def skip_blanks(block: Any, at: Any) -> Any:
-    """The first place from here on without a space or tab."""
+    """The first place from ``at`` on that holds neither space nor tab."""
     while blank(byte(block, at)):
         at += 1
-    return pin(block, at)
+    return at
 
 
 @formula
 def skip_line(block: Any, at: Any) -> Any:
-    """Where the next line begins."""
+    """Where the line after the one at ``at`` begins."""
     while byte(block, at) != NEWLINE:
         at += 1
-    return pin(block, at + 1)
+    return at + 1
 
 
 @formula
@@ -134,12 +42,15 @@ def at_end(block: Any, at: Any) -> Any:
     ends = c == NEWLINE
     if c == RETURN:
         ends = byte(block, at + 1) == NEWLINE
-    return pin(block, ends)
+    return ends
 
 
 @formula
 def blame(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
-    """What is wrong with a field that begins at one place and is no more what it should be at another; and where."""
+    """What is wrong, and where, with a field that is valid from ``start`` up to ``at`` only.
+
+    ``problem`` is the answer unless a NUL or a stray carriage return ended the field.
+    """
     c = byte(block, at)
     if c == 0:
         start = at
@@ -147,12 +58,12 @@ def blame(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
     elif c == RETURN and not at_end(block, at):
         start = at
         problem = Problem.STRAY_RETURN
-    return pin(block, problem), start
+    return problem, start
 
 
 @formula
 def note(bad: Any, count: Any, line: Any, begin: Any, spot: Any, problem: Any) -> Any:
-    """Write down a line that is rejected; how many there are."""
+    """Record a rejected line; returns how many there are."""
     k = np.uint64(4 * count)
     bad[k] = line
     bad[k + np.uint64(1)] = begin
@@ -163,7 +74,7 @@ def note(bad: Any, count: Any, line: Any, begin: Any, spot: Any, problem: Any) -
 
 @formula
 def broken_utf8(block: Any, start: Any, end: Any) -> Any:
-    """The first place between two where UTF-8 is broken; -1 where it is not.
+    """The first place from ``start`` to ``end`` at which the bytes are not UTF-8; -1 where all are.
 
     The well-formed sequences are those of table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing
     above U+10FFFF.
@@ -193,4 +104,4 @@ def broken_utf8(block: Any, start: Any, end: Any) -> Any:
                     if byte(block, at + k) < 0x80 or byte(block, at + k) > 0xBF:
                         broken = at
         at += size
-    return pin(block, broken)
+    return broken

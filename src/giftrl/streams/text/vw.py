@@ -17,9 +17,8 @@ from giftrl.errors import require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.text.numbers import long_numbers
-from giftrl.streams.text.rows import ENTRIES, LINE, ROWS, SECTIONS, RowsFound, as_batch, as_block, scan, scan_start
-from giftrl.streams.text.vw_scan import KINDS, Found, room, scan_vw
+from giftrl.streams.text.rows import Count, RowsFound, as_batch, as_block, scan, scan_start
+from giftrl.streams.text.vw_scan import KINDS, Buffers, make_buffers, scan_vw
 
 __all__ = ["VwText"]
 
@@ -57,8 +56,7 @@ class VwText:
         self.features = features
         self.groups = groups
         self.compiled = compiled
-        self._found = room(0)
-        self._limbs = long_numbers()
+        self._buffers = make_buffers(0)
         self._namespaces = Dictionary(compiled=compiled)
         few = len(namespaces) < OTHERS and "" not in namespaces
         require(few, "namespaces", namespaces, "must be at most 254 names", "leave out the default one, which is 0")
@@ -79,10 +77,10 @@ class VwText:
         """
         block = as_block(data)
         state = scan_start(block, start)
-        found = self._found if len(self._found.values) > len(block) // 8 else room(len(block))
-        loop = ready(scan_vw, self.compiled)
-        found = self._found = scan(loop, block, state, found, KINDS, self._limbs)
-        entries, rows, count = int(state[ENTRIES]), int(state[ROWS]), int(state[SECTIONS])
+        buffers = self._buffers if len(self._buffers.values) > len(block) // 8 else make_buffers(len(block))
+        loop = ready(scan_vw, self.compiled, counted=False)
+        found = self._buffers = scan(loop, block, state, buffers, KINDS)
+        entries, rows, count = int(state[Count.ENTRIES]), int(state[Count.ROWS]), int(state[Count.SECTIONS])
         values = found.values[:entries].copy()
         sections = Sections(*(array[:count] for array in found[3:6]))
         slots = self.features.name_slots(block, found.starts[:entries], found.ends[:entries], sections, values)
@@ -91,7 +89,7 @@ class VwText:
             numbers = self._numbers(block, sections)
             groups = np.repeat(numbers, np.diff(sections.first, append=entries))
         return as_batch(
-            block, source, Position(start.source, start.offset + len(data), int(state[LINE])), state,
+            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])), state,
             RowsFound(*found[9:]), values, slots, groups, found.weights[:rows].copy(), _tags(block, found, rows),
             distinct=False, compiled=self.compiled,
         )  # fmt: skip
@@ -110,7 +108,7 @@ class VwText:
         return numbers
 
 
-def _tags(block: NDArray[np.uint8], found: Found, rows: int) -> tuple[str, ...]:
+def _tags(block: NDArray[np.uint8], found: Buffers, rows: int) -> tuple[str, ...]:
     """The tag of each row, or nothing where no row has one."""
     starts, ends = found.tag_starts[:rows], found.tag_ends[:rows]
     if not (ends > starts).any():

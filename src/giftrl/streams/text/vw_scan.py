@@ -1,4 +1,4 @@
-"""The loop over the lines of VW text; the format is described in :mod:`giftrl.streams.text.vw`."""
+"""The loop over the lines of VW text; :mod:`giftrl.streams.text.vw` describes the format."""
 
 from typing import Any, NamedTuple
 
@@ -6,27 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.streams.text.numbers import TOO_LARGE, byte, number, pin
-from giftrl.streams.text.rows import (
-    AT,
-    BAD,
-    DONE,
-    ENTRIES,
-    LINE,
-    MORE_BAD,
-    MORE_ENTRIES,
-    MORE_ROWS,
-    MORE_SECTIONS,
-    ROWS,
-    SECTIONS,
-)
+from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
+from giftrl.streams.text.problems import Problem
+from giftrl.streams.text.rows import Count, Stop
 from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
     RETURN,
     SPACE,
     TAB,
-    Problem,
     at_end,
     blame,
     blank,
@@ -34,20 +22,20 @@ from giftrl.streams.text.scan import (
     note,
     skip_blanks,
     skip_line,
-)
+)  # fmt: skip
 
-__all__ = ["KINDS", "Found", "room", "scan_vw"]
+__all__ = ["KINDS", "Buffers", "make_buffers", "scan_vw"]
 
 BAR, QUOTE = 124, 39
-LONGEST_NAMESPACE = 255  # every name of a namespace begins with it: long ones would take long for each
+LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
 
 #: For each byte, whether a name ends before it.
 STOPS = np.zeros(256, np.bool_)
 STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR]] = True
 
 
-class Found(NamedTuple):
-    """Room for what the loop finds in a block: each entry, each namespace, each row, each rejected line."""
+class Buffers(NamedTuple):
+    """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
 
     values: NDArray[np.float64]
     starts: NDArray[np.int64]
@@ -65,67 +53,69 @@ class Found(NamedTuple):
     bad: NDArray[np.int64]
 
 
-KINDS = (MORE_ENTRIES,) * 3 + (MORE_SECTIONS,) * 3 + (MORE_ROWS,) * 7 + (MORE_BAD,)
+KINDS = (Stop.ENTRIES,) * 3 + (Stop.SECTIONS,) * 3 + (Stop.ROWS,) * 7 + (Stop.BAD,)
 
 
-def room(size: int) -> Found:
-    """Room for what a block of that size is likely to hold."""
-    sizes = {MORE_ENTRIES: size // 8 + 64, MORE_SECTIONS: size // 64 + 16, MORE_ROWS: size // 64 + 16, MORE_BAD: 64}
+def make_buffers(size: int) -> Buffers:
+    """Buffers for what a block of that size is likely to hold."""
+    sizes = {Stop.ENTRIES: size // 8 + 64, Stop.SECTIONS: size // 64 + 16, Stop.ROWS: size // 64 + 16, Stop.BAD: 64}
     arrays: list[Any] = []
-    for name, kind in zip(Found._fields, KINDS, strict=True):
+    for name, kind in zip(Buffers._fields, KINDS, strict=True):
         arrays.append(np.empty(sizes[kind], np.float64 if name in ("values", "weights", "labels") else np.int64))
-    return Found(*arrays)
+    return Buffers(*arrays)
 
 
 @formula
-def scan_vw(block: Any, state: Any, found: Any, limbs: Any) -> Any:
-    """Find the rows of a block, which ends with a newline, from where the state is; why it stopped."""
+def scan_vw(block: Any, state: Any, buffers: Any) -> Any:
+    """Find the rows of a block, which ends with a newline, from where the state is; returns why it stopped."""
     (
         values, starts, ends, section_firsts, section_starts, section_ends, weights, tag_starts, tag_ends, labels,
         lines, begins, row_ends, bad_lines,
-    ) = found  # fmt: skip
-    at, line, entries, rows, bad, sections = (
-        state[AT], state[LINE], state[ENTRIES], state[ROWS], state[BAD], state[SECTIONS]
-    )  # fmt: skip
+    ) = buffers  # fmt: skip
+    at, line, entries, rows = state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS]
+    bad, sections = state[Count.BAD], state[Count.SECTIONS]
     size = len(block)
-    why = DONE
-    while at < size and why == DONE:
+    why = Stop.END
+    while at < size and why == Stop.END:
         begin = at
         first, first_section = entries, sections
         if rows == len(labels):
-            why = MORE_ROWS
+            why = Stop.ROWS
         elif 4 * bad == len(bad_lines):
-            why = MORE_BAD
+            why = Stop.BAD
         spot = at = skip_blanks(block, at)
         problem = 0
         label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
         empty = at_end(block, at)
         if not empty:
-            label, weight, tag_start, tag_end, at, spot, problem = read_head(block, begin, limbs)
+            label, weight, tag_start, tag_end, at, spot, problem = read_head(block, begin)
         factor = 1.0
-        while problem == 0 and why == DONE and not at_end(block, at):
+        while problem == 0 and why == Stop.END and not at_end(block, at):
             if byte(block, at) == BAR:
                 if sections == len(section_firsts):
-                    why = MORE_SECTIONS
+                    why = Stop.SECTIONS
                 else:
                     k = np.uint64(sections)
                     section_firsts[k] = entries
                     section_starts[k] = at + 1
-                    section_ends[k], at, factor, spot, problem = read_namespace(block, at + 1, limbs)
+                    section_ends[k], at, factor, spot, problem = read_namespace(block, at + 1)
                     sections += 1
             elif entries == len(values):
-                why = MORE_ENTRIES
+                why = Stop.ENTRIES
             else:
                 k = np.uint64(entries)
                 starts[k] = at
-                ends[k], at, value, spot, problem = read_feature(block, at, limbs)
+                ends[k], at, value, spot, problem = read_feature(block, at)
                 values[k] = value * factor
                 if problem == 0 and not np.isfinite(values[k]):
                     problem = Problem.SCALED_TOO_LARGE
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
-        if why != DONE:
+        if problem == Problem.HARD and why == Stop.END:
+            why = Stop.HARD
+            state[Count.SPOT] = spot
+        if why != Stop.END:
             at = begin
             entries, sections = first, first_section
         else:
@@ -144,15 +134,14 @@ def scan_vw(block: Any, state: Any, found: Any, limbs: Any) -> Any:
                 rows += 1
             at = skip_line(block, at)
             line += 1
-    state[AT], state[LINE], state[ENTRIES], state[ROWS], state[BAD], state[SECTIONS] = (
-        at, line, entries, rows, bad, sections
-    )  # fmt: skip
+    state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS] = at, line, entries, rows
+    state[Count.BAD], state[Count.SECTIONS] = bad, sections
     return why
 
 
 @formula
-def read_head(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-    """Read what is before the first bar: label, importance, the places of the tag, that of the bar or of a problem."""
+def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Read what is before the first bar: label, weight, the ends of the tag, the bar; and where what is wrong."""
     label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
     problem = 0
     spot = at
@@ -177,9 +166,11 @@ def read_head(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any,
             tag_end = stop
             problem, spot = check_text(block, tag_start, tag_end, spot)
         elif stop > spot:
-            value, after, wrong = number(block, spot, limbs)
+            value, after, wrong = number(block, spot)
             if count == 3:
                 problem = Problem.MANY_NUMBERS
+            elif wrong == HARD:
+                problem = Problem.HARD
             elif wrong == TOO_LARGE and after == stop:
                 problem = large_number(count)
             elif wrong or after != stop:
@@ -193,7 +184,7 @@ def read_head(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any,
             elif value != 0.0:
                 problem = Problem.BASE_USED
             count += 1
-    return pin(limbs, pin(block, label)), weight, tag_start, tag_end, bar if problem == 0 else at, spot, problem
+    return label, weight, tag_start, tag_end, bar if problem == 0 else at, spot, problem
 
 
 @formula
@@ -220,7 +211,7 @@ def large_number(count: Any) -> Any:
 
 @formula
 def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
-    """What is wrong with the text between two places, and where."""
+    """What is wrong with a piece of text, and where; ``spot`` where nothing is."""
     problem = 0
     broken = broken_utf8(block, start, end)
     if broken >= 0:
@@ -229,12 +220,12 @@ def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
     for at in range(start, end):
         if problem == 0 and byte(block, at) < SPACE:
             problem, spot = blame(block, at, spot, 0)
-    return pin(block, problem), spot
+    return problem, spot
 
 
 @formula
 def read_name(block: Any, at: Any) -> tuple[Any, Any, Any]:
-    """Read a name: where it ends; and what is wrong where."""
+    """Read a name: where it ends; and where what is wrong."""
     spot = at
     problem = 0
     bits = 0
@@ -248,7 +239,7 @@ def read_name(block: Any, at: Any) -> tuple[Any, Any, Any]:
         if broken >= 0:
             problem = Problem.ENCODING
             spot = broken
-    return pin(block, at), spot, problem
+    return at, spot, problem
 
 
 @formula
@@ -258,25 +249,27 @@ def name_ends(block: Any, at: Any) -> Any:
     ends = blank(c) or c == BAR
     if not ends:
         ends = at_end(block, at)
-    return pin(block, ends)
+    return ends
 
 
 @formula
-def read_value(block: Any, at: Any, limbs: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
-    """Read the number after a colon: it, and the place after it; and what is wrong where, one of the problems given."""
+def read_value(block: Any, at: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
+    """Read the number after a colon, and the place after it; and where which of two problems is, if one is."""
     spot = at
     problem = 0
-    value, at, wrong = number(block, at, limbs)
-    if wrong == TOO_LARGE:
+    value, at, wrong = number(block, at)
+    if wrong == HARD:
+        problem = Problem.HARD
+    elif wrong == TOO_LARGE:
         problem = too_large
     elif wrong or not name_ends(block, at):
         problem, spot = blame(block, at, spot, no_number)
-    return pin(limbs, pin(block, value)), at, spot, problem
+    return value, at, spot, problem
 
 
 @formula
-def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Read a namespace after its bar: where its name ends, the place after it, its factor; and what is wrong where."""
+def read_namespace(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a namespace after its bar: where its name ends, the place after it, its factor; and where what is wrong."""
     start = at
     end, spot, problem = read_name(block, at)
     at = end
@@ -288,21 +281,21 @@ def read_namespace(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any,
         if end == start:
             problem = Problem.NAMESPACE
         else:
-            factor, at, spot, problem = read_value(block, at, limbs, Problem.SCALE, Problem.SCALE_TOO_LARGE)
+            factor, at, spot, problem = read_value(block, at, Problem.SCALE, Problem.SCALE_TOO_LARGE)
     elif problem == 0 and not name_ends(block, at):
         problem, spot = blame(block, at, spot, Problem.NAMESPACE)
-    return pin(limbs, pin(block, end)), at, factor, spot, problem
+    return end, at, factor, spot, problem
 
 
 @formula
-def read_feature(block: Any, at: Any, limbs: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Read a feature: where its name ends, the place after it, its value; and what is wrong where."""
+def read_feature(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a feature: where its name ends, the place after it, its value; and where what is wrong."""
     start = at
     end, spot, problem = read_name(block, at)
     at = end
     value = 1.0
     if problem == 0 and byte(block, at) == COLON and end > start:
-        value, at, spot, problem = read_value(block, at + 1, limbs, Problem.VALUE, Problem.VALUE_TOO_LARGE)
+        value, at, spot, problem = read_value(block, at + 1, Problem.VALUE, Problem.VALUE_TOO_LARGE)
     elif problem == 0 and (end == start or not name_ends(block, at)):
         problem, spot = blame(block, at, spot, Problem.NO_NAME)
-    return pin(limbs, pin(block, end)), at, value, spot, problem
+    return end, at, value, spot, problem

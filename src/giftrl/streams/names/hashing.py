@@ -1,0 +1,159 @@
+"""Coordinates by hashing: a fixed number of them, for any number of names."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import require
+from giftrl.streams.names.base import Arrays, Features, News, Report, ascending, checked, longer, sound
+from giftrl.streams.names.kept import SHOWN, KeptNames
+from giftrl.streams.names.tables import NAMELESS, NEWS, HashTable
+
+__all__ = ["Hashing"]
+
+EULER = 0.5772156649015329
+#: How many bits of each byte are set.
+ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.int64)
+
+
+class Hashing(Features):
+    """A fixed number of coordinates; names are spread over them by MurmurHash3.
+
+    With ``h`` the signed 32-bit hash of a name (seed 0), its coordinate is ``abs(h) % 2**bits`` and its values are
+    multiplied by the sign of ``h``: what scikit-learn's ``FeatureHasher(n_features=2**bits)`` does. Two names on one
+    coordinate are summed. A whole number below 2**bits is its own coordinate, with sign +; a larger one is hashed by
+    its decimal digits. The constant is coordinate 2**bits.
+
+    The first name of each coordinate is kept, up to 254 bytes of it. How many names share a coordinate is estimated
+    from how many coordinates are in use (:class:`Report`).
+
+    Args:
+        bits: from 1 to 30; 2**bits coordinates.
+        compiled: False to run the loops as plain Python.
+
+    >>> features = Hashing(4)
+    >>> slots, signs = features.slots(["city=Paris", "city=Rome", "height"])
+    >>> slots.tolist(), signs.tolist(), features.name(7), features.report().used
+    ([1, 7, 7], [-1.0, 1.0, 1.0], 'city=Rome', 2)
+    """
+
+    def __init__(self, bits: int = 18, *, compiled: bool = True) -> None:
+        good = isinstance(bits, (int, np.integer)) and 1 <= bits <= 30
+        require(good, "bits", bits, "must be a whole number from 1 to 30", "18 is a good start")
+        self.bits = int(bits)
+        self.compiled = compiled
+        self.frozen = False
+        octets = (1 << self.bits) // 8 + 1
+        # Zeros that nothing is written to take no memory.
+        self._hash = HashTable(
+            named=np.zeros(octets, np.uint8),
+            numbered=np.zeros(octets, np.uint8),
+            news=np.zeros(64, np.int32),
+            ends=np.zeros(65, np.int64),
+            arena=np.zeros(4096, np.uint8),
+            counts=np.zeros(1, np.int64),
+            mask=np.uint64((1 << self.bits) - 1),
+        )
+        self._kept: KeptNames | None = KeptNames()  # None in a copy that reads ahead
+
+    @property
+    def dimension(self) -> int:
+        return (1 << self.bits) + 1
+
+    @property
+    def constant(self) -> int:
+        return 1 << self.bits
+
+    def name(self, slot: int) -> str | None:
+        good = 0 <= slot <= self.constant
+        require(good, "slot", slot, f"must be a coordinate, from 0 to {self.constant}", "see dimension")
+        if slot == self.constant:
+            return "(constant)"
+        name = None if self._kept is None else self._kept.name(slot)
+        if name is None and _has_bits(self._hash.numbered, np.array([slot]))[0]:
+            return str(slot)
+        return name
+
+    def report(self) -> Report:
+        size = 1 << self.bits
+        named, numbers = _ones(self._hash.named), _ones(self._hash.numbered)
+        used = _ones(self._hash.named | self._hash.numbered)
+        # The last coordinate is filled after size (log(size) + 0.577) names, on average.
+        names = size * (math.log(size / (size - named)) if named < size else math.log(size) + EULER)
+        return Report(size, used, max(0, round(names) + numbers - used), named == 0, 0)
+
+    def ahead(self) -> "Hashing":
+        copy = Hashing(self.bits, compiled=self.compiled)
+        copy._hash.named[:], copy._hash.numbered[:] = self._hash.named, self._hash.numbered
+        copy._kept, copy.frozen = None, self.frozen
+        return copy
+
+    def news(self) -> News:
+        table = self._hash
+        count = int(table.counts[NEWS])
+        ends = table.ends[: count + 1].copy()
+        table.counts[NEWS] = 0
+        return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0)
+
+    def learn(self, news: News) -> None:
+        names = news.slots >= 0
+        slots = np.where(names, news.slots % NAMELESS, 0)
+        names &= ~_has_bits(self._hash.named, slots)
+        self._keep(news, names)
+        _set_bits(self._hash.named, slots[names])
+        _set_bits(self._hash.numbered, ~news.slots[news.slots < 0])
+
+    def _keep(self, news: News, which: NDArray[np.bool_]) -> None:
+        """Keep some of the names."""
+        if self._kept is not None and which.any():
+            self._kept.add(news.slots[which], news.ends[:-1][which], news.ends[1:][which], news.text)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        slots, begins, sizes, names = (self._kept or KeptNames()).arrays()
+        numbers = np.flatnonzero(np.unpackbits(self._hash.numbered, bitorder="little")).astype(np.int32)
+        arrays: Arrays = {"slots": slots, "begins": begins, "sizes": sizes, "names": names, "numbers": numbers}
+        return {"kind": "hashing", "bits": self.bits}, arrays
+
+    def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
+        # Files of version 1 also hold what their way of counting collisions needed, which is not read.
+        arrays = checked(given, slots=np.int32, begins=np.int64, sizes=np.uint8, names=np.uint8, numbers=np.int32)
+        slots, begins, sizes, names, numbers = arrays.values()
+        sound("slots", len(slots) == len(begins) == len(sizes) and ascending(slots, self.constant))
+        sound("numbers", ascending(numbers, self.constant))
+        sound("begins", bool((begins >= -1).all() and (begins + np.minimum(sizes, SHOWN) <= len(names)).all()))
+        _set_bits(self._hash.named, slots)
+        _set_bits(self._hash.numbered, numbers)
+        self._kept = KeptNames(slots, begins, sizes, names)
+
+    def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
+        return bool(numbers.max(initial=0) < self.constant)
+
+    def _table(self) -> HashTable:
+        return self._hash
+
+    def _noted(self) -> None:
+        if self._kept is not None and self._hash.counts[NEWS]:
+            news = self.news()
+            self._keep(news, news.slots >= 0)
+
+    def _grow(self, size: int) -> None:
+        table = self._hash
+        count = 2 * len(table.news)
+        self._hash = table._replace(
+            news=longer(table.news, count), ends=longer(table.ends, count + 1), arena=longer(table.arena, 64 * count)
+        )
+
+
+def _ones(bits: NDArray[np.uint8]) -> int:
+    return int(np.bincount(bits, minlength=256) @ ONES)
+
+
+def _has_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray((bits[slots >> 3] >> (slots & 7).astype(np.uint8)) & 1 == 1)
+
+
+def _set_bits(bits: NDArray[np.uint8], slots: NDArray[Any]) -> None:
+    np.bitwise_or.at(bits, slots >> 3, np.left_shift(1, slots & 7).astype(np.uint8))
