@@ -32,31 +32,31 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     from giftrl.training import LinearModel
     from giftrl.training.summary import summary_of
 
-    found, _ = LinearModel.load(model)
-    found.features.freeze()
-    weights = found.learner.x
+    trained, _ = LinearModel.load(model)
+    trained.features.freeze()
+    weights = trained.learner.x
     largest = []
     for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
-        slot, column = divmod(place, found.settings.classes)
-        name, weight = _name(found, slot), float(weights.flat[place])
+        slot, column = divmod(place, trained.settings.classes)
+        name, weight = _name(trained, slot), float(weights.flat[place])
         if weight != 0.0:
-            of = f" (class {found.settings.label_values[column]:g})" if found.settings.label_values else ""
-            largest.append((name + (of if found.settings.many else ""), weight * _sign(found, name, slot)))
+            of = f" (class {trained.settings.label_values[column]:g})" if trained.settings.label_values else ""
+            largest.append((name + (of if trained.settings.many else ""), weight * _sign(trained, name, slot)))
     import numpy as np
 
-    summary = summary_of(found, radii)
+    summary = summary_of(trained, radii)
     summary["norms"] = {
         "l1": float(np.abs(weights).sum()), "l2": float(np.linalg.norm(weights)), "max": float(np.abs(weights).max()),
         "nonzero": int(np.count_nonzero(weights)),
     }  # fmt: skip
-    summary["collisions"] = found.features.report()._asdict()
+    summary["collisions"] = trained.features.report()._asdict()
     summary["weights"] = [{"feature": name, "weight": weight} for name, weight in largest]
     if plot is not None:
         _draw(plot, weights, largest)
     if as_json:
         click.echo(json.dumps(summary, indent=2))
     else:
-        _say(model, summary, found.weight)
+        _say(model, summary, trained.weight)
 
 
 def _sign(model: Any, name: str, slot: int) -> float:
