@@ -66,7 +66,6 @@ def test_settings_are_checked_without_a_learner(monkeypatch):
     for error, arguments in [
         (UnknownName, {"preset": "lite"}),
         (InvalidInput, {"dtype": "float16"}),
-        (InvalidInput, {"dtype": "no type"}),
         (Incompatible, {"beta": 1.0, "regularizer": "adagrad", "lookahead": True}),
         (Incompatible, {"beta": 1.0, "schedule": "ada_implicit"}),
         (InvalidInput, {"beta": 1.0, "regularizer": "entropy"}),

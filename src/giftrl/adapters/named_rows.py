@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from giftrl.certificates import Certificate
 from giftrl.compiled.door import ready
 from giftrl.compiled.rows import CSR
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
 from giftrl.recipes.blocks import blocks, canonical
-from giftrl.recipes.learners import Experts, OneScore, experts_of
+from giftrl.recipes.learners import OneScore
 from giftrl.recipes.predictor import range_of
 from giftrl.streams.names.walk import NamedRows
 
@@ -32,8 +31,7 @@ class NamedLearner:
     """A mixture or a single learner whose features have names and need not be known ahead.
 
     Learning from many rows at once is, bit for bit, learning from them one by one: coordinates are numbered in the
-    order in which names appear, and the capacity is raised at the same rows. Rows of weight 0 are as if they were not
-    there. Coordinate 0 is the constant.
+    order in which names appear, from 1; coordinate 0 is the constant. Rows of weight 0 are as if they were not there.
 
     Args:
         recipe: which learner.
@@ -77,8 +75,7 @@ class NamedLearner:
             self.rows.look_up(x)  # raises if it cannot be used
             return
         values, slots = self.rows.learn(x)
-        if len(self.slots) >= self.learner.dimension:
-            self._grow(len(self.slots) + 1)
+        self._grow(len(self.slots) + 1)
         self._label[0], self._weight[0] = y, weight
         self.learner.learn_rows(self._row(values, slots), self._label, self._weight)
         self.weight_sum += weight
@@ -134,32 +131,6 @@ class NamedLearner:
         model = model._replace(weights=weights, constants=model.weights[0])
         return model.scores(unit_rows(x) if self.unit else x)[:, 0]
 
-    @property
-    def weights(self) -> dict[Any, float]:
-        """The weight of each feature by its name."""
-        point = self.learner.x
-        return {name: float(point[slot]) for name, slot in self.slots.items()}
-
-    @property
-    def constant(self) -> float:
-        """The weight of the constant feature."""
-        return float(self.learner.x[0])
-
-    @property
-    def average_loss(self) -> float:
-        """The mean weighted loss of predictions made before each row was learnt."""
-        return float(self.learner.loss_sums[0]) / self.weight_sum if self.weight_sum > 0.0 else math.nan
-
-    @property
-    def experts(self) -> Experts:
-        """The experts of a mixture; an AttributeError where there is none."""
-        return experts_of(self.learner)
-
-    @property
-    def certificate(self) -> Certificate:
-        """What the run so far proves about itself; coordinates are the constant, then features as they came."""
-        return self.learner.certificate
-
     def _row(self, values: Array, slots: Numbers) -> CSR:
         """One row as learners take it."""
         self._indptr[1] = len(values)
@@ -191,12 +162,8 @@ class NamedLearner:
         if not sparse.issparse(x):
             return self.rows.enter(names if len(x) > 0 else ())
         slots = self._numbered(len(names)) if isinstance(names, range) else np.full(len(names), -1, np.int32)
-        unknown = x.indices[slots[x.indices] < 0]
-        # Where each column is met first: of several numbers that are written to one place the last one stays.
-        first = np.full(len(names), -1)
-        first[unknown[::-1]] = np.arange(len(unknown))[::-1]
-        columns = np.flatnonzero(first >= 0)
-        columns = columns[np.argsort(first[columns])]
+        columns, first = np.unique(x.indices[slots[x.indices] < 0], return_index=True)
+        columns = columns[np.argsort(first)]
         slots[columns] = self.rows.enter([names[j] for j in columns.tolist()])
         return slots[: len(names)]
 
@@ -208,33 +175,25 @@ class NamedLearner:
         return self._by_number
 
     def _run(self, values: Array, slots: Numbers, indptr: NDArray[np.int64], y: Array, weights: Array) -> None:
-        """Learn from rows, raising the capacity when a row needs it."""
-        begin, n = 0, len(y)
-        while begin < n:
-            end = n
-            if len(slots) > 0 and int(slots.max()) >= self.learner.dimension:
-                beyond = int(np.argmax(slots >= self.learner.dimension))
-                end = int(np.searchsorted(indptr, beyond, side="right")) - 1
-                if end <= begin:
-                    self._grow(int(slots[indptr[begin] : indptr[begin + 1]].max()) + 1)
-                    continue
-            first, last = indptr[begin], indptr[end]
-            bounds = indptr[begin : end + 1] - first
-            before = self.learner.rounds
-            rows = CSR(values[first:last], slots[first:last], bounds, int(np.diff(bounds).max()))
-            try:
-                self.learner.learn_rows(rows, y[begin:end], weights[begin:end])
-            finally:
-                # One after the other, as rows that come one by one are added; where one overflows, those before it.
-                learnt = weights[begin : begin + self.learner.rounds - before].tolist()
-                self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
-            begin = end
+        """Learn from rows whose names have been entered."""
+        if len(y) == 0:
+            return
+        self._grow(int(slots.max(initial=0)) + 1)
+        before = self.learner.rounds
+        try:
+            self.learner.learn_rows(CSR(values, slots, indptr, int(np.diff(indptr).max(initial=0))), y, weights)
+        finally:
+            # One after the other, as rows that come one by one are added; where one overflows, those before it.
+            learnt = weights[: self.learner.rounds - before].tolist()
+            self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
 
     def _grow(self, wanted: int) -> None:
+        """Double the capacity until it is enough."""
         capacity = self.learner.dimension
         while capacity < wanted:
             capacity *= 2
-        self.learner.grow(capacity)
+        if capacity > self.learner.dimension:
+            self.learner.grow(capacity)
 
 
 #: The type of ``slots`` in pickles of version 1.

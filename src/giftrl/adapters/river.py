@@ -2,6 +2,7 @@
 
 # ruff: noqa: N803 (River passes X by its name)
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +26,7 @@ from giftrl.ops.loss import accepts, labels
 from giftrl.ops.scalar import sigmoid
 from giftrl.recipes import AUTO, Link, Recipe
 from giftrl.recipes.labels import as_signs, takes_signs
-from giftrl.recipes.learners import Experts
+from giftrl.recipes.learners import Experts, experts_of
 from giftrl.recipes.predictor import link_of
 
 __all__ = ["FTRLClassifier", "FTRLRegressor"]
@@ -60,27 +61,29 @@ class _FTRL:
     @property
     def weights(self) -> dict[Any, float]:
         """The weight of each feature by its name."""
-        return self._model.weights
+        point = self._model.learner.x
+        return {name: float(point[slot]) for name, slot in self._model.slots.items()}
 
     @property
     def intercept(self) -> float:
         """The weight of the constant feature."""
-        return self._model.constant
+        return float(self._model.learner.x[0])
 
     @property
     def average_loss(self) -> float:
         """The mean weighted loss of predictions made before each row was learnt."""
-        return self._model.average_loss
+        weight = self._model.weight_sum
+        return float(self._model.learner.loss_sums[0]) / weight if weight > 0.0 else math.nan
 
     @property
     def experts(self) -> Experts:
         """With beta="auto", (name, share, loss) of each expert, as in :mod:`giftrl.linear`."""
-        return self._model.experts
+        return experts_of(self._model.learner)
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself."""
-        return self._model.certificate
+        """What the run so far proves about itself; coordinates are the constant, then features as they came."""
+        return self._model.learner.certificate
 
     def _learn_many(self, X: Any, y: Array, w: Any) -> None:
         weights = None if w is None else np.broadcast_to(np.asarray(w, np.float64), y.shape).copy()

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,17 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             return Columns(make_each(recipe, dimension, models, constant=constant), each=True)
         return Columns([make(recipe, dimension, classes, constant=constant)])
 
-    def _teach(self, X: Any, y: Any, sample_weight: Any, *, anew: bool, **more: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows, forgetting what was learnt before.
+
+        Args:
+            X: a matrix, sparse or dense, or a table.
+            y: the labels of rows: classes of any kind; or numbers, of which a row can have several.
+            sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
+        """
+        return self._teach(X, y, sample_weight, anew=True)
+
+    def _teach(self, X: Any, y: Any, sample_weight: Any, *, anew: bool, **more: Any) -> Self:
         """Validate rows and learn from them, in ``passes`` from the beginning or in order where the last rows ended."""
         first = anew or not self.__sklearn_is_fitted__()
         with self._all_or_nothing():
@@ -184,13 +194,13 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
         """Take the state of a pickle; version 1 kept weights in it that are computed anew."""
         super().__setstate__({name: value for name, value in state.items() if name != "_known"})
 
-    def sparsify(self) -> "FTRL":
+    def sparsify(self) -> Self:
         """Let ``coef_`` be a CSR matrix; predictions from few nonzero weights are then faster."""
         check_is_fitted(self)
         self._sparse = True
         return self
 
-    def densify(self) -> "FTRL":
+    def densify(self) -> Self:
         """Let ``coef_`` be an array again."""
         check_is_fitted(self)
         self._sparse = False

@@ -2,7 +2,7 @@
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,24 +88,14 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
 
     _clip = False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLClassifier":
-        """Learn from rows, forgetting what was learnt before.
-
-        Args:
-            X: a matrix, sparse or dense, or a table.
-            y: the labels, of any kind.
-            sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
-        """
-        return cast("FTRLClassifier", self._teach(X, y, sample_weight, anew=True))
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "FTRLClassifier":
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows, in order.
 
         Args:
             X, y, sample_weight: as for :meth:`fit`.
             classes: all labels there will ever be; needed in the first call, and may be left out later.
         """
-        return cast("FTRLClassifier", self._teach(X, y, sample_weight, anew=False, classes=classes))
+        return self._teach(X, y, sample_weight, anew=False, classes=classes)
 
     def _read(self, y: Any, anew: bool, classes: Any = None) -> NDArray[np.int64]:
         """The numbers of the classes."""

@@ -2,7 +2,7 @@
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -46,23 +46,13 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     _clip = True
     _checks: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
-        """Learn from rows, forgetting what was learnt before.
-
-        Args:
-            X: a matrix, sparse or dense, or a table.
-            y: a number for each row, or a row of numbers.
-            sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
-        """
-        return cast("FTRLRegressor", self._teach(X, y, sample_weight, anew=True))
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "FTRLRegressor":
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go on learning from rows, in order.
 
         Args:
             X, y, sample_weight: as for :meth:`fit`.
         """
-        return cast("FTRLRegressor", self._teach(X, y, sample_weight, anew=False))
+        return self._teach(X, y, sample_weight, anew=False)
 
     def _read(self, y: Any, anew: bool) -> Array:
         if anew or not self.__sklearn_is_fitted__():

@@ -85,7 +85,7 @@ class Recipe:
             known_preset(self.preset)  # raises, with the nearest name
         else:
             check_parts(*parts)
-        known = _is_float(self.dtype)
+        known = np.dtype(self.dtype) in (np.float32, np.float64)
         require(known, "dtype", self.dtype, "must be float32 or float64", "float32 halves the memory")
 
     @classmethod
@@ -178,10 +178,3 @@ class Recipe:
 def _fields(kind: Names, given: Any) -> tuple[str, ...]:
     """The parameters of the member of that name; none of an object, which has its own already."""
     return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
-
-
-def _is_float(dtype: Any) -> bool:
-    try:
-        return np.dtype(dtype) in (np.float32, np.float64)
-    except TypeError:
-        return False
