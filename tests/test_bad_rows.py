@@ -27,11 +27,11 @@ BAD = {
 @pytest.mark.parametrize("line", BAD)
 def test_a_bad_row_stops_with_its_place_or_is_skipped_and_kept(line, tmp_path):
     rows = write_rows(tmp_path / "rows.svm", line=line)
-    done = giftrl("train", rows, check=False)
+    done = giftrl("train", rows, "--beta", 1, check=False)
     assert done.returncode == 1
     assert f"{rows}{BAD[line]}" in done.stderr.decode() and ", expected " in done.stderr.decode()
     side = tmp_path / "side.jsonl"
-    found = json.loads(giftrl("train", rows, "--on-error", "skip", "--rejects", side, "--json").stdout)
+    found = json.loads(giftrl("train", rows, "--beta", 1, "--on-error", "skip", "--rejects", side, "--json").stdout)
     assert (found["examples"], found["rejected"]) == (399, 1)
     kept = json.loads(side.read_text())
     assert kept["line"] == 5 and kept["raw"] == line and kept["problem"] and kept["expected"]
@@ -39,7 +39,7 @@ def test_a_bad_row_stops_with_its_place_or_is_skipped_and_kept(line, tmp_path):
 
 def test_predictions_stay_in_step_with_rows_that_are_skipped(tmp_path):
     rows = write_rows(tmp_path / "rows.svm")
-    giftrl("train", rows, "--model", tmp_path / "m.giftrl", "--quiet")
+    giftrl("train", rows, "--beta", 1, "--model", tmp_path / "m.giftrl", "--quiet")
     good = giftrl("predict", tmp_path / "m.giftrl", rows).stdout.split()
     write_rows(rows, line="1 3:x")
     found = giftrl("predict", tmp_path / "m.giftrl", rows, "--on-error", "skip").stdout.split()
@@ -51,6 +51,6 @@ def test_a_truncated_gzip_says_so_after_the_rows_before_it(tmp_path):
     rows = write_rows(tmp_path / "rows.svm", n=5000)
     whole = gzip.compress(rows.read_bytes())
     (tmp_path / "cut.svm.gz").write_bytes(whole[: len(whole) // 2])
-    done = giftrl("train", tmp_path / "cut.svm.gz", check=False)
+    done = giftrl("train", tmp_path / "cut.svm.gz", "--beta", 1, check=False)
     assert done.returncode == 1
     assert "cut.svm.gz" in done.stderr.decode() and "Traceback" not in done.stderr.decode()

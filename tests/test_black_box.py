@@ -243,6 +243,7 @@ def test_proximal_minimises_psi_plus_the_loss(make, regularizer, domain, bare):
         np.testing.assert_allclose(x, v.value, atol=3e-4)
 
 
+@pytest.mark.sample(2)
 @over_losses
 @pytest.mark.parametrize(("regularizer", "domain"), PAIRS[:-1], ids=repr)  # the last is slow, and no other problem
 def test_proximal_of_heavy_losses(make, regularizer, domain):
@@ -284,6 +285,7 @@ def test_weight_is_a_factor_of_the_loss(make, update):
 # The same as linear models -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("loss", members("loss"), ids=repr)
 @pytest.mark.parametrize("update", [Linear(), TwoStep(), Truncated(), Proximal()], ids=repr)
 def test_a_linear_model_in_disguise(loss, update):
@@ -305,6 +307,7 @@ def test_a_linear_model_in_disguise(loss, update):
 # What a run proves ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @over_updates
 @over_pairs
 @pytest.mark.parametrize("bare", [False, True])

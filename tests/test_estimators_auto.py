@@ -23,8 +23,6 @@ from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.ops.loss import value
 from tests.test_estimators import BOTH, interpreted, same
 
-pytestmark = pytest.mark.plain
-
 CANCER = load_breast_cancer(return_X_y=True)  # as they come: from 1e-3 to 4e3
 DIABETES = load_diabetes(return_X_y=True)
 WINE = load_wine(return_X_y=True)
@@ -73,6 +71,7 @@ def test_a_fit_is_the_mixture_with_a_constant_feature(parameters, intercept):
     assert model.t_ == len(y) + 1
 
 
+@pytest.mark.plain
 def test_softmax_is_the_mixture_of_classes():
     X, y = WINE
     model = FTRLClassifier("softmax").fit(X, y)
@@ -85,6 +84,7 @@ def test_softmax_is_the_mixture_of_classes():
     assert_array_equal(model.predict_proba(X).argmax(axis=1), model.predict(X))
 
 
+@pytest.mark.verify
 def test_raw_features_do_better_than_a_single_learner_on_scaled_ones():
     X, y = CANCER
     single = FTRLClassifier(beta=1.0).fit(scale(X), y)
@@ -122,6 +122,7 @@ def test_the_units_of_labels_do_not_matter(power, shift, sign):
     assert_allclose(other.predict(X) / unit - shift, model.predict(X), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.verify
 def test_ten_classes_against_the_rest_and_together():
     X, y = load_digits(return_X_y=True)
     y = np.array(list("abcdefghij"))[y]
@@ -284,6 +285,7 @@ def test_experts():
         assert len(light.fit(X[:20], y[:20]).experts_) < len(names)
 
 
+@pytest.mark.plain
 def test_a_single_learner_has_no_experts():
     X, y = WINE
     for model in (
@@ -295,6 +297,7 @@ def test_a_single_learner_has_no_experts():
             _ = model.experts_
 
 
+@pytest.mark.verify
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.floats(-3.0, 1.0), st.sampled_from(["logistic", "softmax"]))
 def test_the_certificate_holds_for_every_other_model(seed, power, loss):
@@ -344,6 +347,7 @@ def test_row_by_row_is_all_at_once_from_the_first_row_on(kind):
     assert_array_equal(stream.certificate_.theta, whole.certificate_.theta)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("parameters", [{}, {"loss": "softmax"}])
 def test_copies_go_on_by_themselves(parameters):
     X, y = WINE
@@ -359,6 +363,7 @@ def test_copies_go_on_by_themselves(parameters):
     assert not hasattr(clone(model), "classes_")
 
 
+@pytest.mark.plain
 def test_in_pieces_with_softmax():
     X, y = WINE
     pieces = FTRLClassifier("softmax")
@@ -389,6 +394,7 @@ def test_more_passes_fit_better():
     assert losses[1] < losses[0]
 
 
+@pytest.mark.plain
 def test_an_empty_model_predicts_what_nothing_says():
     """All rows have weight 0: nothing was learnt, and nothing breaks."""
     X, y = CANCER

@@ -123,6 +123,7 @@ def compare_with_the_estimator(parameters):
     assert_allclose(bound, expected.certificate_.regret_bound_ball(1.0), rtol=1e-9)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("beta", ["auto", 10.0])
 def test_new_names_are_new_features(beta):
     model = FTRLRegressor(beta=beta)
@@ -178,6 +179,7 @@ def test_a_row_of_weight_0_is_no_row(beta):
     assert expected.average_loss == expected.certificate.loss_sum / len(kept)
 
 
+@pytest.mark.verify
 @BOTH
 def test_pipelines_and_progressive_validation(beta):
     model = compose.Pipeline(preprocessing.StandardScaler(), FTRLClassifier(beta=beta))
@@ -192,6 +194,7 @@ def test_pipelines_and_progressive_validation(beta):
     assert score.get() > 0.6
 
 
+@pytest.mark.verify
 def test_without_a_scaler_the_mixture_is_better_than_a_single_learner_with_one():
     """Numbers near 40, from features near 40 and one near 700,000."""
     metric = evaluate.progressive_val_score(datasets.TrumpApproval(), model := FTRLRegressor(), metrics.MAE())

@@ -280,7 +280,7 @@ def test_curves_look_different_and_the_papers_rules_the_same(names):
         assert looks["linear"] == style(["linear"])["linear"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=max(5, settings.default.max_examples // 20))
 @given(st.lists(st.sampled_from([0.5, 1.0, math.inf]), min_size=3, max_size=3))
 def test_infinite_losses_are_drawn_and_reported(values):
     import tempfile

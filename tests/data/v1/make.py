@@ -1,50 +1,103 @@
-"""Made the pickles beside this file, with version 1 (``giftrl`` 0.1.0 before ``giftrl.recipes``); kept as their recipe.
+"""Wrote the models in this folder, once, with version 0.1.0 of giftrl, whose files are of version 1.
 
-Each pickle holds a fitted estimator, rows, and what the version that wrote it predicts for them.
+It is kept as a description of the files and runs only against that version, whose loops are in
+``giftrl.kernels.compiler``::
+
+    PYTHONPATH=<giftrl 0.1.0>/src python tests/data/v1/make.py
+
+For each loss and for beta "auto" and 1.0 it writes a model that was trained in plain Python and one that was trained by
+compiled loops, both compressed with gzip. ``expected.npz`` holds what each predicts for the rows that it was trained
+on, and ``machine.json`` the processor and the compiler, on which the bits of compiled loops depend.
 """
 
 import gzip
-import pickle
+import json
 from pathlib import Path
 
 import numpy as np
 
-from giftrl.adapters import river
-from giftrl.linear import FTRLClassifier, FTRLRegressor
-
 HERE = Path(__file__).parent
+#: The loss -> the file that it is trained on. The rows of a file have the same features and weights as those of others.
+INPUTS = {
+    "logistic": "signs.vw", "hinge": "signs.vw", "squared_hinge": "signs.vw",
+    "squared": "reals.vw", "absolute": "reals.vw", "quantile": "reals.vw", "huber": "reals.vw",
+    "epsilon_insensitive": "reals.vw", "poisson": "counts.vw",
+    "softmax": "classes.vw", "multiclass_hinge": "classes.vw",
+}  # fmt: skip
+BETAS = ("auto", 1.0)
 
 
-def main() -> None:
+def name(loss, beta, way):
+    """The file of a model; the way is "plain" or "compiled"."""
+    return f"{loss}-{beta}-{way}.giftrl.gz"
+
+
+def settings(loss, beta):
+    """The arguments of ``giftrl.training.Settings``."""
+    labels = (1.0, 2.0, 3.0) if INPUTS[loss] == "classes.vw" else None
+    parameters = {"tau": 0.9} if loss == "quantile" else {}
+    return {"loss": loss, "beta": beta, "bits": 8, "label_values": labels, "parameters": parameters}
+
+
+def write_inputs(rows=48, features=7):
+    """Features of different sizes, of which some are rare or far from 0; weights; and labels of four kinds."""
     rng = np.random.default_rng(12)
-    X = rng.normal(size=(60, 4)) * [1.0, 10.0, 0.1, 3.0]
-    names = np.array(["apple", "pear", "plum"])
-    three = names[np.argmax(X @ rng.normal(size=(4, 3)), axis=1)]
-    score = X @ rng.normal(size=4)
-    two, targets = score > 0.0, np.column_stack([score, 2.0 - score])
-    estimators = {
-        "one": FTRLClassifier(normalize="unit").fit(X, two),
-        "together": FTRLClassifier(beta=1.0).fit(X, three),
-        "apart": FTRLClassifier("hinge", preset="light").fit(X, three),
-        "by_class": FTRLClassifier("softmax", preset="light").fit(X, three),
-        "regressor": FTRLRegressor("poisson").fit(X, np.round(np.exp(two))),
-        "regressor_two": FTRLRegressor(beta=1.0).fit(X, targets),
+    x = rng.normal(size=(rows, features)) * 10.0 ** np.array([0, -3, 2, 0, 1, 0, 0])
+    x[:, 3] = x[:, 3] * 0.1 + 5.0
+    x[:, 4:6] *= rng.random((rows, 2)) < 0.3
+    x = x.round(4)
+    weights = rng.choice([0.0, 0.5, 1.0, 1.0, 1.0, 2.5], rows)
+    score = (x / np.abs(x).max(axis=0)) @ rng.normal(size=features) + 0.2 * rng.normal(size=rows)
+    other = (x / np.abs(x).max(axis=0)) @ rng.normal(size=features)
+    labels = {
+        "signs": np.where(score > 0.0, 1, -1),
+        "reals": (30.0 + 10.0 * score).round(3),
+        "counts": rng.poisson(np.exp(np.clip(score, -2.0, 2.0))),
+        "classes": np.where(score > 0.3, 1, np.where(other > 0.0, 2, 3)),
     }
-    for name, model in estimators.items():
-        y = three if model.__class__ is FTRLClassifier and name != "one" else two
-        keep(name, model, X[:5], (three if y is three else two)[:5], model.predict(X[:5]))
-    rows = [dict(zip("abcd", row, strict=True)) for row in X.tolist()]
-    for name, other, y in (
-        ("river_classifier", river.FTRLClassifier(preset="light"), two.tolist()),
-        ("river_regressor", river.FTRLRegressor(beta=1.0, normalize="unit"), score.tolist()),
-    ):
-        for row, label in zip(rows, y, strict=True):
-            other.learn_one(row, label)
-        keep(name, other, rows[:5], y[:5], [other.predict_one(row) for row in rows[:5]])
+    for kind, values in labels.items():
+        lines = [
+            f"{label} {weight:g} |f " + " ".join(f"x{j}:{v:g}" for j, v in enumerate(row) if v != 0.0) + f" |c c{i % 5}"
+            for i, (label, weight, row) in enumerate(zip(values, weights, x, strict=True))
+        ]
+        (HERE / f"{kind}.vw").write_text("\n".join(lines) + "\n")
 
 
-def keep(name, model, X, y, predicted):
-    (HERE / f"{name}.pickle.gz").write_bytes(gzip.compress(pickle.dumps((model, X, y, predicted)), mtime=0))
+def predictions(model, path):
+    """What a model predicts for the rows of a file: scores, and classes where there is a score for each."""
+    from giftrl.streams.reader import Reader
+
+    return np.concatenate([model.predict(batch) for batch in Reader([path], model.features)])
+
+
+def main():
+    """Write everything."""
+    import numba
+    from llvmlite import binding
+
+    from giftrl.kernels import compiler
+    from giftrl.training import LinearModel, Settings, train
+
+    write_inputs()
+    kernel, install = compiler._kernel, compiler._install
+    expected = {}
+    for way in ("plain", "compiled"):
+        if way == "plain":
+            compiler._kernel, compiler._install = (lambda loop, *_: compiler._plain(loop)), (lambda: None)
+        else:
+            compiler._kernel, compiler._install = kernel, install
+        for loss, source in INPUTS.items():
+            for beta in BETAS:
+                model = train(Settings(**settings(loss, beta)), [HERE / source])
+                written = HERE / "model.giftrl"
+                model.save(written)
+                (HERE / name(loss, beta, way)).write_bytes(gzip.compress(written.read_bytes(), 9, mtime=0))
+                loaded, _ = LinearModel.load(written)
+                expected[f"{loss}-{beta}-{way}"] = predictions(loaded, HERE / source)
+                written.unlink()
+    np.savez_compressed(HERE / "expected.npz", **expected)
+    machine = {"cpu": binding.get_host_cpu_name(), "numba": numba.__version__, "numpy": np.__version__}
+    (HERE / "machine.json").write_text(json.dumps(machine, indent=2) + "\n")
 
 
 if __name__ == "__main__":
