@@ -17,7 +17,7 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, end, longest
 from giftrl.kernels import side_by_side as side
-from giftrl.kernels.local import Local, LocalLine, gather, led_divergence, measure, move_centred, move_plain, scatter
+from giftrl.kernels.local import LocalLine, Step, gather, led_divergence, measure, move_centred, move_plain, scatter
 from giftrl.kernels.parts import Batch, Parts, end_of_run, model, weight
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TOTAL
 from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda
@@ -39,21 +39,22 @@ class Example(NamedTuple):
 
 
 @formula(fast=True)
-def finish(parts: Parts, example: Example, local: Local, chosen: Chosen, state: Any) -> None:
+def finish(parts: Parts, example: Example, v: Any, w: Any, m: int, steps: Any, chosen: Chosen, state: Any) -> None:
     """What a round leaves behind once b is chosen: the coordinates, lambda_{t+1} and the sums."""
-    loss, psi, schedule, m = parts.loss, parts.psi, parts.schedule, local.m
+    loss, psi, schedule = parts.loss, parts.psi, parts.schedule
     y, h, c, n2 = example
     a, bend, lam_now = h * chosen.b, h * chosen.bend, state[m, LAM]
     gamma = 0.0
     if centred(psi) and uses_gamma(schedule):
-        moved = 0.5 * a * a * c if l1_strength(psi) == 0.0 else led_divergence(psi, local, lam_now, a)
+        moved = 0.5 * a * a * c if l1_strength(psi) == 0.0 else led_divergence(psi, v, w, m, lam_now, a)
         gamma = h * (chosen.phi - chosen.phi_led) - moved
     next_lam = next_lambda(schedule, state, m, gamma, a * a * n2)
+    step = Step(a, bend, lam_now, next_lam)
     if centred(psi):
-        stored = move_centred(psi, local, lam_now, a, bend)
+        stored = move_centred(psi, v, w, m, steps, step)
     else:
         energy = uses_gamma(schedule)
-        stored, moved, p_after, before2, after2 = move_plain(psi, local, lam_now, next_lam, a, bend, energy)
+        stored, moved, p_after, before2, after2 = move_plain(psi, v, w, m, step, energy)
         if energy:
             moved += moved_elsewhere(state, m, next_lam, before2)
             gamma = h * (chosen.phi - value(loss, p_after, y)) - moved
@@ -63,51 +64,54 @@ def finish(parts: Parts, example: Example, local: Local, chosen: Chosen, state: 
 
 
 @formula(fast=True)
-def round_coordinate(parts: Parts, y: float, h: float, local: Local, state: Any) -> tuple[float, float]:
+def round_coordinate(
+    parts: Parts, y: float, h: float, v: Any, w: Any, m: int, steps: Any, state: Any
+) -> tuple[float, float]:
     """One round: the prediction and a, z = a s.
 
     a is not finite where it is beyond float64: then nothing has changed.
     """
-    psi, lam_now = parts.psi, state[local.m, LAM]
-    p, c, n2 = measure(psi, local, lam_now)
+    psi, lam_now = parts.psi, state[m, LAM]
+    p, c, n2 = measure(psi, v, w, m, steps, lam_now)
     # The point to which a leads under psi_t: what a centred psi will keep, and where its curvature is taken.
     arrival = uses_curvature(psi) or (centred(psi) and uses_gamma(parts.schedule))
     if l1_strength(psi) == 0.0:
         chosen = choose(parts, y, h, p, Affine(p, min(h * c, LONGEST)), arrival)
     else:
-        chosen = choose(parts, y, h, p, LocalLine(psi, local, lam_now, h), arrival)
+        chosen = choose(parts, y, h, p, LocalLine(psi, v, w, m, lam_now, h), arrival)
     a = h * chosen.b
     if abs(a) < math.inf:
-        finish(parts, Example(y, h, c, n2), local, chosen, state)
+        finish(parts, Example(y, h, c, n2), v, w, m, steps, chosen, state)
     return p, a
 
 
 @formula(fast=True)
 def learn_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -> int:
     """One model over a batch: predict, account, learn, row by row; how many rows before one that overflows."""
-    rows = batch.rows
+    rows, labels, weights, predictions = batch
     w = np.empty((1, coordinates.shape[2], longest(rows)), coordinates.dtype)
     steps = np.empty((1, longest(rows)))
-    for i in range(len(batch.labels)):
+    for i in range(len(labels)):
         gather(parts.psi, rows, i, coordinates, 0, w)
-        local = Local(rows.data[begin(rows, i) : end(rows, i)], w, steps, 0)
-        batch.predictions[i], a = round_coordinate(parts, batch.labels[i], weight(batch, i), local, state)
+        v = rows.data[begin(rows, i) : end(rows, i)]
+        predictions[i], a = round_coordinate(parts, labels[i], weight(weights, i), v, w, 0, steps, state)
         if not abs(a) < math.inf:
             return i
         scatter(parts.psi, rows, i, coordinates, 0, w)
-    return len(batch.labels)
+    return len(labels)
 
 
 @formula(fast=True)
 def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: Any) -> int:
     """Many models over a batch, side by side, as :func:`giftrl.kernels.uniform.learn_uniform_many`."""
-    loss, psi, rows, labels, models = parts.loss, parts.psi, batch.rows, batch.labels, coordinates.shape[1]
+    loss, psi, models = parts.loss, parts.psi, coordinates.shape[1]
+    rows, labels, weights, predictions = batch
     w = np.empty((models, coordinates.shape[2], longest(rows)), coordinates.dtype)
     steps = np.empty((models, longest(rows)))
     c, n2 = np.empty(models), 0.0
     r = side.work_array()
     for i in range(labels.shape[0]):
-        h = weight(batch, i)
+        h = weight(weights, i)
         v = rows.data[begin(rows, i) : end(rows, i)]
         for m in range(models):
             gather(psi, rows, i, coordinates, m, w)
@@ -118,19 +122,19 @@ def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: 
                 k = m - low
                 r[side.LABEL, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
                 if l1_strength(psi) == 0.0:
-                    r[side.P, k], c[m], n2 = measure(psi, Local(v, w, steps, m), states[m, LAM])
+                    r[side.P, k], c[m], n2 = measure(psi, v, w, m, steps, states[m, LAM])
                     r[side.START, k], r[side.STEP, k] = r[side.P, k], min(h * c[m], LONGEST)
             if l1_strength(psi) == 0.0:
                 side.choose_all(loss, model(parts, low).update, h, r, high - low)
             for m in range(low, high):
-                k, y, local = m - low, r[side.LABEL, m - low], Local(v, w, steps, m)
+                k, y = m - low, r[side.LABEL, m - low]
                 if l1_strength(psi) == 0.0:
                     chosen = side.chosen(r, k)
-                    batch.predictions[i, m], a = r[side.P, k], h * chosen.b
+                    predictions[i, m], a = r[side.P, k], h * chosen.b
                     if abs(a) < math.inf:
-                        finish(model(parts, m), Example(y, h, c[m], n2), local, chosen, states)
+                        finish(model(parts, m), Example(y, h, c[m], n2), v, w, m, steps, chosen, states)
                 else:
-                    batch.predictions[i, m], a = round_coordinate(model(parts, m), y, h, local, states)
+                    predictions[i, m], a = round_coordinate(model(parts, m), y, h, v, w, m, steps, states)
                 if not abs(a) < math.inf:
                     states[m, LOSS] = math.inf
             low = high

@@ -1,5 +1,8 @@
 """The coordinates of one row, copied: what rounds with a strength for each coordinate read and change.
 
+v are the features of the row, and w[m, X, k] is x of its k-th coordinate in model m. These arrays are arguments and not
+fields of one tuple, because counting references to arrays in a tuple slows the loops down by 5%.
+
 What is stored of a coordinate, with u = theta + tilt and x = soft(u, l1)/L:
 
     not centred   u = theta, q
@@ -17,9 +20,9 @@ from giftrl.regularizers.contract import accumulate, centred, l1_strength, stren
 
 __all__ = [
     "THETA",
-    "Local",
     "LocalLine",
     "Q",
+    "Step",
     "X",
     "columns",
     "gather",
@@ -34,13 +37,13 @@ __all__ = [
 X, Q, THETA, G = 0, 1, 2, 3
 
 
-class Local(NamedTuple):
-    """The features of a row, with a copy of their coordinates in every model; m is the model to work on."""
+class Step(NamedTuple):
+    """How the coordinates of a row move."""
 
-    v: Any  # the features
-    w: Any  # w[m, X, k] is x of the row's k-th coordinate in model m
-    steps: Any  # steps[m, k] is s_k/L_k
-    m: int
+    a: float  # z = a s
+    bend: float  # h phi'' at the new point
+    lam_now: float  # lambda_t
+    next_lam: float  # lambda_{t+1}
 
 
 class Moved(NamedTuple):
@@ -67,8 +70,12 @@ def gather(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> Non
     first, last = begin(rows, i), end(rows, i)
     for k in range(first, last):
         j = column(rows, i, k)
-        for which in range(columns(psi)):
-            w[m, which, k - first] = coordinates[j, m, which]
+        w[m, X, k - first] = coordinates[j, m, X]
+        w[m, Q, k - first] = coordinates[j, m, Q]
+        if centred(psi):
+            w[m, THETA, k - first] = coordinates[j, m, THETA]
+            if l1_strength(psi) > 0.0:
+                w[m, G, k - first] = coordinates[j, m, G]
 
 
 @formula(fast=True)
@@ -77,90 +84,91 @@ def scatter(psi: Any, rows: Any, i: int, coordinates: Any, m: int, w: Any) -> No
     first, last = begin(rows, i), end(rows, i)
     for k in range(first, last):
         j = column(rows, i, k)
-        for which in range(columns(psi)):
-            coordinates[j, m, which] = w[m, which, k - first]
+        coordinates[j, m, X] = w[m, X, k - first]
+        coordinates[j, m, Q] = w[m, Q, k - first]
+        if centred(psi):
+            coordinates[j, m, THETA] = w[m, THETA, k - first]
+            if l1_strength(psi) > 0.0:
+                coordinates[j, m, G] = w[m, G, k - first]
 
 
 @formula(fast=True)
-def read_x(psi: Any, local: Local, k: int, big_l: float) -> float:
+def read_x(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """x of the row's k-th coordinate."""
     if centred(psi):
-        return np.float64(local.w[local.m, X, k])
-    return soft(np.float64(local.w[local.m, X, k]), l1_strength(psi)) / big_l
+        return np.float64(w[m, X, k])
+    return soft(np.float64(w[m, X, k]), l1_strength(psi)) / big_l
 
 
 @formula(fast=True)
-def read_u(psi: Any, local: Local, k: int, big_l: float) -> float:
+def read_u(psi: Any, w: Any, m: int, k: int, big_l: float) -> float:
     """u = theta + tilt of the row's k-th coordinate."""
     if not centred(psi):
-        return np.float64(local.w[local.m, X, k])
-    u = big_l * np.float64(local.w[local.m, X, k])
-    return u + np.float64(local.w[local.m, G, k]) if l1_strength(psi) > 0.0 else u
+        return np.float64(w[m, X, k])
+    u = big_l * np.float64(w[m, X, k])
+    return u + np.float64(w[m, G, k]) if l1_strength(psi) > 0.0 else u
 
 
 class LocalLine(NamedTuple):
     """pi(b) = sum_j s_j soft(u_j - h b s_j, l1)/L_j along one row; a walk over the row for each b."""
 
     psi: Any
-    local: Local
+    v: Any
+    w: Any
+    m: int
     lam: float
     h: float
 
     def at(self, b: float) -> float:
         p = 0.0
-        for k in range(len(self.local.v)):
-            v = np.float64(self.local.v[k])
-            big_l = strength(self.psi, self.lam, np.float64(self.local.w[self.local.m, Q, k]))
-            p += v * soft(read_u(self.psi, self.local, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
+        for k in range(len(self.v)):
+            v = np.float64(self.v[k])
+            big_l = strength(self.psi, self.lam, np.float64(self.w[self.m, Q, k]))
+            p += v * soft(read_u(self.psi, self.w, self.m, k, big_l) - self.h * b * v, l1_strength(self.psi)) / big_l
         return p
 
     def energy(self, b: float) -> float:
         total = 0.0
-        for k in range(len(self.local.v)):
-            big_l = strength(self.psi, self.lam, np.float64(self.local.w[self.local.m, Q, k]))
-            u = read_u(self.psi, self.local, k, big_l)
+        for k in range(len(self.v)):
+            big_l = strength(self.psi, self.lam, np.float64(self.w[self.m, Q, k]))
+            u = read_u(self.psi, self.w, self.m, k, big_l)
             before = soft(u, l1_strength(self.psi))
-            after = soft(u - self.h * b * np.float64(self.local.v[k]), l1_strength(self.psi))
+            after = soft(u - self.h * b * np.float64(self.v[k]), l1_strength(self.psi))
             total += (after - before) * (after + before) / big_l
         return total / (2.0 * self.h)
 
 
 @formula(fast=True)
-def measure(psi: Any, local: Local, lam_now: float) -> tuple[float, float, float]:
-    """p, c and norm2(s)^2 of a row, and s_j/L_j into the steps."""
-    v, w, steps, m = local
+def measure(psi: Any, v: Any, w: Any, m: int, steps: Any, lam_now: float) -> tuple[float, float, float]:
+    """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``."""
     p, c, n2 = 0.0, 0.0, 0.0
     for k in range(len(v)):
         s = np.float64(v[k])
         big_l = strength(psi, lam_now, np.float64(w[m, Q, k]))
         step = s / big_l
         steps[m, k] = step
-        p += s * read_x(psi, local, k, big_l)
+        p += s * read_x(psi, w, m, k, big_l)
         c += s * step
         n2 += s * s
     return p, c, n2
 
 
 @formula(fast=True)
-def led_divergence(psi: Any, local: Local, lam_now: float, a: float) -> float:
+def led_divergence(psi: Any, v: Any, w: Any, m: int, lam_now: float, a: float) -> float:
     """B_{psi_t} from x_t to the point to which a leads under psi_t, with an L1 term."""
-    v, w, _, m = local
     total = 0.0
     for k in range(len(v)):
         big_l = strength(psi, lam_now, np.float64(w[m, Q, k]))
-        u = read_u(psi, local, k, big_l) - a * np.float64(v[k])
-        move = soft(u, l1_strength(psi)) / big_l - read_x(psi, local, k, big_l)
+        u = read_u(psi, w, m, k, big_l) - a * np.float64(v[k])
+        move = soft(u, l1_strength(psi)) / big_l - read_x(psi, w, m, k, big_l)
         total += 0.5 * big_l * move * move
     return total
 
 
 @formula(fast=True)
-def move_centred(psi: Any, local: Local, lam_now: float, a: float, bend: float) -> float:
-    """Move the coordinates of a centred psi; norm2^2 of the theta that is stored.
-
-    ``bend`` is h phi'' at the new point.
-    """
-    v, w, steps, m = local
+def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, step: Step) -> float:
+    """Move the coordinates of a centred psi; norm2^2 of the theta that is stored. ``steps`` holds s_j/L_j."""
+    a, bend, lam_now, _ = step
     l1 = l1_strength(psi)
     stored = 0.0
     for k in range(len(v)):
@@ -169,7 +177,7 @@ def move_centred(psi: Any, local: Local, lam_now: float, a: float, bend: float) 
             w[m, X, k] = np.float64(w[m, X, k]) - a * steps[m, k]
         else:
             big_l = strength(psi, lam_now, q)
-            u = read_u(psi, local, k, big_l) - a * s
+            u = read_u(psi, w, m, k, big_l) - a * s
             x = soft(u, l1) / big_l
             w[m, X, k] = x
             w[m, G, k] = u - big_l * x
@@ -181,9 +189,9 @@ def move_centred(psi: Any, local: Local, lam_now: float, a: float, bend: float) 
 
 
 @formula(fast=True)
-def move_plain(psi: Any, local: Local, lam_now: float, next_lam: float, a: float, bend: float, energy: bool) -> Moved:
+def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> Moved:
     """Move the coordinates of a psi that is not centred; ``energy`` asks for more than what is stored."""
-    v, w, _, m = local
+    a, bend, lam_now, next_lam = step
     l1 = l1_strength(psi)
     stored, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(v)):

@@ -87,11 +87,12 @@ def weigh(h: float, r: Any) -> tuple[float, bool]:
 @formula(fast=True)
 def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
     """One strength for all features: predict, account, learn, row by row; how many rows before one that overflows."""
-    loss, psi, schedule, rows = parts.loss, parts.psi, parts.schedule, batch.rows
+    loss, psi, schedule = parts.loss, parts.psi, parts.schedule
+    rows, labels, weights, predictions = batch
     classes = np.uint64(theta.shape[1])
     r = np.zeros((ROWS, theta.shape[1]))
-    for i in range(len(batch.labels)):
-        h, y, n2 = weight(batch, i), batch.labels[i], 0.0
+    for i in range(len(labels)):
+        h, y, n2 = weight(weights, i), labels[i], 0.0
         for m in range(classes):
             r[SUMS, m] = 0.0
         for k in range(begin(rows, i), end(rows, i)):
@@ -103,7 +104,7 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
         next_lam = next_lambda(schedule, state, 0, 0.0, 0.0) if known_ahead(schedule) else state[0, LAM]
         used = strength(psi, next_lam, 0.0) if parts.ahead else now
         for m in range(classes):
-            batch.predictions[i, m] = r[P, m] = r[SUMS, m] / now
+            predictions[i, m] = r[P, m] = r[SUMS, m] / now
             r[START, m] = r[SUMS, m] / used
         chosen = choose_scores(parts, y, h, min(h * n2 / used, LONGEST), r)
         squares, finite = weigh(h, r)
@@ -135,20 +136,21 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
                 for k in range(theta.shape[1]):
                     total += np.float64(theta[j, k]) * np.float64(theta[j, k])
             state[0, THETA2] = total
-    return len(batch.labels)
+    return len(labels)
 
 
 @formula(fast=True)
 def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -> int:
     """A strength for each feature; as :func:`learn_multiclass_uniform`, and as :mod:`giftrl.kernels.coordinate`."""
-    loss, psi, schedule, rows = parts.loss, parts.psi, parts.schedule, batch.rows
-    classes = np.uint64(batch.predictions.shape[1])
+    loss, psi, schedule = parts.loss, parts.psi, parts.schedule
+    rows, labels, weights, predictions = batch
+    classes = np.uint64(predictions.shape[1])
     memory = np.uint64(coordinates.shape[1] - 1)
     first_theta = classes if centred(psi) else classes - classes
-    r = np.zeros((ROWS, batch.predictions.shape[1]))
+    r = np.zeros((ROWS, predictions.shape[1]))
     steps = np.empty(longest(rows))
-    for i in range(len(batch.labels)):
-        h, y, lam_now = weight(batch, i), batch.labels[i], state[0, LAM]
+    for i in range(len(labels)):
+        h, y, lam_now = weight(weights, i), labels[i], state[0, LAM]
         first, last = begin(rows, i), end(rows, i)
         n2, c = 0.0, 0.0
         for m in range(classes):
@@ -163,7 +165,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
             for m in range(classes):
                 r[SUMS, m] += scale * np.float64(coordinates[j, m])
         for m in range(classes):
-            batch.predictions[i, m] = r[P, m] = r[START, m] = r[SUMS, m]
+            predictions[i, m] = r[P, m] = r[START, m] = r[SUMS, m]
         chosen = choose_scores(parts, y, h, min(h * c, LONGEST), r)
         squares, finite = weigh(h, r)
         if not finite:
@@ -208,4 +210,4 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
             state[0, ENERGY] += after2 - before2
         state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
         account(state, 0, h, chosen, stored, next_lam)
-    return len(batch.labels)
+    return len(labels)

@@ -77,6 +77,6 @@ def end_of_run(updates: Any, low: int, models: int, most: int) -> int:
 
 
 @formula(fast=True)
-def weight(batch: Batch, i: int) -> float:
-    """The weight of row i."""
-    return batch.weights[i] if len(batch.weights) > 0 else 1.0
+def weight(weights: Any, i: int) -> float:
+    """The weight of row i; none are given where all are 1."""
+    return weights[i] if len(weights) > 0 else 1.0

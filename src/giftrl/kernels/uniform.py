@@ -175,32 +175,32 @@ def recount(theta: Any, state: Any, entries: float) -> None:
 @formula(fast=True)
 def learn_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
     """One model over a batch: predict, account, learn, row by row; how many rows before one that overflows."""
-    rows = batch.rows
+    rows, labels, weights, predictions = batch
     buffer = np.empty(longest(rows), theta.dtype)
-    for i in range(len(batch.labels)):
+    for i in range(len(labels)):
         first, last = begin(rows, i), end(rows, i)
         v = rows.data[first:last]
         for k in range(first, last):
             buffer[k - first] = theta[column(rows, i, k), ONLY]
-        y, h = batch.labels[i], weight(batch, i)
+        y, h = labels[i], weight(weights, i)
         if l1_strength(parts.psi) == 0.0:
             ts, n2 = 0.0, 0.0
             for k in range(len(v)):
                 s = np.float64(v[k])
                 ts += s * np.float64(buffer[k])
                 n2 += s * s
-            batch.predictions[i], a = round_affine(parts, Example(y, h, ts, n2), state, 0)
+            predictions[i], a = round_affine(parts, Example(y, h, ts, n2), state, 0)
             for k in range(len(v)):
                 buffer[k] = np.float64(buffer[k]) - a * np.float64(v[k])
         else:
-            batch.predictions[i], a = round_sparse(parts, y, h, v, buffer, state, 0)
+            predictions[i], a = round_sparse(parts, y, h, v, buffer, state, 0)
         if not abs(a) < math.inf:
             return i
         for k in range(first, last):
             theta[column(rows, i, k), ONLY] = buffer[k - first]
         if l1_strength(parts.psi) == 0.0:
             recount(theta, state, float(len(v)))
-    return len(batch.labels)
+    return len(labels)
 
 
 @formula(fast=True)
@@ -210,13 +210,13 @@ def learn_uniform_many(parts: Parts, batch: Batch, theta: Any, states: Any) -> i
     ``batch.labels`` has one column for all models or one for each. A model that overflows stays where it is, and its
     loss is infinite from there on.
     """
-    rows, labels = batch.rows, batch.labels
+    rows, labels, weights, predictions = batch
     models = np.uint64(theta.shape[1])
     ts, a, next_lam = np.empty(models), np.empty(models), np.empty(models)
     w = side.work_array()
     for i in range(labels.shape[0]):
         first, last = begin(rows, i), end(rows, i)
-        h, n2 = weight(batch, i), 0.0
+        h, n2 = weight(weights, i), 0.0
         for m in range(models):
             ts[m] = 0.0
         for k in range(first, last):
@@ -238,7 +238,7 @@ def learn_uniform_many(parts: Parts, batch: Batch, theta: Any, states: Any) -> i
             for m in range(low, high):
                 k = m - low
                 chosen = side.chosen(w, k)
-                batch.predictions[i, m], a[m] = w[side.P, k], h * chosen.b
+                predictions[i, m], a[m] = w[side.P, k], h * chosen.b
                 if abs(a[m]) < math.inf:
                     example = Example(w[side.LABEL, k], h, ts[m], n2)
                     finish_affine(model(parts, m), example, chosen, next_lam[m], states, m)

@@ -71,8 +71,9 @@ class AnyUpdate(NamedTuple):
         elif self.code == UpdateCode.TRUNCATED:
             pick_all(TRUNCATED, loss, lines, out)
         else:
+            y, p, _, start, c = lines
             for k in range(len(out)):
-                out[k] = pick(self, loss, lines.y[k], lines.p[k], Affine(lines.start[k], lines.c[k]))
+                out[k] = pick(self, loss, y[k], p[k], Affine(start[k], c[k]))
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
         if self.code == UpdateCode.LINEAR:

@@ -110,8 +110,9 @@ def pick(update: Any, loss: Any, y: float, p: float, line: Any) -> float:
 @operation
 def pick_all(update: Any, loss: Any, lines: Lines, out: Any) -> None:
     """The slope b of each model, into ``out``; an update brings this where it is quicker than one :func:`pick` each."""
+    y, p, _, start, c = lines
     for k in range(len(out)):
-        out[k] = pick(update, loss, lines.y[k], lines.p[k], Affine(lines.start[k], lines.c[k]))
+        out[k] = pick(update, loss, y[k], p[k], Affine(start[k], c[k]))
 
 
 @operation

@@ -40,8 +40,8 @@ class ImportanceAware(NamedTuple):
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
         flow(loss, problem.start, problem.y, problem.c, out)
-        away = False
+        p, start, away = problem.p, problem.start, False
         for k in range(len(out)):
-            away |= problem.p[k] != problem.start[k]
+            away |= p[k] != start[k]
         if away:
             keep_better(loss, problem, out, problem.g)

@@ -29,12 +29,14 @@ class Linear(NamedTuple):
         return slope(loss, p, y)
 
     def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
+        g = lines.g
         for k in range(len(out)):
-            out[k] = lines.g[k]
+            out[k] = g[k]
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        g = problem.g
         for k in range(len(out)):
-            out[k] = problem.g[k]
+            out[k] = g[k]
 
     def pick_vector(self, problem: VectorProblem) -> Choice:
         return problem.subgradient_choice(problem.x, problem.value, problem.g)

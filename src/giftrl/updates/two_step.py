@@ -48,8 +48,9 @@ class TwoStep(NamedTuple):
         return b
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
+        start, g = problem.start, problem.g
         for k in range(len(out)):
-            out[k] = problem.start[k] - problem.c * problem.g[k]
+            out[k] = start[k] - problem.c * g[k]
         vector_loss.slope(loss, out, problem.y, out)
         if self.safeguard:
             truncated_scores(loss, problem, work)
