@@ -14,10 +14,11 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.sources.lines import as_block
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.libsvm_scan import make_buffers as libsvm_buffers
 from giftrl.streams.text.libsvm_scan import scan_libsvm
-from giftrl.streams.text.rows import as_block, scan_start
+from giftrl.streams.text.rows import scan_start
 from giftrl.streams.text.vw import VwText
 from giftrl.streams.text.vw_scan import make_buffers as vw_buffers
 from giftrl.streams.text.vw_scan import scan_vw

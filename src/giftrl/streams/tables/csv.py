@@ -12,10 +12,10 @@ from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
+from giftrl.streams.sources.lines import as_block
 from giftrl.streams.tables.assemble import assemble
 from giftrl.streams.tables.csv_header import Layout, layout
 from giftrl.streams.tables.csv_scan import ABSENT, HUGE, LONGEST, OTHER, Problem, Records, Scanner
-from giftrl.streams.text.rows import as_block
 
 __all__ = ["CsvText"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
+from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.tables.csv_scan import ABSENT, NUMERIC, OTHER, Scanner
-from giftrl.streams.text.rows import BOM, as_block
 
 __all__ = ["Layout", "find_delimiter", "layout"]
 

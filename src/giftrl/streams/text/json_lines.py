@@ -26,9 +26,9 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.names.walk import FINITE, BadValue, Named, shown, walk
+from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.json_entries import LONGEST, Entries, Plan, find_entries, words
 from giftrl.streams.text.json_tokens import DEEPEST, find_tokens, make_tokens
-from giftrl.streams.text.rows import BOM, as_block
 from giftrl.streams.text.scan import NEWLINE
 
 __all__ = ["JsonLines"]

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
+from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
 __all__ = ["Count", "RowsFound", "Stop", "as_batch", "as_block", "scan", "scan_start"]
-
-BOM = b"\xef\xbb\xbf"
 
 
 class Count(IntEnum):
@@ -35,20 +34,6 @@ class Stop(IntEnum):
 
 
 B = TypeVar("B", bound=tuple[Any, ...])
-
-
-def as_block(data: Any) -> NDArray[np.uint8]:
-    """Bytes as a read-only array that ends with a newline.
-
-    >>> as_block(b"1 2:3").tobytes()
-    b'1 2:3\\n'
-    """
-    block = data if isinstance(data, np.ndarray) else np.frombuffer(data, dtype=np.uint8)
-    if len(block) and block[-1] != 10:
-        block = np.append(block, np.uint8(10))
-    block = np.ascontiguousarray(block).view()
-    block.flags.writeable = False
-    return block
 
 
 def scan_start(block: NDArray[np.uint8], start: Position) -> NDArray[np.int64]:
