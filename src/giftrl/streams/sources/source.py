@@ -31,9 +31,9 @@ class Source(NamedTuple):
 def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
 
-    All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "." or
-    "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read is
-    reported before any row is read.
+    All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
+    or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
+    is reported before any row is read.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -158,7 +158,7 @@ class Stream:
         return self.compression is None and self.raw.seekable()
 
     def _next(self) -> bytes:
-        """The next piece; nothing at the end, and where the data is broken: :meth:`check_end` raises the error later."""
+        """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
         try:
             return self._counted.read(PIECE) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:

@@ -92,9 +92,9 @@ class VwText:
             numbers = self._numbers(block, sections)
             groups = np.repeat(numbers, np.diff(sections.first, append=entries))
         return as_batch(
-            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])), state,
-            RowsFound(*found[9:]), values, slots, groups, found.weights[:rows].copy(), _tags(block, found, rows),
-            distinct=False, compiled=self.compiled,
+            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])),
+            RowsFound(*found[9:]).cut(state), found.weights[:rows].copy(), _tags(block, found, rows), values, slots,
+            groups, compiled=self.compiled,
         )  # fmt: skip
 
     def _numbers(self, block: NDArray[np.uint8], sections: Sections) -> NDArray[np.uint8]:
