@@ -94,7 +94,8 @@ def _say(path: str, summary: dict[str, Any], weight: float) -> None:
     for name, value in summary["norms"].items():
         facts.add_row(f"weights: {name}", f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
     if summary["collisions"]["collided"]:
-        facts.add_row("names that share a coordinate", f"{summary['collisions']['collided']:,}")
+        about = "" if summary["collisions"]["exact"] else "about "
+        facts.add_row("names that share a coordinate", f"{about}{summary['collisions']['collided']:,}")
     console.print(facts)
     if "experts" in summary:
         experts = Table("expert", "share", "", "average loss alone", title="experts", title_justify="left")

@@ -1,4 +1,4 @@
-"""What every reader yields: a run of rows from one source, and the rows that could not be read."""
+"""What every reader yields: consecutive rows of one source, and the rows that could not be read."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,7 +10,7 @@ __all__ = ["Batch", "Position", "Rejected"]
 
 
 class Position(NamedTuple):
-    """Where a row begins: enough to go on from there.
+    """Where a row begins, so that reading can go on from there.
 
     >>> Position()
     Position(source=0, offset=0, line=1)

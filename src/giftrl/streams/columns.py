@@ -1,4 +1,4 @@
-"""Tables: what each column is for."""
+"""What each column of a table is for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,9 +8,9 @@ from giftrl.ops import validated
 
 __all__ = ["LABELS", "Columns", "Kind", "Schema", "decide", "group_of"]
 
-#: The column with the label, if nothing else is said and there is one: the first of these, in any case.
+#: The names of the label where none is given, in order of preference and in upper or lower case.
 LABELS = ("label", "target", "y", "class")
-#: Spellings of a number that is not there.
+#: Spellings of a missing number.
 MISSING = ("NA", "N/A", "null", "NULL", "?")
 
 Reference = str | int
@@ -34,7 +34,7 @@ class Kind:
 class Columns(NamedTuple):
     """How to read tables: CSV, Parquet and Arrow; JSON, where keys are columns.
 
-    A column is meant by its name, or by its number: 0 is the first and -1 the last.
+    A column is given by its name or by its number: 0 is the first and -1 the last.
 
     Args:
         label: the column with the label. If none is given: the one that is called label, target, y or class; else the
@@ -45,7 +45,7 @@ class Columns(NamedTuple):
         categorical: columns whose values are categories even where they are numbers. Text is always categorical.
         delimiter: between the columns of CSV; found among tab, semicolon, comma and bar if not given.
         header: whether CSV begins with the names of its columns; found if not given.
-        missing: spellings, in columns of numbers, of a number that is not there. An empty field always is none.
+        missing: spellings of a missing number in columns of numbers. An empty field is always missing.
 
     >>> Columns(label="clicked", ignore=("id",)).label
     'clicked'
@@ -176,7 +176,7 @@ def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
 
 
 def find(names: Sequence[str], reference: Reference, argument: str) -> int:
-    """The column that is meant.
+    """The number of the column that a name or number refers to.
 
     >>> find(["id", "age", "city"], -1, "ignore"), find(["id", "age", "city"], "age", "ignore")
     (2, 1)

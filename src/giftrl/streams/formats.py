@@ -1,4 +1,4 @@
-"""Which format a source has: what was asked for, else its first bytes, else its name."""
+"""The format of a source: what the user said, or what its first bytes or its name show."""
 
 import re
 from typing import NamedTuple
@@ -19,7 +19,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
 }
 #: Formats made of lines.
 TEXT = ("libsvm", "vw", "csv", "json")
-#: How many bytes of a source decide; a multiple of a decompressed piece.
+#: How many bytes of a source are examined; a multiple of a decompressed piece.
 HEAD = 1 << 18
 
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
@@ -43,7 +43,7 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     Args:
         head: its first bytes, after decompression.
         name: its name, used where the bytes leave a choice.
-        asked: what the user said; only contradicted where the bytes leave no doubt.
+        asked: what the user said; an error where the bytes clearly show another format.
 
     >>> detect(b"+1 3:0.5 7:1\\n", "data.txt")
     'libsvm'
@@ -65,7 +65,7 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     named = _by_name(name)
     if named in guess.formats:
         return named
-    # A line that looks like nothing, or at most like a table, may be a bad line of what the name says.
+    # A line of no known format, or at most of a table, may be a bad line in the format that the name shows.
     if named in TEXT and guess.lines and guess.formats in ((), ("csv",)):
         return named
     if named is not None and named not in TEXT and guess.formats:
@@ -115,7 +115,7 @@ def _by_content(head: bytes) -> _Guess:
             return guess
         doubtful = doubtful or guess
         if not _LABEL.match(line):
-            break  # only lines with nothing but a label leave the question to the next line
+            break  # the next line can only decide where this one is nothing but a label
     return doubtful or _Guess((), "it holds no line of data")
 
 

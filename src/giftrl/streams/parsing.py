@@ -1,4 +1,4 @@
-"""From a source to batches, whatever its format."""
+"""From a source of any format to batches."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ __all__ = ["Parsed", "Parsing"]
 
 
 class Parsed:
-    """A batch as its parser made it, and where its rows are in their source."""
+    """A batch from its parser, and the text that its rows come from."""
 
     def __init__(self, batch: Batch, block: Block | None, crossed: bool) -> None:
         self.batch = batch
@@ -39,7 +39,7 @@ class Parsed:
         return Position(start.source, start.offset + self._begin(line), line)
 
     def raw(self, line: int) -> bytes:
-        """The bytes of a line; nothing, where a source has no lines."""
+        """The bytes of a line; empty where a source has no lines."""
         if self.block is None:
             return b""
         data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
@@ -54,14 +54,14 @@ class Parsed:
 
 
 class Parsing:
-    """Parsers by format, made when they are needed, and what was found out about tables.
+    """The parsers of all formats, made when they are needed, and the schema of tables.
 
     Args:
         features: what turns names into coordinates.
         format: one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source.
-        columns: what the user said of tables.
+        columns: what the user said about tables.
         schema: what columns are for, where that is known.
-        interactions: which groups the entries of a batch are to be told apart by.
+        interactions: the pairs of groups to multiply; entries are marked with their groups.
         compiled: False to run loops as plain Python.
         block: the bytes of text to read at a time.
         max_line: the most bytes that a line may have.

@@ -1,4 +1,4 @@
-"""The whole way: from what the user named to batches that a learner takes."""
+"""From the sources that the user named to batches for a learner."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ Named = str | os.PathLike[str]
 
 
 class Progress(NamedTuple):
-    """How far reading has come.
+    """How much of the sources has been read.
 
     >>> Progress(50, 200).fraction
     0.25
@@ -49,10 +49,11 @@ class Progress(NamedTuple):
 class Reader:
     """Iterates over batches of rows, ready for a learner, in the order of the sources.
 
-    A thread reads and parses ahead of the loop over the batches. Memory does not grow with the data (a
-    :class:`Dictionary` grows with the names). Everything that is wrong with the arguments or with a source is an
-    exception that says so; a row that cannot be used is either the end, after all rows before it have been delivered
-    (:class:`BadRow`), or skipped, counted and written down.
+    A thread reads and parses ahead of the loop over the batches; it numbers new names in a copy of the features, and
+    they enter the features when their batch is consumed. Memory does not grow with the data, except that a
+    :class:`Dictionary` and its copy grow with the names. Wrong arguments and unreadable sources raise exceptions. A row
+    that cannot be used ends the loop with :class:`BadRow`, after all rows before it; or it is skipped, counted and
+    written to a file.
 
     Args:
         sources: files, globs, directories, "-" for standard input; see :func:`find_sources`.
@@ -154,7 +155,7 @@ class Reader:
 
     @property
     def progress(self) -> Progress:
-        """How far reading has come; it is a little ahead of the batches."""
+        """How much has been read, a little more than the batches so far."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -204,7 +205,7 @@ class Reader:
             self._parsing.consumed = self._sizes[number]
 
     def _finished(self, parsed: Parsed) -> Iterator[Batch]:
-        """The rows of a batch with labels checked, products added, and prepared; in pieces if there are many."""
+        """A batch with its labels checked, its products added and its rows scaled; in pieces if products are many."""
         parsed.batch = self._checked(parsed)
         batch = self._cut(parsed, parsed.batch)
         if self._crossing is None or parsed.crossed:
@@ -233,7 +234,7 @@ class Reader:
         return Rejected(parsed.batch.source, line, 1, problem, expected, parsed.raw(line))
 
     def _checked(self, parsed: Parsed) -> Batch:
-        """Without the rows whose labels cannot be used."""
+        """The batch without rows whose labels cannot be used."""
         batch = parsed.batch
         if self.accepts is None or not len(batch):
             return batch
@@ -250,7 +251,7 @@ class Reader:
         return replace(keep_rows(batch, good), rejected=tuple(rejected))
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
-        """What comes before the first bad row, and that row, where the reader is to stop there."""
+        """The rows before the first bad one, and that one, where the reader is to stop there."""
         if self.on_error == "skip" or not batch.rejected:
             return batch
         first = batch.rejected[0]

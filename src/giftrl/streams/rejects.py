@@ -1,4 +1,4 @@
-"""Rows that cannot be used: an error, or a line in a side file."""
+"""The file of rows that were skipped."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ class RejectsFile:
         self.close()
 
     def write(self, rejected: tuple[Rejected, ...] | list[Rejected]) -> None:
-        """Write rows, through to the file system."""
+        """Write rows, and hand them to the operating system."""
         for each in rejected:
             found = each._asdict()
             raw = found.pop("raw")

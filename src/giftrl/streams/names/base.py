@@ -1,4 +1,4 @@
-"""What hashing and dictionaries (:mod:`giftrl.streams.names.features`) have in common."""
+"""The interface of hashing and dictionaries, and what they share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class Features(ABC):
         self.frozen = False
 
     def slots(self, names: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The coordinates of names, and what their values are to be multiplied by.
+        """The coordinates of names, and the signs by which their values are multiplied.
 
         A name that a frozen dictionary does not have gets -1.
         """
@@ -147,7 +147,7 @@ class Features(ABC):
         sections: Sections,
         values: NDArray[np.float64],
     ) -> NDArray[np.int32]:
-        """The coordinates of the names at these places of a text, with their signs put on the values."""
+        """The coordinates of names, given by their places in a text; the values are multiplied by their signs."""
         count = len(starts)
         slots = np.empty(count, np.int32)
         text = text.view()
@@ -167,10 +167,10 @@ class Features(ABC):
             self._grow(int(ends[entry] - starts[entry]) + head + 1)
 
     def number_slots(self, numbers: NDArray[np.uint64], values: NDArray[np.float64]) -> tuple[NDArray[np.int32], bool]:
-        """The coordinates of whole numbers, with their signs put on the values.
+        """The coordinates of whole numbers; the values are multiplied by their signs.
 
         Returns:
-            also, whether each number is known and has a coordinate that no other number has.
+            the coordinates, and whether each number is known and has a coordinate of its own.
         """
         count = len(numbers)
         slots = np.empty(count, np.int32)

@@ -22,7 +22,7 @@ SEPARATOR = " \u00d7 "
 PIECE = 1 << 22
 #: How many products a row may have.
 MOST = 1 << 24
-#: The pairs that are remembered as unknown to a frozen dictionary.
+#: How many pairs are remembered as unknown to a frozen dictionary.
 FORGET = 1 << 22
 
 ZERO = np.uint64(0)
@@ -59,7 +59,7 @@ def pair_slot(a: Any, b: Any, mask: Any) -> Any:
 
 @formula
 def count_products(groups: Any, indptr: Any, allowed: Any, counts: Any) -> None:
-    """How many products each row has, from how many entries each group has in it."""
+    """Count the products of each row, from how many entries each group has in it."""
     members = np.zeros(256, np.int64)
     for i in range(len(indptr) - 1):
         first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
@@ -81,7 +81,7 @@ def cross_rows(
     data: Any, indices: Any, groups: Any, indptr: Any, allowed: Any, mask: Any,
     new_data: Any, new_indices: Any, new_indptr: Any, keys: Any,
 ) -> None:  # fmt: skip
-    """Copy rows and put their products behind them: by their coordinates, or (mask 0) by their keys, with index -1."""
+    """Copy rows and append their products, with their coordinates; where the mask is 0, with keys and index -1."""
     out = ZERO
     for i in range(len(indptr) - 1):
         first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
@@ -107,11 +107,13 @@ def cross_rows(
 
 
 @formula
-def find_pairs(keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fresh: Any, room: Any) -> tuple[Any, Any]:
-    """Look up the slots of keys (0 is none), from an entry on, and enter the new ones with a number below -1.
+def find_pairs(
+    keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fresh: Any, capacity: Any
+) -> tuple[Any, Any]:
+    """Look up the slots of keys, from an entry on, and enter new keys with numbers below -1; key 0 stands for none.
 
     Returns:
-        the first entry that there was no room for, and how many new pairs there are; ``fresh`` are their cells.
+        the first entry beyond the capacity for new pairs, and how many new pairs there are; ``fresh`` are their cells.
     """
     last = np.uint64(len(cells) - 1)
     count = 0
@@ -123,7 +125,7 @@ def find_pairs(keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fres
         while cells[at] != ZERO and cells[at] != key:
             at = (at + ONE) & last
         if cells[at] == ZERO:
-            if count == room:
+            if count == capacity:
                 return k, count
             cells[at] = key
             slots[at] = -2 - count
@@ -134,7 +136,7 @@ def find_pairs(keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fres
 
 
 class _Pairs:
-    """The coordinates of pairs in a dictionary: a table in front of the names of the products."""
+    """The coordinates of pairs in a dictionary: a hash table saves making the name of a product that came before."""
 
     def __init__(self, features: Features, compiled: bool) -> None:
         self.features = features
@@ -152,9 +154,9 @@ class _Pairs:
         loop = ready(find_pairs, self.compiled)
         start = 0
         while start < len(keys):
-            room = len(self._cells) // 2 - self._known
-            fresh = np.empty(room, np.int64)
-            stop, count = loop(keys, indices, start, self._cells, self._slots, fresh, room)
+            capacity = len(self._cells) // 2 - self._known
+            fresh = np.empty(capacity, np.int64)
+            stop, count = loop(keys, indices, start, self._cells, self._slots, fresh, capacity)
             if count:
                 at = fresh[:count]
                 names = [self._name(int(key)) for key in self._cells[at]]
@@ -185,7 +187,7 @@ class _Pairs:
 
 
 class Crossed(NamedTuple):
-    """Some rows of a batch with their products, and the lines of those that have too many or too large ones."""
+    """Rows with their products, and the lines of rows with too many products or too large ones."""
 
     batch: Batch
     bad: list[tuple[int, str, str]]  # the line, what is wrong, what was expected
@@ -206,7 +208,7 @@ class Crossing:
         self._pairs = None if isinstance(features, Hashing) else _Pairs(features, compiled)
 
     def cross(self, batch: Batch, piece: int = PIECE, most: int = MOST) -> Iterator[Crossed]:
-        """The rows of a batch with their products, in pieces that fit into memory; ``end`` is left as it is."""
+        """The rows of a batch with their products, in pieces that fit into memory; all have the batch's ``end``."""
         count = ready(count_products, self.compiled)
         allowed = self.interactions.allowed
         counts = np.empty(len(batch), np.int64)

@@ -15,9 +15,9 @@ ALL = ":"
 class Interactions:
     """Which groups of features to multiply with each other; a group is a namespace or a column.
 
-    A pair of a group with itself means each two of its entries once, and each entry's square. A name of one letter
-    stands for all groups that begin with it, as in Vowpal Wabbit's ``-q ab``; ":" stands for all groups. What several
-    pairs ask for is added once.
+    A pair of a group with itself stands for the product of each two of its entries, and for the square of each. A name
+    of one letter stands for all groups that begin with it, as in Vowpal Wabbit's ``-q ab``; ":" stands for all groups.
+    A product that several pairs ask for is added once.
 
     Args:
         pairs: names of groups, ``("user", "ad")``; or two letters, ``"ua"``.
@@ -38,7 +38,7 @@ class Interactions:
         self._allowed = np.zeros((256, 256), np.uint8)
 
     def code(self, group: str) -> int:
-        """The number of a group; groups that the pairs do not tell apart share theirs, and 0 takes no part.
+        """The number of a group. Groups that the pairs do not tell apart share a number; groups in no pair have 0.
 
         >>> interactions = Interactions(["ab"])
         >>> [interactions.code(name) for name in ("age", "city", "birth", "ad")]
@@ -70,7 +70,7 @@ class Interactions:
         return np.ascontiguousarray(self._allowed[:size, :size])
 
     def table(self, groups: Sequence[str], source: str) -> NDArray[np.uint8]:
-        """The numbers of groups that another numbering knows by 0, 1 and so on; 255 are those it does not tell apart.
+        """From a parser's numbers of groups to those of :meth:`code`; 255 is a parser's number of all groups after 254.
 
         >>> Interactions(["ab"]).table(["", "ad", "bid"], "a.vw")[:3].tolist()
         [0, 1, 2]
@@ -86,7 +86,7 @@ class Interactions:
         )
 
     def require_all(self, format_: str) -> int:
-        """The number of the only group of a format without groups, which only ":" stands for."""
+        """The number of the single group of a format without groups; only ":" stands for it."""
         if not self.code(""):
             raise InvalidInput(
                 "pairs", self.pairs, f"must be [(':', ':')] here: {format_} has no namespaces", "use another format"

@@ -4,7 +4,7 @@ A name is a piece of text, or a namespace, a caret and a piece of text. Names co
 share their namespace, which is a piece of the same text. Inside the loops a name is four places in the text: where its
 namespace begins and ends, and where it begins and ends itself.
 
-A table that has no room for one more name says so; it is made larger outside the loop, which then goes on.
+A table that is full says so; it is made larger outside the loop, which then goes on.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from giftrl.streams.names.murmur import add_bytes, add_caret, begin_name, end_na
 __all__ = ["FULL", "UNKNOWN", "Sections", "name_size", "name_slots", "number_slots", "write_name"]
 
 UNKNOWN = -1
-FULL = -2  # no room for one more name
+FULL = -2  # the table has to be made larger
 
 CARET = 94
 
@@ -85,7 +85,7 @@ def name_slots(
     table: Any, text: Any, starts: Any, ends: Any, count: Any, sections: Any, entry: Any, section: Any, frozen: bool,
     values: Any, slots: Any,
 ) -> Any:  # fmt: skip
-    """Fill ``slots`` and put signs on ``values``, from an entry of a section on; the first entry without room."""
+    """Fill ``slots`` and put signs on ``values``, from an entry of a section on, up to where the table is full."""
     firsts, heads, tails = sections
     going = True
     while section < len(firsts) and going:
@@ -116,7 +116,7 @@ def name_slots(
 def number_slots(
     table: Any, numbers: Any, count: Any, entry: Any, frozen: bool, digits: Any, values: Any, slots: Any
 ) -> Any:
-    """The same for whole numbers, whose names are their decimal digits."""
+    """Fill ``slots`` and put signs on ``values`` for whole numbers, whose names are their decimal digits."""
     going = True
     while entry < count and going:
         k = np.uint64(entry)

@@ -1,4 +1,4 @@
-"""Rows as learners want them: no feature twice, none that is unknown, all values finite."""
+"""Rows as learners need them: each feature at most once, no unknown ones, and all values finite."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 @formula
 def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, places: Any) -> Any:
-    """Sum entries of equal index and drop those of a negative one, in place and in order; how many are left.
+    """Sum entries of equal index and drop those of a negative one, in place and in order; returns how many are left.
 
     ``rows`` and ``places`` are an open hash table, shared by all rows: a cell belongs to the row that is written in it.
     """
@@ -55,7 +55,7 @@ def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, pla
 
 
 def longest_row(indptr: NDArray[np.int64]) -> int:
-    """The most entries that a row has.
+    """How many entries the longest row has.
 
     >>> longest_row(np.array([0, 2, 7]))
     5
@@ -71,7 +71,7 @@ def merge(
     *,
     compiled: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Rows in which equal features are summed and unknown ones, with index -1, dropped; the arrays are written to.
+    """Sum equal features of each row and drop unknown ones, which have index -1; the arrays are overwritten.
 
     >>> data, indices = np.array([1.0, 2.0, 4.0]), np.array([7, -1, 7], np.int32)
     >>> merged = merge(data, indices, np.empty(0, np.uint8), np.array([0, 3]), compiled=False)
@@ -92,7 +92,7 @@ def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[
     >>> overflowed(np.array([1.0, np.inf, 2.0]), np.array([0, 1, 3])).tolist()
     [1]
     """
-    # A sum is finite only if its terms are: the quick look first.
+    # A sum is finite only if its terms are: this is quicker.
     with np.errstate(all="ignore"):
         if np.isfinite(data.sum()):
             return np.empty(0, np.int64)

@@ -100,7 +100,7 @@ def set_bit(bits: Any, slot: Any) -> None:
 
 
 class ExactTable(NamedTuple):
-    """Every name has a number of its own, from 1 on in the order of first sight: open addressing, names compared."""
+    """Every name has a number of its own, from 1 on, in the order of first sight: a hash table with open addressing."""
 
     cells: NDArray[np.uint64]  # the hash in the upper half and the number in the lower; 0 where empty
     ends: NDArray[np.int64]  # name i is arena[ends[i - 1]:ends[i]]
@@ -157,7 +157,7 @@ class ExactTable(NamedTuple):
 
 @formula
 def same_name(arena: Any, at: Any, end: Any, text: Any, name: Any) -> Any:
-    """Whether the bytes between two places of the arena are a name."""
+    """Whether ``arena[at:end]`` is a name."""
     head, tail, start, stop = name
     same = end - at == name_size(name)
     if tail > head:

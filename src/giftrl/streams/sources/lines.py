@@ -1,7 +1,7 @@
 """Blocks of whole lines, of a few megabytes each."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.sources.source import Stream
 
-__all__ = ["BLOCK", "MAX_LINE", "Block", "Lines", "count_lines"]
+__all__ = ["BLOCK", "BOM", "MAX_LINE", "Block", "Lines", "as_block", "count_lines"]
 
 BLOCK = 1 << 22
 MAX_LINE = 1 << 28
-#: How much of a line that is too long is kept to be shown.
+#: How many bytes of a line that is too long are kept to be shown.
 SHOWN = 200
+
+
+#: The byte order mark that some editors put at the beginning of a file.
+BOM = b"\xef\xbb\xbf"
 
 
 class Block(NamedTuple):
@@ -37,12 +41,25 @@ def count_lines(data: NDArray[np.uint8]) -> int:
     return sum(int(np.count_nonzero(data[i : i + step] == 10)) for i in range(0, len(data), step))
 
 
+def as_block(data: Any) -> NDArray[np.uint8]:
+    """Bytes as a read-only array that ends with a newline.
+
+    >>> as_block(b"1 2:3").tobytes()
+    b'1 2:3\\n'
+    """
+    block = data if isinstance(data, np.ndarray) else np.frombuffer(data, dtype=np.uint8)
+    if len(block) and block[-1] != 10:
+        block = np.append(block, np.uint8(10))
+    block = np.ascontiguousarray(block).view()
+    block.flags.writeable = False
+    return block
+
+
 class Lines:
     """The blocks of a stream, from a position on.
 
-    A line longer than a block makes a bigger block. One longer than ``max_line`` is rejected, and is not kept in
-    memory to its end. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last
-    whole line before.
+    A line longer than a block makes a larger block. A line longer than ``max_line`` is rejected without being held in
+    memory. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last whole line.
 
     Args:
         stream: what to read.
@@ -61,7 +78,7 @@ class Lines:
         self._block: Block | None = None
 
     def give_back(self, count: int) -> None:
-        """Take back the last ``count`` bytes of the last block: whole lines that the next block is to begin with."""
+        """Return the last ``count`` bytes of the last block, which are whole lines; the next block begins with them."""
         block = self._block
         if count and block is not None:
             kept = len(block.data) - count
@@ -111,19 +128,19 @@ class Lines:
         return self._block
 
     def _too_long(self, beginning: bytes, length: int) -> Block:
-        """Read to the end of the line and throw it away."""
+        """The record of a line that is too long, whose rest is read and thrown away."""
         here = self._here
-        room = bytearray(1 << 20)
+        buffer = bytearray(1 << 20)
         last = False
         while True:
-            filled = self.stream.readinto(memoryview(room))
-            cut = room.find(b"\n", 0, filled) + 1
+            filled = self.stream.readinto(memoryview(buffer))
+            cut = buffer.find(b"\n", 0, filled) + 1
             if cut:
-                self._tail = bytes(room[cut:filled])
+                self._tail = bytes(buffer[cut:filled])
                 length += cut
                 break
             length += filled
-            if filled < len(room):
+            if filled < len(buffer):
                 last = True
                 break
         end = Position(here.source, here.offset + length, here.line + 1)

@@ -29,10 +29,11 @@ class Source(NamedTuple):
 
 
 def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
-    """The files behind names, in order: a file, a glob, a directory, or "-" for standard input.
+    """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
 
-    Directories are searched to the bottom, and sorted; names that begin with "." or "_" are skipped there, as they are
-    by Spark and Arrow. Every file is opened once, so that one that cannot be read is found before the first row is.
+    All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
+    or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
+    is reported before any row is read.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -58,8 +59,8 @@ def _behind(name: str) -> Iterator[Source]:
         yield Source(name, None)
         return
     path = Path(name)
-    # A file of that very name comes before the pattern: "a[1].csv" can be both.
-    # Not Path.exists: that raises where a folder on the way may not be searched, which _check says better.
+    # "a[1].csv" can be a file and a pattern: the file comes first.
+    # Path.exists would raise where a folder may not be searched; _check has the better message.
     if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
         if not matches:
@@ -71,7 +72,7 @@ def _behind(name: str) -> Iterator[Source]:
 
 
 def _walk(name: str, path: Path) -> Iterator[Source]:
-    if not os.path.isdir(path):  # noqa: PTH112 (nor here)
+    if not os.path.isdir(path):  # noqa: PTH112 (Path.is_dir would raise as well)
         yield Source(name, path)
         return
     files: list[Path] = []
@@ -92,7 +93,7 @@ def _check(name: str, path: Path) -> None:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            return  # a pipe: who opens it, and closes it again, takes it from who writes to it
+            return  # opening and closing a pipe would break it for the process that writes to it
         path.open("rb").close()
     except FileNotFoundError:
         raise BadSource(name, "there is no such file", "check the name and the working directory") from None
@@ -105,7 +106,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed if their first ones say so; a context that closes the file.
+    """The bytes of a source, decompressed where the first bytes show a known compression. A context manager.
 
     >>> import gzip, pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -157,7 +158,7 @@ class Stream:
         return self.compression is None and self.raw.seekable()
 
     def _next(self) -> bytes:
-        """The next piece, nothing at the end; an error only after all pieces before it have been handed over."""
+        """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
         try:
             return self._counted.read(PIECE) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
@@ -165,7 +166,7 @@ class Stream:
             return b""
 
     def peek(self, size: int) -> bytes:
-        """At least ``size`` bytes from here on, without taking them; fewer at the end."""
+        """At least ``size`` bytes from here on, which the next read returns again; fewer at the end."""
         pieces = [self._waiting]
         length = len(self._waiting)
         while length < size and (piece := self._next()):
@@ -176,25 +177,24 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, and fewer only at the end."""
-        room = bytearray(size)
-        return bytes(room[: self.readinto(memoryview(room))])
+        buffer = bytearray(size)
+        return bytes(buffer[: self.readinto(memoryview(buffer))])
 
-    def readinto(self, room: memoryview) -> int:
-        """Fill the room; how many bytes it got, fewer than it holds only at the end.
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill a buffer; returns how many bytes were read, fewer than it holds only at the end.
 
-        Data that turns out to be broken counts as the end here; ask :meth:`check_end`.
+        Broken data counts as the end here; :meth:`check_end` tells the difference.
         """
         filled = 0
-        while filled < len(room):
+        while filled < len(buffer):
             if self._waiting:
-                taken = min(len(self._waiting), len(room) - filled)
-                room[filled : filled + taken] = self._waiting[:taken]
+                taken = min(len(self._waiting), len(buffer) - filled)
+                buffer[filled : filled + taken] = self._waiting[:taken]
                 self._waiting = self._waiting[taken:]
                 filled += taken
             elif self.compression is None and self._broken is None:
-                # Straight from the file into the room.
                 try:
-                    taken = self._counted.readinto(room[filled:])
+                    taken = self._counted.readinto(buffer[filled:])
                 except OSError as problem:
                     self._broken, taken = problem, 0
                 if not taken:
@@ -229,9 +229,9 @@ class Stream:
             self._waiting = b""
             self.offset = offset
             return
-        room = memoryview(bytearray(1 << 20))
+        thrown_away = memoryview(bytearray(1 << 20))
         while self.offset < offset:
-            if not self.readinto(room[: offset - self.offset]):
+            if not self.readinto(thrown_away[: offset - self.offset]):
                 self.check_end(None)
                 rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
                 raise BadSource(self.source.name, rule, "give the file that was read before")
@@ -249,8 +249,8 @@ class _Counted:
         self.count += len(data)
         return data
 
-    def readinto(self, room: memoryview) -> int:
-        taken: int = self.raw.readinto(room) or 0
+    def readinto(self, buffer: memoryview) -> int:
+        taken: int = self.raw.readinto(buffer) or 0
         self.count += taken
         return taken
 
@@ -263,8 +263,8 @@ def _has_size(raw: Any) -> bool:
 
 
 def _standard_input() -> Any:
-    # Not through sys.stdin's buffer where there is a descriptor: a thread that waits inside the buffer's lock when the
-    # interpreter ends would bring it down.
+    # The descriptor rather than sys.stdin.buffer: a thread that waits inside the lock of that buffer when the
+    # interpreter ends would crash it.
     try:
         return io.FileIO(sys.stdin.fileno(), closefd=False)
     except (OSError, AttributeError, ValueError):

@@ -7,11 +7,11 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.sources.lines import as_block
 from giftrl.streams.tables.csv_blocks import CsvBlocks
 from giftrl.streams.tables.csv_header import layout
 from giftrl.streams.tables.csv_rows import Dialect
 from giftrl.streams.tables.rows import Column, TableRows
-from giftrl.streams.text.rows import as_block
 
 __all__ = ["CsvText"]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
+from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.tables.csv_blocks import CsvBlocks
 from giftrl.streams.tables.csv_rows import BYTES, NUMBER, Dialect, is_blank, records
-from giftrl.streams.text.rows import BOM, as_block
 
 __all__ = ["Layout", "find_delimiter", "layout"]
 

@@ -1,16 +1,14 @@
 """JSON lines: one object a line, ``{"label": 1, "features": {"age": 33, "city": "Rome"}}`` or without "features".
 
-Compiled loops (:mod:`giftrl.streams.text.json_tokens`, :mod:`giftrl.streams.text.json_entries`) read plain lines: those
-without a mistake, of the layout that the first line has, without a backslash in a text and not nested too deep. They
-read 201 MB/s, where ``pyarrow.json`` reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON,
-so that this is worth having. All other lines are read by ``orjson`` and :func:`giftrl.streams.names.walk.walk`, which
-give the same rows, with one difference: of a key that an object has twice the loops sum the values, and ``orjson``
-keeps the last.
+A compiled loop (:mod:`giftrl.streams.text.json_scan`) reads plain lines: those without a mistake, of the layout that
+the first line has, without a backslash in a text and not nested too deep. It reads 201 MB/s, where ``pyarrow.json``
+reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON, so that this is worth it. All other
+lines are read by ``orjson`` and :func:`giftrl.streams.names.walk.walk`, which give the same rows, with one difference:
+of a key that an object has twice the loop sums the values, and ``orjson`` keeps the last.
 """
 
 import contextlib
 import json
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,29 +21,27 @@ from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.labelled import FEATURES, TAG, WEIGHT, Labelled, labelled
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.names.walk import FINITE, BadValue, Named, shown, walk
-from giftrl.streams.text.json_entries import LONGEST, Entries, Plan, find_entries, words
-from giftrl.streams.text.json_tokens import DEEPEST, find_tokens, make_tokens
-from giftrl.streams.text.rows import BOM, as_block
+from giftrl.streams.names.walk import BadValue
+from giftrl.streams.sources.lines import BOM, as_block, count_lines
+from giftrl.streams.text.json_scan import DEEPEST, FLOATS, LONGEST, Entries, Plan, scan_json
+from giftrl.streams.text.rows import RowsFound, as_batch
 from giftrl.streams.text.scan import NEWLINE
+from giftrl.streams.text.words import words
 
 __all__ = ["JsonLines"]
 
-FEATURES, WEIGHT, TAG = "features", "weight", "tag"
 #: How many lines of a block are searched for the key of the label.
 LOOK = 100
 
 
-class Row(NamedTuple):
+class Left(NamedTuple):
     """A line that orjson read."""
 
     line: int
-    label: float
-    weight: float
-    tag: str
-    features: list[Named]
+    begin: int
+    row: Labelled
 
 
 class JsonLines:
@@ -99,7 +95,7 @@ class JsonLines:
         self._categorical |= {name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.CATEGORIES)}
         self._groups = Dictionary(compiled=compiled)
         self._group_codes = np.zeros(1, np.uint8)
-        self._tokens, self._text = make_tokens(0), np.empty(0, np.uint8)
+        self._entries = _make_entries(0, 0, 0)
 
     @property
     def schema(self) -> Schema | None:
@@ -119,48 +115,46 @@ class JsonLines:
             start: the position of the first byte.
         """
         block = as_block(data)
-        found, others, line = self._scan(block, start.line, self._plan(block))
+        found, others, after = self._scan(block, start.line, self._plan(block))
         left, rejected = self._read_others(block, others, source, start)
-        extra = [each for row in left for each in row.features]
+        extra = [each for line in left for each in line.row.features]
         raw = [each.name.encode() for each in extra]
-        ends = len(found.text) + np.cumsum([0, *map(len, raw)], dtype=np.int64)
-        lines = np.concatenate([found.lines, np.array([row.line for row in left], np.int64)])
+        stops = len(found.text) + np.cumsum([0, *map(len, raw)], dtype=np.int64)
+        lines = np.append(found.lines, np.array([each.line for each in left], np.int64))
+        sizes = np.append(
+            np.diff(found.row_ends, prepend=0), np.array([len(each.row.features) for each in left], np.int64)
+        )
         order = np.argsort(lines)
-        sizes = np.concatenate([np.diff(found.row_ends, prepend=0), [len(row.features) for row in left]])
-        sizes = sizes.astype(np.int64)
-        indptr = np.concatenate([[0], np.cumsum(sizes[order])]).astype(np.int64)
-        # From an entry, by lines, to its place among those of the loops and then those of the other lines.
-        places = np.repeat((np.cumsum(sizes) - sizes)[order] - indptr[:-1], sizes[order]) + np.arange(indptr[-1])
-        text = np.concatenate([found.text, np.frombuffer(b"".join(raw), np.uint8)])
-        starts = np.concatenate([found.starts, ends[:-1]])[places]
-        stops = np.concatenate([found.ends, ends[1:]])[places]
-        values = np.concatenate([found.values, [each.value for each in extra]])[places]
-        slots = self.features.name_slots(text, starts, stops, Sections.none(), values)
+        ends = np.cumsum(sizes[order])
+        # From an entry, by lines, to its place among those of the loop and then those of the other lines.
+        places: Any = slice(None)
+        if left:
+            firsts = (np.cumsum(sizes) - sizes)[order] - (ends - sizes[order])
+            places = np.repeat(firsts, sizes[order]) + np.arange(sizes.sum())
+        values = np.append(found.values, [each.value for each in extra])[places]
+        slots = self.features.name_slots(
+            np.append(found.text, np.frombuffer(b"".join(raw), np.uint8)),
+            np.append(found.starts, stops[:-1])[places],
+            np.append(found.ends, stops[1:])[places],
+            Sections.none(),
+            values,
+        )
         codes = np.empty(0, np.uint8)
         if self.interactions is not None:
             codes = self._codes(block, found, [each.group for each in extra])[places]
-        data_, indices, groups, indptr = merge(values, slots, codes, indptr, compiled=self.compiled)
-        batch = Batch(
-            source=source,
-            data=data_,
-            indices=indices,
-            indptr=indptr,
-            labels=np.concatenate([found.labels, [row.label for row in left]])[order],
-            weights=np.concatenate([found.weights, [row.weight for row in left]])[order],
+        rows = RowsFound(
+            labels=np.append(found.labels, [each.row.label for each in left])[order],
             lines=lines[order],
-            groups=groups,
-            end=Position(start.source, start.offset + len(data), line),
-            tags=_tags(block, found, left, order),
+            begins=np.append(found.begins, np.array([each.begin for each in left], np.int64))[order],
+            ends=ends,
+            bad=np.empty(0, np.int64),
         )
-        lost = overflowed(batch.data, batch.indptr)
-        if len(lost):
-            bad = BadValue("values of one feature whose sum is too large for float64", FINITE, "")
-            begins = np.concatenate([[0], np.flatnonzero(block == NEWLINE) + 1])
-            for at in batch.lines[lost].tolist():
-                row = block[begins[at - start.line] : begins[at - start.line + 1] - 1].tobytes()
-                rejected.append(_rejected(source, at, row, bad))
-            rejected.sort(key=lambda each: each.line)
-            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
+        batch = as_batch(
+            block, source, Position(start.source, start.offset + len(data), after), rows,
+            np.append(found.weights, [each.row.weight for each in left])[order], _tags(block, found, left, order),
+            values, slots, codes, compiled=self.compiled,
+        )  # fmt: skip
+        rejected = sorted([*rejected, *batch.rejected], key=lambda each: each.line)
         return replace(batch, rejected=tuple(rejected))
 
     def _plan(self, block: NDArray[np.uint8]) -> Plan:
@@ -185,35 +179,28 @@ class JsonLines:
 
         The next call overwrites the arrays.
         """
-        if len(self._tokens.kinds) <= len(block):
-            self._tokens, self._text = make_tokens(len(block)), np.empty(2 * len(block) + LONGEST, np.uint8)
-        tokens = self._tokens
-        count, used, line = ready(find_tokens, self.compiled, counted=False)(block, line, tokens)
+        lines = count_lines(block)
+        if len(self._entries.values) <= len(block) // 2 or len(self._entries.labels) < lines:
+            self._entries = _make_entries(len(block) // 2 + 1, lines, max(len(self._entries.text), 2 * len(block)))
+        others = np.empty(2 * lines, np.int64)
+        scratch = np.empty(LONGEST, np.uint8), np.empty(DEEPEST + 1, np.int64)
         ascii_ = len(block) == 0 or int(block.max()) < 0x80
-        loop = ready(find_entries, self.compiled, counted=False)
-        floats = ("values", "labels", "weights")
-        sizes = [used] * 5 + [count] * 6
-        arrays: list[Any] = [
-            np.empty(size, np.float64 if name in floats else np.int64)
-            for name, size in zip(Entries._fields, sizes, strict=False)
-        ]
-        scratch = np.empty(LONGEST, np.uint8), np.empty(DEEPEST + 2, np.int64)
+        loop = ready(scan_json, self.compiled, counted=False)
         while True:
-            entries = Entries._make([*arrays, self._text])
-            rows, size, written = loop(block, tokens, count, used, plan, entries, ascii_, *scratch)
+            rows, size, written, left, after = loop(block, line, plan, self._entries, others, ascii_, *scratch)
             if rows >= 0:
                 break
-            self._text = np.empty(2 * len(self._text), np.uint8)
-        sizes = [size] * 5 + [rows] * 6 + [written]
-        found = Entries._make([array[:size] for array, size in zip([*arrays, self._text], sizes, strict=True)])
-        others = ~tokens.plain[:count]
-        return found, np.stack([tokens.lines[:count][others], tokens.begins[:count][others]], axis=1), line
+            self._entries = self._entries._replace(text=np.empty(2 * len(self._entries.text), np.uint8))
+        sizes = [size] * 5 + [rows] * 7 + [written]
+        arrays: list[Any] = list(self._entries)
+        found = Entries._make([array[:size] for array, size in zip(arrays, sizes, strict=True)])
+        return found, others[: 2 * left].reshape(-1, 2), after
 
     def _read_others(
         self, block: NDArray[np.uint8], others: NDArray[np.int64], source: str, start: Position
-    ) -> tuple[list[Row], list[Rejected]]:
+    ) -> tuple[list[Left], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
-        rows, rejected = [], []
+        left, rejected = [], []
         whole = block.tobytes() if len(others) else b""
         for line, begin in others.tolist():
             raw = whole[begin : whole.find(b"\n", begin)]
@@ -221,12 +208,12 @@ class JsonLines:
             if text.isspace():
                 continue
             try:
-                rows.append(self._row(line, text))
+                left.append(Left(line, begin, self._row(text)))
             except BadValue as problem:
                 rejected.append(_rejected(source, line, raw, problem))
-        return rows, rejected
+        return left, rejected
 
-    def _row(self, line: int, raw: bytes) -> Row:
+    def _row(self, raw: bytes) -> Labelled:
         """What orjson makes of a line."""
         try:
             top = orjson.loads(raw)
@@ -236,29 +223,7 @@ class JsonLines:
             except UnicodeDecodeError as broken:
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
-        if type(top) is not dict:
-            raise BadValue("no object", "one object a line", 0)
-        label, weight, tag = math.nan, 1.0, ""
-        if top.get(self.label) is not None:
-            label = _number(top[self.label], "label", self.label)
-        top.pop(self.label, None)
-        features = top.get(FEATURES)
-        inside = type(features) is dict
-        weight_key = self._weight or (WEIGHT if inside else None)
-        if weight_key in top:
-            weight = _number(top.pop(weight_key), "weight", weight_key)
-            if weight < 0.0:
-                raise BadValue("a weight below 0", "a finite number, 0 or more", str(weight_key))
-        if inside:
-            del top[FEATURES]
-            tag = top.pop(TAG, "")
-            beside = next((key for key in top if key not in self._ignored), None)
-            if beside is not None:
-                expected = f'features inside "{FEATURES}", or the key among those to ignore'
-                raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
-            top = features
-        named = [each for each in walk(top, ignored=self._ignored, categorical=self._categorical) if each.value]
-        return Row(line, label, weight, tag if type(tag) is str else json.dumps(tag), named)
+        return labelled(top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical)
 
     def _codes(self, block: NDArray[np.uint8], found: Entries, others: list[str]) -> NDArray[np.uint8]:
         """The group of each entry: first those that the loops found, then others."""
@@ -272,18 +237,22 @@ class JsonLines:
         return np.asarray(self._group_codes[np.concatenate([places, more])])
 
 
-def _number(value: Any, what: str, key: str | None) -> float:
-    if type(value) not in (int, float, bool):
-        raise BadValue(f"a {what} that is not a number: {shown(value)}", FINITE, str(key))
-    return float(value)
+def _make_entries(size: int, lines: int, names: int) -> Entries:
+    """Buffers for so many entries, lines, and bytes of names; pages that are not written to take no memory."""
+    sizes = [size] * 5 + [lines] * 7
+    arrays: list[Any] = [
+        np.empty(size, np.float64 if name in FLOATS else np.int64)
+        for name, size in zip(Entries._fields, sizes, strict=False)
+    ]
+    return Entries._make([*arrays, np.empty(names + LONGEST, np.uint8)])
 
 
-def _tags(block: NDArray[np.uint8], found: Entries, left: list[Row], order: NDArray[np.int64]) -> tuple[str, ...]:
+def _tags(block: NDArray[np.uint8], found: Entries, left: list[Left], order: NDArray[np.int64]) -> tuple[str, ...]:
     """The tags of all rows, if there is one."""
-    if not (found.tag_ends > found.tag_starts).any() and not any(row.tag for row in left):
+    if not (found.tag_ends > found.tag_starts).any() and not any(each.row.tag for each in left):
         return ()
     pairs = zip(found.tag_starts.tolist(), found.tag_ends.tolist(), strict=True)
-    tags = [block[start:end].tobytes().decode() for start, end in pairs] + [row.tag for row in left]
+    tags = [block[start:end].tobytes().decode() for start, end in pairs] + [each.row.tag for each in left]
     return tuple(tags[k] for k in order.tolist())
 
 

@@ -195,7 +195,7 @@ def drop_repeated(block: Any, state: Any, buffers: Any, cells: Any, multiplier: 
         block: lines.
         state: what the loop over them left.
         found: what it buffers.
-        cells: room for a set of twice as many indices as the longest row has: a power of two, of at least 4.
+        cells: a hash table of twice as many cells as the longest row has entries: a power of two, of at least 4.
         multiplier: an odd number of 64 bits, drawn at random so that no file can be made to fill cells in a row.
     """
     begin, entries, rows, bad = 0, 0, 0, state[Count.BAD]

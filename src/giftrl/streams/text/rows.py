@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
+from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
 __all__ = ["Count", "RowsFound", "Stop", "as_batch", "as_block", "scan", "scan_start"]
-
-BOM = b"\xef\xbb\xbf"
 
 
 class Count(IntEnum):
@@ -35,20 +34,6 @@ class Stop(IntEnum):
 
 
 B = TypeVar("B", bound=tuple[Any, ...])
-
-
-def as_block(data: Any) -> NDArray[np.uint8]:
-    """Bytes as a read-only array that ends with a newline.
-
-    >>> as_block(b"1 2:3").tobytes()
-    b'1 2:3\\n'
-    """
-    block = data if isinstance(data, np.ndarray) else np.frombuffer(data, dtype=np.uint8)
-    if len(block) and block[-1] != 10:
-        block = np.append(block, np.uint8(10))
-    block = np.ascontiguousarray(block).view()
-    block.flags.writeable = False
-    return block
 
 
 def scan_start(block: NDArray[np.uint8], start: Position) -> NDArray[np.int64]:
@@ -97,28 +82,38 @@ def _twice(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class RowsFound(NamedTuple):
-    """What a loop finds in each row and in each rejected line."""
+    """The rows of a block, and its rejected lines."""
 
     labels: NDArray[np.float64]
     lines: NDArray[np.int64]
     begins: NDArray[np.int64]  # where the line begins in the block
-    ends: NDArray[np.int64]  # how many entries were found up to the end of the row
+    ends: NDArray[np.int64]  # how many entries there are up to the end of the row
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+
+    def cut(self, state: NDArray[np.int64]) -> "RowsFound":
+        """Copies of as much as a loop has written."""
+        rows, bad = int(state[Count.ROWS]), int(state[Count.BAD])
+        return RowsFound(
+            labels=self.labels[:rows].copy(),
+            lines=self.lines[:rows].copy(),
+            begins=self.begins[:rows].copy(),
+            ends=self.ends[:rows].copy(),
+            bad=self.bad[: 4 * bad],
+        )
 
 
 def as_batch(
     block: NDArray[np.uint8],
     source: str,
     end: Position,
-    state: NDArray[np.int64],
     rows: RowsFound,
+    weights: NDArray[np.float64],
+    tags: tuple[str, ...],
     data: NDArray[np.float64],
     indices: NDArray[np.int32],
     groups: NDArray[np.uint8],
-    weights: NDArray[np.float64],
-    tags: tuple[str, ...],
     *,
-    distinct: bool,
+    distinct: bool = False,
     compiled: bool,
 ) -> Batch:
     """The batch of a block, from what was found in it.
@@ -126,9 +121,8 @@ def as_batch(
     Equal features of a row are summed, and unknown ones (-1) left out, unless all are known to be ``distinct``. A row
     in which a sum is too large is rejected.
     """
-    count = int(state[Count.ROWS])
-    indptr = np.concatenate([np.zeros(1, np.int64), rows.ends[:count]])
-    records = rows.bad[: 4 * state[Count.BAD]].reshape(-1, 4).tolist()
+    indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
+    records = rows.bad.reshape(-1, 4).tolist()
     lost = np.empty(0, np.int64)
     if not distinct:
         data, indices, groups, indptr = merge(data, indices, groups, indptr, compiled=compiled)
@@ -138,20 +132,17 @@ def as_batch(
         data=data,
         indices=indices,
         indptr=indptr,
-        labels=rows.labels[:count].copy(),
+        labels=rows.labels,
         weights=weights,
-        lines=rows.lines[:count].copy(),
+        lines=rows.lines,
         groups=groups,
         end=end,
         tags=tags,
     )
     if len(lost):
-        for row in lost.tolist():
-            begin = int(rows.begins[row])
-            records.append([int(rows.lines[row]), begin, begin, int(Problem.SUM_TOO_LARGE)])
-        keep = np.ones(count, np.bool_)
-        keep[lost] = False
-        batch = keep_rows(batch, keep)
+        for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
+            records.append([line, begin, begin, int(Problem.SUM_TOO_LARGE)])
+        batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
     if records:
         records.sort()
         batch = replace(batch, rejected=tuple(rejected(block, source, *record) for record in records))

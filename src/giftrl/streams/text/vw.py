@@ -4,6 +4,8 @@ The format is that of Vowpal Wabbit's wiki, page Input format, with these differ
 message rather than a guess: a line without a bar; a tab before the first bar; a base other than 0; a negative
 importance; a value that is not a number (write ``city=Paris`` for a category, not ``city:Paris``); a feature without a
 name (``:3``); numbers that are not finite; text that is not UTF-8.
+
+Written by hand because no library reads the format: Vowpal Wabbit's own package parses it into its internal examples.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,8 @@ from giftrl.errors import require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.text.rows import Count, RowsFound, as_batch, as_block, scan, scan_start
+from giftrl.streams.sources.lines import as_block
+from giftrl.streams.text.rows import Count, RowsFound, as_batch, scan, scan_start
 from giftrl.streams.text.vw_scan import KINDS, Buffers, make_buffers, scan_vw
 
 __all__ = ["VwText"]
@@ -89,9 +92,9 @@ class VwText:
             numbers = self._numbers(block, sections)
             groups = np.repeat(numbers, np.diff(sections.first, append=entries))
         return as_batch(
-            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])), state,
-            RowsFound(*found[9:]), values, slots, groups, found.weights[:rows].copy(), _tags(block, found, rows),
-            distinct=False, compiled=self.compiled,
+            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])),
+            RowsFound(*found[9:]).cut(state), found.weights[:rows].copy(), _tags(block, found, rows), values, slots,
+            groups, compiled=self.compiled,
         )  # fmt: skip
 
     def _numbers(self, block: NDArray[np.uint8], sections: Sections) -> NDArray[np.uint8]:

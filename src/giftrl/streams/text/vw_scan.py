@@ -22,7 +22,7 @@ from giftrl.streams.text.scan import (
     note,
     skip_blanks,
     skip_line,
-)  # fmt: skip
+)
 
 __all__ = ["KINDS", "Buffers", "make_buffers", "scan_vw"]
 
@@ -172,9 +172,9 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
             elif wrong == HARD:
                 problem = Problem.HARD
             elif wrong == TOO_LARGE and after == stop:
-                problem = large_number(count)
+                problem = head_problem(count, True)
             elif wrong or after != stop:
-                problem, spot = blame(block, after, spot, no_number(count))
+                problem, spot = blame(block, after, spot, head_problem(count, False))
             elif count == 0:
                 label = value
             elif count == 1:
@@ -188,24 +188,13 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
 
 
 @formula
-def no_number(count: Any) -> Any:
-    """What to call a field before the bar that is not a number."""
-    problem = Problem.LABEL
+def head_problem(count: Any, large: bool) -> Any:
+    """What is wrong with the label, the importance or the base (0, 1, 2): it is no number, or too large a one."""
+    problem = Problem.LABEL_TOO_LARGE if large else Problem.LABEL
     if count == 1:
-        problem = Problem.IMPORTANCE
+        problem = Problem.IMPORTANCE_TOO_LARGE if large else Problem.IMPORTANCE
     elif count == 2:
-        problem = Problem.BASE
-    return problem
-
-
-@formula
-def large_number(count: Any) -> Any:
-    """What to call a field before the bar that is too large."""
-    problem = Problem.LABEL_TOO_LARGE
-    if count == 1:
-        problem = Problem.IMPORTANCE_TOO_LARGE
-    elif count == 2:
-        problem = Problem.BASE_TOO_LARGE
+        problem = Problem.BASE_TOO_LARGE if large else Problem.BASE
     return problem
 
 

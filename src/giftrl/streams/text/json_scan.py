@@ -1,0 +1,281 @@
+"""The loop over JSON lines: it reads plain lines, and leaves the others; see :mod:`giftrl.streams.text.json_lines`."""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.registry import formula
+from giftrl.streams.text.numbers import byte, digit, number
+from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, broken_utf8
+from giftrl.streams.text.words import Words, copy, find_word, is_word
+
+__all__ = ["DEEPEST", "FLOATS", "LONGEST", "Entries", "Plan", "scan_json"]
+
+QUOTE, COMMA, PLUS, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 43, 45, 46, 48, 61, 92, 94
+BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
+LITERALS = np.frombuffer(b"truefalsenull", np.uint8)
+
+#: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
+DEEPEST, LONGEST = 32, 1 << 12
+
+
+class Next(IntEnum):
+    """What may come next; FIRST_KEY, FIRST_ITEM and COMMA also allow the end of the object or list."""
+
+    VALUE, FIRST_KEY, KEY, COLON, FIRST_ITEM, COMMA, NOTHING = range(7)
+
+
+class Use(IntEnum):
+    """What a value is for: a feature, or one of the reserved keys of :class:`Plan`, in their order."""
+
+    FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
+
+
+class Plan(NamedTuple):
+    """What keys mean."""
+
+    inside: bool  # the features are in an object of their own
+    reserved: Words  # the keys of label, weight, tag and features
+    ignored: Words
+    categorical: Words
+
+
+class Entries(NamedTuple):
+    """What plain lines mean: entries, whose names are in the text and whose groups are in the block; and rows."""
+
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    group_starts: NDArray[np.int64]
+    group_ends: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    tag_starts: NDArray[np.int64]
+    tag_ends: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    begins: NDArray[np.int64]  # where the line begins in the block
+    row_ends: NDArray[np.int64]  # how many entries there are up to the end of the row
+    text: NDArray[np.uint8]
+
+
+FLOATS = ("values", "labels", "weights")
+
+
+@formula
+def write_place(place: Any, to: Any, at: Any) -> Any:
+    """Write a caret and a whole number; returns where it ends."""
+    to[np.uint64(at)] = CARET
+    size = 1
+    while place >= 10**size:
+        size += 1
+    for k in range(size):
+        to[np.uint64(at + size - k)] = ZERO + place % 10
+        place = place // 10
+    return at + size + 1
+
+
+@formula
+def read_literal(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+    """Read a number, true, false or null: the value, whether it is null, the place after it, and whether it is one.
+
+    A number must be written as JSON has it: no leading zero, and a digit before and after the dot.
+    """
+    value, null, good, after = 0.0, False, False, at
+    c = byte(block, at)
+    if c == MINUS or digit(c):
+        first = at + (1 if c == MINUS else 0)
+        good = digit(byte(block, first)) and not (byte(block, first) == ZERO and digit(byte(block, first + 1)))
+        value, after, wrong = number(block, at)
+        good &= wrong == 0
+        while first < after and byte(block, first) != DOT:
+            first += 1
+        good &= first == after or digit(byte(block, first + 1))
+    elif at + 5 < len(block):
+        if is_word(block, at, at + 4, LITERALS, 0, 4):
+            value, good, after = 1.0, True, at + 4
+        elif is_word(block, at, at + 5, LITERALS, 4, 9):
+            good, after = True, at + 5
+        elif is_word(block, at, at + 4, LITERALS, 9, 13):
+            null, good, after = True, True, at + 4
+    return value, null, after, good
+
+
+@formula
+def scan_json(
+    block: Any, line: Any, plan: Any, entries: Any, others: Any, ascii_: bool, path: Any, levels: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Read the plain lines of a block, which ends with a newline.
+
+    Args:
+        block: lines.
+        line: the number of the first one.
+        plan: what keys mean.
+        entries: what the loop writes.
+        others: for each line that is not plain, its number and where it begins.
+        ascii_: whether all bytes are ASCII.
+        path: LONGEST bytes, for the keys that lead to a value.
+        levels: for each level of nesting, how many bytes of the path lead to it.
+
+    Returns:
+        how many rows, entries, bytes of names and other lines there are, and the line after the last; -1 rows where the
+        names did not fit.
+    """
+    (
+        values, name_starts, name_ends, group_starts, group_ends, labels, weights, tag_starts, tag_ends, lines,
+        begins, row_ends, text,
+    ) = entries  # fmt: skip
+    inside, reserved, ignored, categorical = plan
+    row, out, written, left, full = 0, 0, 0, 0, False
+    at = 0
+    while at < len(block):
+        begin, first_out, first_written = at, out, written
+        label, weight, tag_start, tag_end = np.nan, 1.0, 0, 0
+        seen: Any = 0  # a bit for each use of a value
+        use = np.int64(Use.FEATURE)
+        depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
+        hidden, category = False, False
+        listed, place, listed_kind = False, 0, 0
+        group_start, group_end = 0, 0
+        following = Next.VALUE
+        plain, blank = True, True
+        c = byte(block, at)
+        while plain and c != NEWLINE:
+            wanted = following == Next.VALUE or following == Next.FIRST_ITEM
+            blank &= c in (SPACE, TAB, RETURN)
+            if c in (SPACE, TAB, RETURN):
+                at += 1
+            elif c == COLON:
+                plain = following == Next.COLON
+                following = Next.VALUE
+                at += 1
+            elif c == COMMA:
+                plain = following == Next.COMMA
+                following = Next.VALUE if listed else Next.KEY
+                at += 1
+            elif c in (UNBRACE, UNBRACKET):
+                # An object or a list ends behind a value, or right where it began.
+                empty = following == (Next.FIRST_ITEM if listed else Next.FIRST_KEY)
+                plain = depth > 0 and (empty or following == Next.COMMA) and listed == (c == UNBRACKET)
+                if plain and not listed:
+                    depth -= 1
+                    length = levels[np.uint64(depth)]
+                    muted = 0 if muted > depth else muted
+                listed = False
+                following = Next.COMMA if depth > 0 else Next.NOTHING
+                at += 1
+            elif c == BRACE:
+                if use == Use.FEATURES:
+                    wanted &= inside and (seen >> use) & 1 == 0
+                    seen |= 1 << use
+                plain = wanted and not listed and depth < DEEPEST and (use == Use.FEATURE or use == Use.FEATURES)
+                levels[np.uint64(depth)] = length
+                depth += 1
+                if depth > 1 and use == Use.FEATURE:
+                    path[np.uint64(stem)] = CARET
+                    length = stem + 1
+                    muted = depth if hidden and muted == 0 else muted
+                following = Next.FIRST_KEY
+                at += 1
+            else:
+                start, is_text = at, c == QUOTE
+                if is_text:
+                    start += 1
+                    at += 1
+                    c = byte(block, at)
+                    while c != QUOTE and c != BACKSLASH and c >= SPACE:
+                        at += 1
+                        c = byte(block, at)
+                    plain = c == QUOTE
+                end = at
+                if is_text and (following == Next.KEY or following == Next.FIRST_KEY):
+                    following = Next.COLON
+                    use = np.int64(1 + find_word(block, start, end, reserved)) if depth == 1 else np.int64(Use.FEATURE)
+                    if use == Use.FEATURE or use == Use.FEATURES:
+                        if length + (end - start) + 1 >= LONGEST:
+                            plain = False
+                        else:
+                            stem = copy(block, start, end, path, length)
+                        if depth == (2 if inside else 1):
+                            group_start, group_end = start, end
+                        hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
+                        category = find_word(path, 0, stem, categorical) >= 0
+                        if inside and depth == 1 and use == Use.FEATURE and not hidden:
+                            plain = False  # a key that should not be there
+                    else:
+                        plain &= (seen >> use) & 1 == 0
+                        seen |= 1 << use
+                    at += 1 if c == QUOTE else 0
+                else:
+                    plain &= wanted and depth > 0
+                    if use == Use.FEATURES:  # not an object
+                        plain &= not inside
+                        use = np.int64(Use.FEATURE)
+                    value, null, good = 0.0, False, True
+                    if c == BRACKET:
+                        plain &= not listed and use == Use.FEATURE
+                        listed, place, listed_kind = True, -1, 0
+                        null = True
+                        at += 1
+                    elif is_text:
+                        at += 1 if c == QUOTE else 0
+                    else:
+                        value, null, at, good = read_literal(block, at)
+                        plain &= good
+                    following = Next.FIRST_ITEM if c == BRACKET else Next.COMMA
+                    if null:
+                        plain &= use != Use.WEIGHT and use != Use.TAG
+                    elif use == Use.LABEL:
+                        plain &= not is_text
+                        label = value
+                    elif use == Use.WEIGHT:
+                        plain &= not is_text and value >= 0.0
+                        weight = value
+                    elif use == Use.TAG:
+                        plain &= is_text
+                        tag_start, tag_end = start, end
+                    else:
+                        if listed:
+                            plain &= listed_kind == 0 or (listed_kind == 1) == is_text
+                            listed_kind = 1 if is_text else 2
+                        if category and not is_text:
+                            plain = False
+                        elif written + stem + (end - start) + 32 > len(text):
+                            full = True
+                            plain = False
+                        elif plain and not hidden and (value != 0.0 or (is_text and end > start)):
+                            k = np.uint64(out)
+                            values[k] = 1.0 if is_text else value
+                            name_starts[k] = written
+                            written = copy(path, 0, stem, text, written)
+                            if is_text:
+                                text[np.uint64(written)] = EQUALS
+                                written = copy(block, start, end, text, written + 1)
+                            elif listed:
+                                written = write_place(place, text, written)
+                            name_ends[k] = written
+                            group_starts[k], group_ends[k] = group_start, group_end
+                            out += 1
+                    place += 1
+            c = byte(block, at)
+        while byte(block, at) != NEWLINE:
+            at += 1
+        plain &= following == Next.NOTHING and not (inside and (seen >> Use.FEATURES) & 1 == 0)
+        if plain and not ascii_:
+            plain = broken_utf8(block, begin, at) < 0
+        if plain:
+            k = np.uint64(row)
+            labels[k], weights[k] = label, weight
+            tag_starts[k], tag_ends[k] = tag_start, tag_end
+            lines[k], begins[k], row_ends[k] = line, begin, out
+            row += 1
+        else:
+            out, written = first_out, first_written
+            if not blank:
+                others[np.uint64(2 * left)] = line
+                others[np.uint64(2 * left + 1)] = begin
+                left += 1
+        at += 1
+        line += 1
+    return -1 if full else row, out, written, left, line
