@@ -109,7 +109,7 @@ def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
         if not is_blank(fields, raw):
-            return fields, before, before + len(raw)
+            return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
         at += count
         before += len(raw)
     return [], before, before
