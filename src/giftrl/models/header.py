@@ -1,4 +1,4 @@
-"""Settings as JSON text and back, without loss and without surprise.
+"""Settings as JSON text and back, without loss.
 
 A header holds what JSON holds: None, bool, int, float, str, lists, and dicts with str keys. JSON has no infinity and no
 NaN, which are written as ``{"$float": "inf"}``; so no key of a header may begin with ``$``.
@@ -49,7 +49,7 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
 
 
 def from_json(value: Any, depth: int = 0) -> Any:
-    """The header that :func:`to_json` was given; ValueError where it gave no such thing.
+    """The header that :func:`to_json` was given; ValueError where it cannot have written this.
 
     >>> from_json({"upper": {"$float": "inf"}})
     {'upper': inf}
@@ -69,7 +69,7 @@ def from_json(value: Any, depth: int = 0) -> Any:
 
 
 def parse(text: str) -> Any:
-    """JSON, strictly: no key twice, no NaN, no number beyond float64. ValueError where it is not that.
+    """Parse JSON strictly: a key that appears twice, NaN or a number beyond float64 is a ValueError.
 
     >>> parse('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}

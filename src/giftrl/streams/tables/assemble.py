@@ -1,4 +1,4 @@
-"""From columns to rows."""
+"""From a matrix of columns to sparse rows."""
 
 from typing import Any
 

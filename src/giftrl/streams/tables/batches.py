@@ -16,9 +16,9 @@ IPC_FILE = b"ARROW1\0\0"
 
 
 class Piece(NamedTuple):
-    """Some rows of a table: a ``pyarrow.RecordBatch``, the number of its first row, from 0, and notes that came along.
+    """Some rows of a table: a ``pyarrow.RecordBatch``, the number of its first row, from 0, and its custom metadata.
 
-    The notes come with the first piece of a stored batch; pieces before the row where reading starts have no batch.
+    Only the first piece of a stored batch has metadata; pieces before the row where reading starts have no batch.
     """
 
     batch: Any
@@ -79,8 +79,8 @@ class RecordBatches:
 
         Args:
             start: the number of the first row, from 0.
-            columns: those that are needed; None for all.
-            text: those that are text, which Parquet can hand over with each value only once.
+            columns: the columns that are needed; None for all.
+            text: the columns of text, which Parquet can deliver as dictionaries, with each value only once.
         """
         row = 0
         stored = self._parquet(start, columns, text) if self.kind == "parquet" else self._ipc()
@@ -156,7 +156,7 @@ class RecordBatches:
 
 
 class _Readable:
-    """What PyArrow wants of a Python file."""
+    """A stream as the Python file that PyArrow reads from."""
 
     closed = False
 
@@ -173,4 +173,4 @@ class _Readable:
         return False
 
     def close(self) -> None:
-        """The stream is closed by who opened it."""
+        """Leave the stream open: whoever opened it closes it."""

@@ -1,4 +1,4 @@
-"""Rows as learners take them, on disk: Arrow IPC with the columns label, weight, indices and values."""
+"""Converted files: rows as a learner takes them, in Arrow IPC with the columns label, weight, indices and values."""
 
 import contextlib
 import json
@@ -21,9 +21,9 @@ from giftrl.streams.tables.batches import Piece, RecordBatches
 
 __all__ = ["Converted", "ConvertedWriter", "is_converted"]
 
-#: The key, in the notes of the file, under which it is said how features were mapped.
+#: The key, in the metadata of the file, of how features were mapped.
 KEY = b"giftrl"
-#: The key, in the notes of a batch, of the names that are new in it.
+#: The key, in the metadata of a batch, of the names that are new in it.
 NAMES = b"names"
 VERSION = 1
 COMPRESSIONS = (None, "lz4", "zstd")
@@ -155,7 +155,7 @@ class ConvertedWriter:
             self._sink.close()
 
     def abandon(self) -> None:
-        """Leave no file behind."""
+        """Give up: leave what was there before, and nothing else."""
         with contextlib.suppress(_Abandoned), self._file:
             self._writer.close()
             self._sink.close()
@@ -207,7 +207,7 @@ class Converted:
             raise bad(rule, "ask for the same, or convert the data again")
 
     def _learn(self, notes: dict[bytes, bytes], source: str) -> None:
-        """Learn the names that are new in a batch."""
+        """Enter the names that are new in a batch into the dictionary."""
         if NAMES not in notes:
             return
         try:
@@ -232,7 +232,7 @@ class Converted:
         indices = lists.values.to_numpy()[offsets[0] : offsets[-1]] if sound else np.empty(0, np.int32)
         data = numbers.values.to_numpy()[other[0] : other[-1]] if sound else np.empty(0)
         size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
-        # An index out of range would be written to memory that is not the learner's.
+        # A learner would write to foreign memory at an index out of range.
         inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)
         labels, weights = record.column("label").to_numpy(), record.column("weight").to_numpy()
         sound = sound and inside and len(data) == len(indices) == offsets[-1] - offsets[0]

@@ -23,7 +23,7 @@ class Found(NamedTuple):
     table: Any  # a pyarrow.Table with the used columns, by number
     lines: NDArray[np.int64]  # the first line of each row
     begins: NDArray[np.int64]  # where it begins in the block
-    ends: NDArray[np.int64]  # and where it ends, without its newline
+    ends: NDArray[np.int64]  # and where its last newline is
     rejected: list[Rejected]
     size: int  # bytes that were read: fewer than given, if a row goes on in the next block
     line: int  # the line behind them
@@ -34,7 +34,7 @@ class _Records(NamedTuple):
 
     lines: NDArray[np.int64]
     begins: NDArray[np.int64]
-    ends: NDArray[np.int64]  # where the newline is
+    ends: NDArray[np.int64]
     size: int
     line: int
 
@@ -135,7 +135,7 @@ class CsvBlocks:
 
         names = [str(at) for at in range(len(self.dialect.names))]
         if not rows:
-            return self._table({at: [] for at in self._used})
+            return pa.schema(self._types).empty_table()
         options = csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
         try:
             table = csv.read_csv(pa.py_buffer(data), options, self._parse, self._convert)
@@ -165,14 +165,13 @@ class CsvBlocks:
 
     def _row_by_row(self, block: NDArray[np.uint8], begin: int, line: int, whole: bool) -> Found:
         rows = read_rows(block.tobytes(), self.dialect, self.source, line, whole)
-        begins, ends = (begin + np.array(each, np.int64) for each in (rows.begins, rows.ends))
         table = self._table(rows.values)
-        return Found(table, np.array(rows.lines, np.int64), begins, ends, rows.rejected, begin + rows.size, rows.line)
+        return Found(table, rows.lines, begin + rows.begins, begin + rows.ends, rows.rejected, rows.size, rows.line)
 
-    def _table(self, values: dict[int, list[Any]]) -> Any:
+    def _table(self, values: dict[int, Any]) -> Any:
         import pyarrow as pa
 
-        return pa.table({name: pa.array(values[int(name)], type_) for name, type_ in self._types.items()})
+        return pa.table({str(at): array.cast(self._types[str(at)]) for at, array in values.items()})
 
     @staticmethod
     def _joined(pieces: list[Found]) -> Found:

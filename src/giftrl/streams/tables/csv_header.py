@@ -16,7 +16,7 @@ from giftrl.streams.tables.csv_rows import BYTES, NUMBER, Dialect, is_blank, rec
 
 __all__ = ["Layout", "find_delimiter", "layout"]
 
-#: In the order in which they are believed: commas are found inside numbers and text, tabs hardly anywhere.
+#: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
 #: The bytes of the first rows, from which the kinds of columns are guessed before they are counted.
 FEW = 1 << 16
@@ -79,7 +79,7 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
 
 
 def find_delimiter(text: str) -> str:
-    """The mark that is found equally often in the first lines, outside quotes.
+    """The mark that occurs equally often in most of the first lines, outside quotes.
 
     >>> find_delimiter('a;b\\n"x,y";2\\n'), find_delimiter("1,5\\t2\\n3\\t4,5,6")
     (';', '\\t')
@@ -96,7 +96,7 @@ def find_delimiter(text: str) -> str:
 
 
 def _are_numbers(numbers: int, others: int) -> bool:
-    """Whether a column is one of numbers: a few fields that are none are mistakes, to be reported; many are codes."""
+    """Whether a column holds numbers: if one field in ten at most is something else, those are mistakes to report."""
     return 10 * others <= numbers + others
 
 
@@ -109,7 +109,7 @@ def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
         if not is_blank(fields, raw):
-            return fields, before, before + len(raw)
+            return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
         at += count
         before += len(raw)
     return [], before, before

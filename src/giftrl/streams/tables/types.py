@@ -12,14 +12,14 @@ __all__ = ["Words", "flat_arrays", "flat_types", "is_text", "kind_of", "lengths"
 
 
 class Words(NamedTuple):
-    """Texts, none of them empty or missing, and for each item which it is; -1 where it is none."""
+    """Texts, none of them empty, and for each item of a column the number of its text; -1 where it has none."""
 
     words: Any
     codes: NDArray[np.int64]
 
 
 def words(array: Any) -> Words:
-    """The texts of a column: each once where it has a dictionary, and where they stand where it has none.
+    """The texts of a column: each once where the column has a dictionary, else one for every item.
 
     >>> import pyarrow as pa
     >>> found = words(pa.array(["a", None, "", "a"]).dictionary_encode())
@@ -48,7 +48,7 @@ def words(array: Any) -> Words:
 
 
 def lengths(array: Any) -> NDArray[np.int64]:
-    """How many items the lists of a column have.
+    """The lengths of the lists in a column.
 
     >>> import pyarrow as pa
     >>> lengths(pa.array([[1, 2], None, []])).tolist()
@@ -103,7 +103,7 @@ def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_number(type_: Any) -> bool:
-    """Whether a type is one of numbers; a column without any value may be."""
+    """Whether a column of this type holds numbers; one of type null, without any value, may."""
     import pyarrow.types as pt
 
     return bool(
@@ -116,7 +116,7 @@ def is_number(type_: Any) -> bool:
 
 
 def is_text(type_: Any) -> bool:
-    """Whether a type is one of text.
+    """Whether a column of this type holds text.
 
     >>> import pyarrow as pa
     >>> is_text(pa.string()), is_text(pa.int8())
@@ -145,7 +145,7 @@ def kind_of(type_: Any) -> str | None:
 
 
 def numbers(array: Any, missing: float) -> NDArray[np.float64]:
-    """A column as float64, with something in place of nulls.
+    """A column as float64, with ``missing`` in place of nulls.
 
     >>> import pyarrow as pa
     >>> numbers(pa.array([1, None, 3]), -1.0).tolist()
@@ -162,7 +162,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def nulls(array: Any) -> NDArray[np.bool_]:
-    """Where a column has nothing.
+    """Where a column has no value.
 
     >>> import pyarrow as pa
     >>> nulls(pa.array([1, None])).tolist()
