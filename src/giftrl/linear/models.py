@@ -65,7 +65,8 @@ class Columns:
     @property
     def loss_sum(self) -> float:
         """The weighted sum of the losses met so far; the average over columns that have a loss each."""
-        return float(np.mean(np.concatenate([learner.loss_sums for learner in self.learners])))
+        sums = [total for learner in self.learners for total in learner.loss_sums.tolist()]
+        return float(np.mean(sums)) if len(sums) > 1 else sums[0]
 
     @property
     def rounds(self) -> int:

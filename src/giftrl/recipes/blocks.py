@@ -88,13 +88,21 @@ def _dense(x: NDArray[Any], chosen: Any, constant: bool, unit: bool) -> NDArray[
 def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
     width = x.shape[1] + constant
     small = np.dtype(np.int32 if width < 2**31 else np.int64)
-    rows = x[chosen]
-    data, indices = np.require(rows.data, None, ["C", "W"]), np.require(rows.indices, small, ["C", "W"])
-    indptr = rows.indptr.astype(np.int64)
+    if isinstance(chosen, slice):  # in the memory of x: SciPy would copy it
+        data, indices, indptr = x.data, x.indices, x.indptr[chosen.start : chosen.stop + 1]
+        if not _writeable(x) or indices.dtype != small:
+            first, last = int(indptr[0]), int(indptr[-1])
+            data, indices, indptr = data[first:last].copy(), indices[first:last].astype(small), indptr - indptr[0]
+    else:
+        rows = x[chosen]
+        data, indices, indptr = rows.data, rows.indices.astype(small, copy=False), rows.indptr
     n = len(indptr) - 1
-    new_data, new_indices = np.empty(len(data) + n * constant, data.dtype), np.empty(len(data) + n * constant, small)
-    ready(prepare_rows)(data, indices, indptr, unit, False, x.shape[1] if constant else -1, new_data, new_indices)
-    new_indptr = (indptr + np.arange(n + 1) * constant).astype(small)
+    total = int(indptr[-1]) - int(indptr[0]) + n * constant
+    new_data, new_indices = np.empty(total, data.dtype), np.empty(total, small)
+    ready(prepare_rows)(
+        data, indices, indptr.astype(np.int64), unit, False, x.shape[1] if constant else -1, new_data, new_indices,
+    )  # fmt: skip
+    new_indptr = (indptr - indptr[0] + np.arange(n + 1) * constant).astype(small)
     block = sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width))
     block.has_canonical_format = True
     return block
