@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Rejected
 from giftrl.streams.columns import Kind
+from giftrl.streams.sources.lines import BOM
 from giftrl.streams.tables.csv_rows import BYTES, LONGEST, Dialect, read_rows
-from giftrl.streams.text.rows import BOM
 
 __all__ = ["CsvBlocks", "Found"]
 
