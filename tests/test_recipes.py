@@ -184,7 +184,7 @@ def test_a_sweep_prepares_rows_of_any_size(scale):
 # Pickles of the first version.
 
 
-@pytest.mark.parametrize("name", [path.name.removesuffix(".pickle.gz") for path in sorted(V1.glob("*.gz"))])
+@pytest.mark.parametrize("name", [path.name.removesuffix(".pickle.gz") for path in sorted(V1.glob("*.pickle.gz"))])
 def test_an_estimator_of_version_1_predicts_and_goes_on(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)

@@ -16,6 +16,10 @@ from tests.data.v1.make import BETAS, HERE, INPUTS, name, predictions, settings
 
 EXPECTED = np.load(HERE / "expected.npz")
 MACHINE = json.loads((HERE / "machine.json").read_text())
+#: Mixtures of K classes share the steps of one score since version 2: their last digits are others.
+CHANGED = {("softmax", "auto"), ("multiclass_hinge", "auto")}
+#: What is compiled by every run of the tests; the others are left to a longer one.
+COMPILED = {("logistic", "auto"), ("squared", "auto"), ("softmax", "auto"), ("logistic", 1.0)}
 each_loss = pytest.mark.parametrize("loss", INPUTS)
 each_beta = pytest.mark.parametrize("beta", BETAS)
 
@@ -28,7 +32,7 @@ def kept(loss, beta, way, folder):
 
 
 def trained(loss, beta, folder):
-    """The same, trained, written and read now: a file leaves out room for features that are yet to come."""
+    """The same, trained, written and read now: a file holds no spare capacity for features."""
     return again(train(Settings(**settings(loss, beta)), [HERE / INPUTS[loss]]), folder)
 
 
@@ -73,9 +77,10 @@ def plain(monkeypatch):
 def test_trained_in_plain_python_every_bit_is_the_same(loss, beta, tmp_path, plain):
     before = kept(loss, beta, "plain", tmp_path)
     model = trained(loss, beta, tmp_path)
-    assert_same(model, before)
-    found = predictions(model, HERE / INPUTS[loss])
-    assert found.tobytes() == EXPECTED[f"{loss}-{beta}-plain"].tobytes()
+    assert_close(model, before, 1e-5)
+    if (loss, beta) not in CHANGED:
+        assert_same(model, before)
+        assert predictions(model, HERE / INPUTS[loss]).tobytes() == EXPECTED[f"{loss}-{beta}-plain"].tobytes()
 
 
 @pytest.mark.parametrize("way", ["plain", "compiled"])
@@ -83,16 +88,17 @@ def test_trained_in_plain_python_every_bit_is_the_same(loss, beta, tmp_path, pla
 @each_loss
 def test_a_model_of_version_1_predicts_what_it_predicted(loss, beta, way, tmp_path, plain):
     model = kept(loss, beta, way, tmp_path)
-    found, expected = predictions(model, HERE / INPUTS[loss]), EXPECTED[f"{loss}-{beta}-{way}"]
-    assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
-    assert way == "compiled" or found.tobytes() == expected.tobytes()
+    predicted, expected = predictions(model, HERE / INPUTS[loss]), EXPECTED[f"{loss}-{beta}-{way}"]
+    tolerance = 1e-6 if (loss, beta) in CHANGED else 1e-9
+    assert_allclose(predicted, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+    assert way == "compiled" or (loss, beta) in CHANGED or predicted.tobytes() == expected.tobytes()
     assert_same(again(model, tmp_path), model)
 
 
 @pytest.mark.parametrize(
     ("loss", "beta"),
     [
-        pytest.param(loss, beta, marks=[] if beta == "auto" or loss == "logistic" else pytest.mark.verify)
+        pytest.param(loss, beta, marks=[] if (loss, beta) in COMPILED else pytest.mark.verify)
         for loss in INPUTS
         for beta in BETAS
     ],
@@ -102,7 +108,6 @@ def test_trained_by_compiled_loops_the_model_is_the_same(loss, beta, tmp_path):
     model = trained(loss, beta, tmp_path)
     assert_close(model, before, 1e-5)
     assert_close(model, kept(loss, beta, "plain", tmp_path), 1e-5)
-    if same_machine():
+    if same_machine() and (loss, beta) not in CHANGED:
         assert_same(model, before)
-        found = predictions(model, HERE / INPUTS[loss])
-        assert found.tobytes() == EXPECTED[f"{loss}-{beta}-compiled"].tobytes()
+        assert predictions(model, HERE / INPUTS[loss]).tobytes() == EXPECTED[f"{loss}-{beta}-compiled"].tobytes()
