@@ -96,15 +96,11 @@ class Grid:
 
     def _passes(self) -> list[tuple[Any, list[int]]]:
         """Each regularizer with the indices of its curves, which learn in one pass."""
-        passes: list[tuple[Any, list[int]]] = []
+        passes: dict[str, tuple[Any, list[int]]] = {}
         for k, curve in enumerate(self.curves):
-            for regularizer, members in passes:
-                if type(regularizer) is type(curve.regularizer) and regularizer == curve.regularizer:
-                    members.append(k)
-                    break
-            else:
-                passes.append((curve.regularizer, [k]))
-        return passes
+            # By what they say of themselves: members without parameters are tuples, and as such equal to each other.
+            passes.setdefault(repr(curve.regularizer), (curve.regularizer, []))[1].append(k)
+        return list(passes.values())
 
 
 def parse_betas(text: str) -> tuple[float, ...]:
