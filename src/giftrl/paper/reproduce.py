@@ -11,7 +11,7 @@ from giftrl.paper import beyond, temporal
 from giftrl.paper.ablations import Ablation
 from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.compare import Distance, compare
-from giftrl.paper.panels import PaperPanel
+from giftrl.paper.panels import Panels, PaperPanel
 from giftrl.paper.settings import READINGS, REPETITIONS, rules
 from giftrl.sweeps import Curve, Data, Grid, Summary, repeat
 
@@ -60,7 +60,7 @@ class Reproduction:
 
     plan: Plan
     data: dict[PaperPanel, tuple[int, int, str]] = field(default_factory=dict)
-    readings: dict[str, dict[PaperPanel, Summary]] = field(default_factory=dict)
+    readings: dict[str, dict[PaperPanel, Summary]] = field(default_factory=lambda: {name: {} for name in READINGS})
     groups: dict[str, dict[PaperPanel, Summary]] = field(default_factory=dict)
     distances: list[Distance] = field(default_factory=list)
     verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Reproduction:
 
 
 def reproduce(
-    panels: list[tuple[PaperPanel, Callable[[], Data]]],
+    panels: Panels,
     plan: Plan,
     *,
     folder: Path | None = None,
