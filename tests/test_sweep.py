@@ -71,6 +71,16 @@ def test_one_pass_over_many_models_is_each_model_by_itself(loss, sparse):
             assert found[k, j] == pytest.approx(alone.certificate.loss_sum / len(y), rel=1e-12)
 
 
+def test_curves_share_a_pass_only_if_their_regularizers_are_the_same():
+    x, y = examples()
+    # As tuples these are equal: neither base has a parameter.
+    wrapped = [regularizers.Centred(base) for base in (regularizers.SquaredNorm(), regularizers.Curvature())]
+    curves = [Curve(repr(one), updates.Proximal(), schedules.Constant(), one) for one in wrapped]
+    together = Grid("logistic", tuple(curves), GRID.betas).losses(x, y, compiled=False)
+    alone = [Grid("logistic", (curve,), GRID.betas).losses(x, y, compiled=False)[0] for curve in curves]
+    assert together.tolist() == np.array(alone).tolist()
+
+
 def test_batches_do_not_change_the_losses(monkeypatch):
     x, y = examples()
     whole = GRID.losses(x, y, compiled=False)

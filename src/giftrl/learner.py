@@ -44,10 +44,10 @@ class Learner(Player):
     def __init__(
         self,
         dimension: int,
-        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
-        domain: Any = WholeSpace(),  # noqa: B008
-        update: Any = Proximal(),  # noqa: B008
-        schedule: Any = TemporalVariability(),  # noqa: B008
+        regularizer: Any = SquaredNorm(),
+        domain: Any = WholeSpace(),
+        update: Any = Proximal(),
+        schedule: Any = TemporalVariability(),
     ) -> None:
         super().__init__(dimension, regularizer, domain, update, schedule)
         unknown = []
@@ -78,7 +78,7 @@ class Learner(Player):
         lam_ahead = lam_known_ahead(self.schedule)
         psi_ahead = lam_ahead and psi_known_ahead(self.regularizer)
         next_lam = lam(self.schedule, state.t + 1, state.total) if lam_ahead else state.lam
-        next_psi = advance(self.regularizer, state.psi, next_lam, None) if psi_ahead else psi
+        next_psi = advance(self.regularizer, psi, next_lam, None) if psi_ahead else psi
 
         used = next_psi if self.lookahead else psi
         decision = online_round.decide(self.update, used, self.domain, theta, x)
@@ -91,22 +91,17 @@ class Learner(Player):
                 gamma = self._gamma(state, online_round, led_to) if uses_gamma(self.schedule) else 0.0
                 total = state.total + self._schedule_evidence(state, gamma, decision.z)
                 next_lam = lam(self.schedule, state.t + 1, total)
-            next_psi = advance(
-                self.regularizer, state.psi, next_lam, self._evidence(state, online_round, decision.z, led_to)
-            )
+            seen = self._evidence(online_round, decision.z, led_to)
+            next_psi = advance(self.regularizer, psi, next_lam, seen)
         # What a centred psi gains is least at the point itself, which therefore stays the minimiser.
         stays = not psi_ahead and centred(self.regularizer)
         next_x = led_to if stays else mirror.argmin(next_psi, self.domain, next_theta)
 
         at_g = mirror.conjugate(used, self.domain, theta - decision.g)
-        return Move(
-            decision,
-            next_x,
-            next_theta,
-            next_psi,
-            next_lam,
-            linearized=at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x),
-            growth=0.0
-            if self.lookahead
-            else mirror.conjugate(next_psi, self.domain, next_theta) - mirror.conjugate(psi, self.domain, next_theta),
-        )
+        linearized = at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x)
+        growth = 0.0
+        if not self.lookahead:
+            growth = mirror.conjugate(next_psi, self.domain, next_theta) - mirror.conjugate(
+                psi, self.domain, next_theta
+            )
+        return Move(decision, next_x, next_theta, next_psi, next_lam, growth, linearized)

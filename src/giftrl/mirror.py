@@ -12,14 +12,7 @@ import numpy as np
 from giftrl.domains import Ball, Box, Domain, L1Ball, NonNegative, Simplex, WholeSpace
 from giftrl.domains.base import Vector, norm, water_fill
 from giftrl.errors import Incompatible
-from giftrl.regularizers.potentials import (
-    Diagonal,
-    FullQuadratic,
-    NegativeEntropy,
-    Potential,
-    SquaredPNorm,
-    power_link,
-)
+from giftrl.regularizers.potentials import Diagonal, FullQuadratic, NegativeEntropy, Potential, SquaredPNorm, power_link
 
 __all__ = ["argmin", "check_pair", "conjugate", "is_affine", "supported_domains"]
 
@@ -113,12 +106,7 @@ def _diagonal_ball(psi: Diagonal, domain: Ball, theta: Vector) -> Vector:
 
 def _on_sphere(t: Vector, strength: Vector, radius: float) -> Vector:
     """t / (strength + mu) with the mu > 0 that gives it the norm radius (the secular equation)."""
-
-    def excess(mu: float) -> float:
-        return norm(t / (strength + mu)) / radius - 1.0
-
-    high = norm(t) / radius
-    mu = _root(excess, 0.0, high)
+    mu = _root(lambda mu: norm(t / (strength + mu)) / radius - 1.0, 0.0, norm(t) / radius)
     x = t / (strength + mu)
     return np.asarray(x / norm(x) * radius)
 
@@ -225,15 +213,10 @@ def _free_p_norm(psi: SquaredPNorm, theta: Vector) -> Vector:
     return power_link(theta, psi.p / (psi.p - 1.0)) / psi.lam
 
 
-@solves(SquaredPNorm, WholeSpace)
-def _p_norm(psi: SquaredPNorm, domain: WholeSpace, theta: Vector) -> Vector:
-    return _free_p_norm(psi, theta)
-
-
-@solves(SquaredPNorm, NonNegative)
-def _p_norm_non_negative(psi: SquaredPNorm, domain: NonNegative, theta: Vector) -> Vector:
+@solves(SquaredPNorm, WholeSpace, NonNegative)
+def _p_norm(psi: SquaredPNorm, domain: WholeSpace | NonNegative, theta: Vector) -> Vector:
     # Where theta_j <= 0 the best x_j >= 0 is 0, and what is left is free.
-    return _free_p_norm(psi, np.maximum(theta, 0.0))
+    return _free_p_norm(psi, domain.project(theta))
 
 
 @solves(SquaredPNorm, Simplex)

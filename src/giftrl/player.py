@@ -67,13 +67,9 @@ class Player(ABC):
     """
 
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
-        require(
-            isinstance(dimension, (int, np.integer)) and dimension >= 1,
-            "dimension",
-            dimension,
-            "must be a whole number of at least 1",
-            "give the number of features",
-        )
+        whole = isinstance(dimension, (int, np.integer)) and dimension >= 1
+        rule = "must be a whole number of at least 1"
+        require(whole, "dimension", dimension, rule, "give the number of features")
         self.dimension = int(dimension)
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
         self.domain: Domain = domains.BY_NAME.member(domain, "project")
@@ -180,7 +176,7 @@ class Player(ABC):
 
     # What they share ----------------------------------------------------------------------------------------------
 
-    def _evidence(self, state: State, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
+    def _evidence(self, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
         """What the round teaches the regularizer, x being the point to which z leads under psi_t."""
         if isinstance(online_round, BlackBoxRound):
             return Evidence(z, x, None, None)
@@ -217,21 +213,12 @@ class Player(ABC):
     # Input --------------------------------------------------------------------------------------------------------
 
     def _round(self, loss: Any, s: ArrayLike | None, y: float | None, weight: float) -> OnlineRound:
-        require(
-            0.0 <= weight < math.inf,
-            "weight",
-            weight,
-            "must be finite and not negative",
-            "leave out the example if it has none",
-        )
+        remedy = "leave out the example if it has none"
+        require(0.0 <= weight < math.inf, "weight", weight, "must be finite and not negative", remedy)
         if s is None and y is None:
-            if not (brings(loss, "value") and brings(loss, "subgradient")):
-                raise InvalidInput(
-                    "loss",
-                    loss,
-                    "must bring value(x) and subgradient(x)",
-                    "or give s and y for the loss of a linear model",
-                )
+            both = brings(loss, "value") and brings(loss, "subgradient")
+            remedy = "or give s and y for the loss of a linear model"
+            require(both, "loss", loss, "must bring value(x) and subgradient(x)", remedy)
             if uses_curvature(self.regularizer):
                 raise Incompatible(
                     f"{self.regularizer!r} needs the curvature of a linear model's loss, and {type(loss).__name__} is "
@@ -240,10 +227,8 @@ class Player(ABC):
             check_loss(self.update, loss, black_box=True)
             return BlackBoxRound(loss, float(weight))
         if s is None or y is None:
-            missing = "s" if s is None else "y"
-            raise InvalidInput(
-                missing, None, "must be given", "a linear model's loss needs both the features s and the label y"
-            )
+            remedy = "a linear model's loss needs both the features s and the label y"
+            raise InvalidInput("s" if s is None else "y", None, "must be given", remedy)
         member = losses.scalar(loss)
         check_loss(self.update, member, black_box=False)
         try:
@@ -251,12 +236,8 @@ class Player(ABC):
         except (TypeError, ValueError):
             label = math.nan
         if not (math.isfinite(label) and scalar.accepts(member, label)):
-            raise InvalidInput(
-                "y",
-                y,
-                f"must be a label of {type(member).__name__}: {scalar.labels(member)}",
-                "map your labels to these",
-            )
+            rule = f"must be a label of {type(member).__name__}: {scalar.labels(member)}"
+            raise InvalidInput("y", y, rule, "map your labels to these")
         return LinearRound(member, self._features(s), label, float(weight))
 
     def _features(self, s: ArrayLike) -> Vector:

@@ -6,16 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl import mirror
-from giftrl.algorithms.known_ahead import require_known_ahead
+from giftrl.algorithms.known_ahead import KnownAhead
 from giftrl.domains import WholeSpace
 from giftrl.errors import NotConverged
 from giftrl.losses.vector import Vector
-from giftrl.player import Move, Player, State
+from giftrl.player import Move, State
 from giftrl.regularizers import Potential, SquaredNorm
-from giftrl.regularizers.contract import advance
 from giftrl.rounds import OnlineRound
 from giftrl.schedules import SquareRoot
-from giftrl.schedules.contract import lam
 from giftrl.updates import Proximal
 
 __all__ = ["FullFTRL"]
@@ -31,7 +29,7 @@ class Past(NamedTuple):
     conjugate: float
 
 
-class FullFTRL(Player):
+class FullFTRL(KnownAhead):
     """FTRL with the losses themselves: x_{t+1} = argmin over V of psi_{t+1}(x) + sum over i <= t of l_i(x).
 
     Honest but slow: round t costs at least t proximal updates. The dual problem, over one z_i for each loss, is
@@ -51,37 +49,18 @@ class FullFTRL(Player):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
-        domain: Any = WholeSpace(),  # noqa: B008
-        schedule: Any = SquareRoot(),  # noqa: B008
-        tolerance: float = 1e-10,
-    ) -> None:
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(),
+        schedule: Any = SquareRoot(), tolerance: float = 1e-10,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=True, tolerance=0.1 * tolerance), schedule)
         self.tolerance = tolerance
-        require_known_ahead(self)
-
-    @property
-    def lookahead(self) -> bool:
-        """FTRL with full losses uses psi_{t+1}."""
-        return True
 
     def _play(self, state: State, online_round: OnlineRound) -> Move:
-        next_lam = lam(self.schedule, state.t + 1, state.total)
-        psi = advance(self.regularizer, state.psi, next_lam, None)
+        next_lam, psi = self._next(state)
         decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
         x, theta, past = self._solve(psi, (*state.past, Past(online_round, decision.z, decision.conjugate)))
-        newest = past[-1]
-        return Move(
-            decision._replace(z=newest.z, conjugate=newest.conjugate),
-            x,
-            theta,
-            psi,
-            next_lam,
-            past=past,
-            conjugates=tuple(p.conjugate for p in past),
-        )
+        decision = decision._replace(z=past[-1].z, conjugate=past[-1].conjugate)
+        return Move(decision, x, theta, psi, next_lam, past=past, conjugates=tuple(p.conjugate for p in past))
 
     def _solve(self, psi: Potential, past: tuple[Past, ...]) -> tuple[Vector, Vector, tuple[Past, ...]]:
         parts = list(past)

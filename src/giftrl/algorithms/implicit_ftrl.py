@@ -3,20 +3,18 @@
 from typing import Any
 
 from giftrl import mirror
-from giftrl.algorithms.known_ahead import require_known_ahead
+from giftrl.algorithms.known_ahead import KnownAhead
 from giftrl.domains import WholeSpace
-from giftrl.player import Move, Player, State
+from giftrl.player import Move, State
 from giftrl.regularizers import SquaredNorm
-from giftrl.regularizers.contract import advance
 from giftrl.rounds import OnlineRound
 from giftrl.schedules import TemporalVariability
-from giftrl.schedules.contract import lam
 from giftrl.updates import Proximal
 
 __all__ = ["ImplicitFTRL"]
 
 
-class ImplicitFTRL(Player):
+class ImplicitFTRL(KnownAhead):
     """Implicit FTRL: x_{t+1} = argmin over V of psi_{t+1}(x) + l_t(x) + sum over i < t of <z_i, x>.
 
     For a linear model this is one scalar problem, solved to rounding; for a black-box loss it is solved by the bundle
@@ -33,24 +31,13 @@ class ImplicitFTRL(Player):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
-        domain: Any = WholeSpace(),  # noqa: B008
-        schedule: Any = TemporalVariability(),  # noqa: B008
-        tolerance: float = 1e-10,
-    ) -> None:
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(),
+        schedule: Any = TemporalVariability(), tolerance: float = 1e-10,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=True, tolerance=tolerance), schedule)
-        require_known_ahead(self)
-
-    @property
-    def lookahead(self) -> bool:
-        """Implicit FTRL uses psi_{t+1}."""
-        return True
 
     def _play(self, state: State, online_round: OnlineRound) -> Move:
-        next_lam = lam(self.schedule, state.t + 1, state.total)
-        psi = advance(self.regularizer, state.psi, next_lam, None)
+        next_lam, psi = self._next(state)
         decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
         theta = state.theta - decision.z
         return Move(decision, mirror.argmin(psi, self.domain, theta), theta, psi, next_lam)

@@ -44,10 +44,9 @@ class _Descent(Player):
         if not known_ahead(self.schedule):
             total += self._schedule_evidence(state, self._gamma(state, online_round, x), decision.z)
         next_lam = lam(self.schedule, state.t + 1, total)
-        seen = self._evidence(state, online_round, decision.z, x)
-        return Move(
-            decision, x, state.theta - decision.z, advance(self.regularizer, state.psi, next_lam, seen), next_lam
-        )
+        seen = self._evidence(online_round, decision.z, x)
+        psi = advance(self.regularizer, state.psi, next_lam, seen)
+        return Move(decision, x, state.theta - decision.z, psi, next_lam)
 
 
 class MirrorDescent(_Descent):
@@ -66,11 +65,7 @@ class MirrorDescent(_Descent):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
-        domain: Any = WholeSpace(),  # noqa: B008
-        schedule: Any = SquareRoot(),  # noqa: B008
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(), schedule: Any = SquareRoot()
     ) -> None:
         super().__init__(dimension, regularizer, domain, Linear(lookahead=False), schedule)
 
@@ -91,11 +86,7 @@ class ImplicitMirrorDescent(_Descent):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),  # noqa: B008 - immutable
-        domain: Any = WholeSpace(),  # noqa: B008
-        schedule: Any = SquareRoot(),  # noqa: B008
-        tolerance: float = 1e-8,
-    ) -> None:
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(),
+        schedule: Any = SquareRoot(), tolerance: float = 1e-8,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=False, tolerance=tolerance), schedule)

@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import columns_of, feature_options, input_options, require_apart
-
-__all__ = ["command"]
+from giftrl.cli.options import feature_options, input_options, reading_of, require_apart
 
 
 @click.command()
@@ -39,12 +37,9 @@ def command(
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)
     products = Interactions(interactions) if interactions else None
-    columns = columns_of(options)
-    require_apart(data, output=output, rejects=options["rejects"])
-    reader = Reader(
-        data, features, format=options["format_"], columns=columns, interactions=products, constant=False,
-        on_error=options["on_error"], rejects=options["rejects"],
-    )  # fmt: skip
+    reading = reading_of(options)
+    require_apart(data, output=output, rejects=reading["rejects"])
+    reader = Reader(data, features, interactions=products, constant=False, **reading)
     codec = None if compression == "none" else compression
     with ConvertedWriter(output, features, interactions=products, compression=codec) as writer:
         for batch in reader:

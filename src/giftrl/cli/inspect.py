@@ -1,13 +1,12 @@
 """``giftrl inspect``: show a model's settings, weights and certificate."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from giftrl.cli.options import radius_option
-
-__all__ = ["command"]
 
 
 @click.command()
@@ -29,24 +28,25 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
     """
+    import numpy as np
+
     from giftrl.training import LinearModel
     from giftrl.training.summary import summary_of
 
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
-    weights = trained.learner.x
+    weights, settings = trained.learner.x, trained.settings
     largest = []
     for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
-        slot, column = divmod(place, trained.settings.classes)
-        name, weight = _name(trained, slot), float(weights.flat[place])
-        if weight != 0.0:
-            of = f" (class {trained.settings.label_values[column]:g})" if trained.settings.label_values else ""
-            largest.append((name + (of if trained.settings.many else ""), weight * _sign(trained, name, slot)))
-    import numpy as np
-
+        slot, column = divmod(place, settings.classes)
+        if weight := float(weights.flat[place]):
+            name = _name(trained, slot)
+            of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
+            largest.append((name + of, weight * _sign(trained, name, slot)))
     summary = summary_of(trained, radii)
+    sizes = abs(weights)
     summary["norms"] = {
-        "l1": float(np.abs(weights).sum()), "l2": float(np.linalg.norm(weights)), "max": float(np.abs(weights).max()),
+        "l1": float(sizes.sum()), "l2": float(np.linalg.norm(weights)), "max": float(sizes.max()),
         "nonzero": int(np.count_nonzero(weights)),
     }  # fmt: skip
     summary["collisions"] = trained.features.report()._asdict()
@@ -80,45 +80,48 @@ def _say(path: str, summary: dict[str, Any], weight: float) -> None:
     from giftrl.cli.progress import decimals
 
     console = Console(highlight=False)
-    settings = Table("setting", "value", title=escape(path), title_justify="left")
-    for name, value in summary["settings"].items():
-        if value not in (None, {}, []):
-            settings.add_row(name, escape(str(value)))
-    console.print(settings)
-    facts = Table("what", "value", title="the run", title_justify="left")
-    for name in ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm"):
-        if name not in summary:
-            continue
-        value = summary[name]
-        facts.add_row(name, f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
-    for name, value in summary["norms"].items():
-        facts.add_row(f"weights: {name}", f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
+
+    def show(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+        table = Table(*columns, title=title, title_justify="left")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+
+    settings = [
+        (name, escape(str(value))) for name, value in summary["settings"].items() if value not in (None, {}, [])
+    ]
+    show(escape(path), ("setting", "value"), settings)
+    names = ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm")
+    facts = {name: summary[name] for name in names if name in summary}
+    facts |= {f"weights: {name}": value for name, value in summary["norms"].items()}
     if summary["collisions"]["collided"]:
         about = "" if summary["collisions"]["exact"] else "about "
-        facts.add_row("names that share a coordinate", f"{about}{summary['collisions']['collided']:,}")
-    console.print(facts)
+        facts["names that share a coordinate"] = f"{about}{summary['collisions']['collided']:,}"
+    show("the run", ("what", "value"), ((name, _number(value)) for name, value in facts.items()))
     if "experts" in summary:
-        experts = Table("expert", "share", "", "average loss alone", title="experts", title_justify="left")
         most = max(abs(each["share"]) for each in summary["experts"])
-        for each in summary["experts"]:
-            experts.add_row(
-                each["name"], f"{each['share']:.3f}", _bar(each["share"], most, 16), f"{each['average_loss']:.6g}"
-            )
-        console.print(experts)
-    proofs = Table(
-        "norm of u", "average loss", "certified: no u below", "certified gap", title="certificate", title_justify="left"
-    )
+        experts = [
+            (each["name"], f"{each['share']:.3f}", _bar(each["share"], most, 16), f"{each['average_loss']:.6g}")
+            for each in summary["experts"]
+        ]
+        show("experts", ("expert", "share", "", "average loss alone"), experts)
+    proofs = []
     for radius, bounds in summary["certificate"]["radius"].items():
-        proofs.add_row(
-            radius, decimals(summary["average_loss"]), decimals(bounds["best_loss_lower_bound"] / max(weight, 1e-300)),
-            decimals(bounds["regret_bound"] / max(weight, 1e-300)),
-        )  # fmt: skip
-    console.print(proofs)
-    largest = Table("feature", "weight", "", title="largest weights", title_justify="left")
+        least, gap = (bounds[name] / max(weight, 1e-300) for name in ("best_loss_lower_bound", "regret_bound"))
+        proofs.append((radius, decimals(summary["average_loss"]), decimals(least), decimals(gap)))
+    show("certificate", ("norm of u", "average loss", "certified: no u below", "certified gap"), proofs)
     scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
-    for each in summary["weights"]:
-        largest.add_row(escape(each["feature"]), f"{each['weight']:.6g}", _bar(each["weight"], scale, 24))
-    console.print(largest)
+    largest = [
+        (escape(each["feature"]), f"{each['weight']:.6g}", _bar(each["weight"], scale, 24))
+        for each in summary["weights"]
+    ]  # fmt: skip
+    show("largest weights", ("feature", "weight", ""), largest)
+
+
+def _number(value: int | float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def _bar(value: float, largest: float, blocks: int) -> str:
@@ -138,9 +141,10 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
         raise InvalidInput("plot", path, "needs Matplotlib", "pip install 'giftrl[experiments]'") from None
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-    names = [name for name, _ in largest][::-1]
-    values = [value for _, value in largest][::-1]
-    left.barh(names, values, color=["tab:red" if value < 0 else "tab:green" for value in values])
+    values = [value for _, value in largest[::-1]]
+    left.barh(
+        [name for name, _ in largest[::-1]], values, color=["tab:red" if value < 0 else "tab:green" for value in values]
+    )
     left.set_title("largest weights")
     left.axvline(0.0, color="black", linewidth=0.8)
     sizes = np.sort(np.abs(weights[weights != 0.0]))[::-1]

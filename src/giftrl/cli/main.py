@@ -9,8 +9,6 @@ import click
 
 from giftrl.errors import GiftrlError
 
-__all__ = ["main"]
-
 #: Each command with its line in ``giftrl --help``. The function is ``giftrl.cli.<name>.command``.
 COMMANDS = {
     "train": "Learn a linear model from a stream.",

@@ -7,17 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = [
-    "columns_of",
-    "feature_options",
-    "format_option",
-    "input_options",
-    "label_list",
-    "pairs",
-    "radius_option",
-    "require_apart",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
@@ -26,7 +15,20 @@ format_option = click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="The format of DATA. Default: detected."
 )
 
-_OPTIONS = [
+
+def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """A decorator that adds several options."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+#: How DATA is read.
+input_options = _together(
     format_option,
     click.option("--label", help="Tables: the label column, by name or number. Default: label, target, y, class, or "
                  "the last one."),
@@ -37,21 +39,7 @@ _OPTIONS = [
                  help="What to do at a row that cannot be used."),
     click.option("--rejects", type=click.Path(dir_okay=False),
                  help="With skip: write these rows to this file, as JSON lines."),
-]  # fmt: skip
-
-
-def input_options(function: F) -> F:
-    """Add the options that say how DATA is read."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def feature_options(function: F) -> F:
-    """Add the options that say how names of features become coordinates."""
-    for option in reversed(_FEATURES):
-        function = option(function)
-    return function
+)  # fmt: skip
 
 
 def require_apart(sources: Sequence[str], **written: str | None) -> None:
@@ -79,21 +67,21 @@ def require_apart(sources: Sequence[str], **written: str | None) -> None:
                 raise InvalidInput(name, str(path), rule, "give another file")
 
 
-def _reference(text: str) -> str | int:
-    return int(text) if text.lstrip("-").isdigit() else text
-
-
-def columns_of(options: dict[str, Any]) -> Any:
-    """The columns that the options name. These options are removed from ``options``."""
+def reading_of(options: dict[str, Any]) -> dict[str, Any]:
+    """What :data:`input_options` say, as arguments of a reader. These options are removed from ``options``."""
     from giftrl.streams.columns import Columns
 
-    label, weight = options.pop("label"), options.pop("weight")
-    return Columns(
-        label=None if label is None else _reference(label),
-        weight=None if weight is None else _reference(weight),
-        ignore=tuple(_reference(each) for each in options.pop("ignore")),
-        categorical=tuple(_reference(each) for each in options.pop("categorical")),
+    def column(name: str | None) -> Any:
+        return int(name) if name is not None and name.lstrip("-").isdigit() else name
+
+    columns = Columns(
+        label=column(options.pop("label")),
+        weight=column(options.pop("weight")),
+        ignore=tuple(map(column, options.pop("ignore"))),
+        categorical=tuple(map(column, options.pop("categorical"))),
     )
+    reading = {name: options.pop(name) for name in ("on_error", "rejects")}
+    return {"format": options.pop("format_"), "columns": columns, **reading}
 
 
 def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -122,14 +110,15 @@ def label_list(context: click.Context, parameter: click.Parameter, value: str | 
     return tuple(labels)
 
 
-_FEATURES = [
+#: How names of features become coordinates.
+feature_options = _together(
     click.option("--bits", type=click.IntRange(1, 30), default=18, show_default=True,
                  help="Hash names to 2^BITS coordinates."),
     click.option("--dictionary", is_flag=True,
                  help="Give each name its own coordinate in a growing dictionary, instead of hashing."),
     click.option("-q", "--interactions", multiple=True, callback=pairs, metavar="PAIR",
                  help="Add the products of two namespaces or columns: ua, or user:ad; may be repeated."),
-]  # fmt: skip
+)  # fmt: skip
 
 radius_option = click.option(
     "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True,

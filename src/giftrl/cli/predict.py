@@ -6,9 +6,7 @@ from typing import IO, Any
 
 import click
 
-from giftrl.cli.options import columns_of, input_options, require_apart
-
-__all__ = ["command"]
+from giftrl.cli.options import input_options, reading_of, require_apart
 
 
 @click.command()
@@ -42,17 +40,16 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     from giftrl.training import LinearModel
 
     trained, _ = LinearModel.load(model)
-    require_apart([model, *data], output=output, rejects=options["rejects"])
+    reading, settings = reading_of(options), trained.settings
+    require_apart([model, *data], output=output, rejects=reading["rejects"])
     if proba and not link_of(trained.learner.loss).probable:
         raise Incompatible(
-            f"--proba needs the logistic or the softmax loss, and {model} was trained with {trained.settings.loss}"
+            f"--proba needs the logistic or the softmax loss, and {model} was trained with {settings.loss}"
         )
     trained.features.freeze()
-    columns = columns_of(options)
     reader = Reader(
-        data, trained.features, format=options["format_"], columns=columns, schema=trained.schema,
-        interactions=trained.settings.interactions or None, normalize=trained.settings.normalize,
-        constant=trained.settings.constant, on_error=options["on_error"], rejects=options["rejects"],
+        data, trained.features, schema=trained.schema, interactions=settings.interactions or None,
+        normalize=settings.normalize, constant=settings.constant, **reading,
     )  # fmt: skip
     if output is None:
         _write(sys.stdout, trained, reader, proba)
@@ -61,8 +58,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         with Path(output).open("w") as file:
             _write(file, trained, reader, proba)
     except OSError as problem:
-        rule = f"cannot be written ({problem.strerror})"
-        raise InvalidInput("output", output, rule, "give another file") from None
+        raise InvalidInput("output", output, f"cannot be written ({problem.strerror})", "give another file") from None
 
 
 def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:

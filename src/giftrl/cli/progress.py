@@ -8,8 +8,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Progression"]
-
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
 LAMBDA = HEADS.index("lambda")
 ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # the last character of each column, within a terminal of 80

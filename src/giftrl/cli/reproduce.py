@@ -4,12 +4,11 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from giftrl.cli.tables import print_table
-
-__all__ = ["command"]
 
 
 @click.command()
@@ -48,24 +47,16 @@ def command(
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
     from giftrl.errors import InvalidInput
+    from giftrl.paper import tables
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.panels import available, bundled
     from giftrl.paper.report import write_report
     from giftrl.paper.reproduce import Plan, reproduce
-    from giftrl.paper.tables import (
-        ABLATIONS,
-        DISTANCES,
-        TEMPORAL,
-        ablation_rows,
-        claim_rows,
-        distance_rows,
-        temporal_rows,
-    )  # fmt: skip
 
     begun = time.perf_counter()
+    given: dict[str, Any] = {"repetitions": repetitions, "beyond": beyond}
     plan = Plan.quick() if quick else Plan()
-    plan = replace(plan, repetitions=plan.repetitions if repetitions is None else repetitions)
-    plan = replace(plan, beyond=plan.beyond if beyond is None else beyond)
+    plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     if ablations and data is None:
         raise InvalidInput("ablations", True, "needs the paper's data", "give its folder with --data FOLDER")
     panels = available(data) if data is not None else bundled()
@@ -87,15 +78,15 @@ def command(
     path = write_report(result, out, axis)
     if result.distances:
         click.echo("\nDistance to the published curves, as a share of the axis\n")
-        print_table(DISTANCES, distance_rows(result), 2)
+        print_table(*tables.distances(result), 2)
     if result.ablations:
         click.echo("\nThe setting with one part changed: distance to the published points\n")
-        print_table(ABLATIONS, ablation_rows(result))
+        print_table(*tables.ablations(result))
     click.echo("\nThe paper's claims, under each reading\n")
-    for claim, reading, verdict, evidence in claim_rows(result):
+    for claim, reading, verdict, evidence in tables.claims(result)[1]:
         click.echo(f"{verdict:>7}  {claim} [{reading}]\n         {evidence}")
     click.echo("\nTemporal variability\n")
-    print_table(TEMPORAL, temporal_rows(result), 2)
+    print_table(*tables.paths(result), 2)
     read, total = result.read
     if read:
         click.echo(f"\n{read} of {total} repetitions were read from an earlier run")

@@ -9,8 +9,6 @@ import click
 from giftrl.cli.options import format_option
 from giftrl.cli.tables import print_table
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True, dir_okay=False, path_type=Path))

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import click
 
-__all__ = ["print_table"]
-
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Print rows of text in columns, each as wide as its widest cell.

@@ -8,20 +8,18 @@ from typing import Any
 import click
 
 from giftrl import losses, updates
-from giftrl.cli.options import columns_of, feature_options, input_options, label_list, radius_option, require_apart
-
-__all__ = ["command"]
+from giftrl.cli.options import feature_options, input_options, label_list, radius_option, reading_of, require_apart
 
 
 def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     parameters = {}
     for value in values:
-        name, equals, number = value.partition("=")
+        name, _, number = value.partition("=")
         try:
             parameters[name] = float(number)
         except ValueError:
-            equals = ""
-        if not (name and equals):
+            name = ""
+        if not name:
             raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
     return parameters
 
@@ -38,19 +36,13 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.option(
-    "--loss",
-    default="logistic",
-    show_default=True,
+    "--loss", default="logistic", show_default=True,
     help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}.",
-)
+)  # fmt: skip
 @click.option(
-    "--beta",
-    default="auto",
-    show_default=True,
-    callback=_beta,
-    metavar="NUMBER|auto",
+    "--beta", default="auto", show_default=True, callback=_beta, metavar="NUMBER|auto",
     help="auto mixes many learners and needs no tuning; a number is the scale of the schedule of one learner.",
-)
+)  # fmt: skip
 @click.option("--preset", default="default", show_default=True, help="What auto mixes: default, or light (quicker).")
 @click.option("--update", help=f"With a number for beta: {', '.join(updates.BY_NAME)}. Default: proximal.")
 @click.option(
@@ -61,19 +53,13 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )
 @click.option("--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, temporal (the default).")
 @click.option(
-    "--set",
-    "parameters",
-    multiple=True,
-    callback=_parameters,
-    metavar="NAME=NUMBER",
+    "--set", "parameters", multiple=True, callback=_parameters, metavar="NAME=NUMBER",
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
-)
+)  # fmt: skip
 @click.option(
-    "--labels",
-    callback=label_list,
-    metavar="A,B",
+    "--labels", callback=label_list, metavar="A,B",
     help="The labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels, such as 0..9.",
-)
+)  # fmt: skip
 @click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA.")
 @feature_options
 @click.option(
@@ -115,7 +101,7 @@ def command(
     from rich.console import Console
 
     from giftrl.cli.progress import Progression
-    from giftrl.errors import require
+    from giftrl.errors import ModelFileError, require
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.summary import summary_of
 
@@ -126,31 +112,20 @@ def command(
     checkpoint = None
     if model_path is not None and (checkpoint_every is not None or resume):
         checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
-    columns = columns_of(options)
-    reading = {name: options.pop(name) for name in ("on_error", "rejects")}
-    dictionary = options.pop("dictionary")
-    settings = Settings(
-        bits=None if dictionary else options.pop("bits"),
-        label_values=options.pop("labels"),
-        **{name: value for name, value in options.items() if name not in ("format_", "bits")},
-    )
-    trainer = Trainer(
-        LinearModel(settings), data, passes=passes, format=options["format_"], columns=columns, checkpoint=checkpoint,
-        **reading,
-    )  # fmt: skip
-    if model_path is not None:
-        _require_writable(Path(model_path))
+    reading, bits = reading_of(options), options.pop("bits")
+    bits = None if options.pop("dictionary") else bits
+    settings = Settings(bits=bits, label_values=options.pop("labels"), **options)
+    trainer = Trainer(LinearModel(settings), data, passes=passes, checkpoint=checkpoint, **reading)
+    if model_path is not None and not Path(model_path).absolute().parent.is_dir():
+        problem = "cannot be written: the folder does not exist"
+        raise ModelFileError(model_path, problem, "create it, or give another one")
     require_apart(data, model=model_path, summary=summary_path, rejects=reading["rejects"])
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
-    if resume and not quiet:
-        resumed = trainer.resume()
-        console.print(
-            f"continuing after {trainer.model.examples:,} examples" if resumed else "no checkpoint: starting afresh"
-        )
-    elif resume:
-        trainer.resume()
+    resumed = resume and trainer.resume()
     before = trainer.model.examples
+    if resume and not quiet:
+        console.print(f"continuing after {before:,} examples" if resumed else "no checkpoint: starting afresh")
     with Progression(console, quiet, settings.auto) as progression:
         model = trainer.run(progression.watch)
     if model_path is not None:
@@ -169,41 +144,28 @@ def command(
         _say(console, summary, model, before, model_path)
 
 
-def _require_writable(path: Path) -> None:
-    """Raise an error before training if the model could not be written after it."""
-    from giftrl.errors import ModelFileError
-
-    if not path.absolute().parent.is_dir():
-        raise ModelFileError(path, "cannot be written: the folder does not exist", "create it, or give another one")
-
-
 def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
     """Print the results of a run; ``before`` is the number of examples that an earlier, interrupted run had learnt."""
     from giftrl.cli.progress import decimals
 
     seconds, learnt = summary["seconds_total"], summary["examples"] - before
-    console.print()
-    console.print(
-        f"{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros"
-    )
-    console.print(
-        f"{learnt:,} examples in {seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
-    )
+    rate = learnt / max(seconds, 1e-9)
+    lines = [
+        f"\n{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros",
+        f"{learnt:,} examples in {seconds:.1f} s ({rate:,.0f} a second, start-up included)",
+    ]
     if summary["rejected"]:
-        console.print(f"{summary['rejected']:,} rows could not be used and were skipped")
-    console.print(f"average loss {decimals(summary['average_loss'])}")
-    weight = max(model.weight, 1e-300)
+        lines.append(f"{summary['rejected']:,} rows could not be used and were skipped")
+    lines.append(f"average loss {decimals(summary['average_loss'])}")
     for radius, bounds in summary["certificate"]["radius"].items():
-        console.print(
-            f"certified: no linear model of norm {float(radius):g} or less has an average loss below "
-            f"{decimals(bounds['best_loss_lower_bound'] / weight)} on this data"
-        )
+        least = decimals(bounds["best_loss_lower_bound"] / max(model.weight, 1e-300))
+        who = f"no linear model of norm {float(radius):g} or less"
+        lines.append(f"certified: {who} has an average loss below {least} on this data")
     report = model.features.report()
     if report.collided:
-        about = "" if report.exact else "about "
-        console.print(
-            f"{about}{report.collided:,} of {report.names:,} names share a coordinate with another (--bits "
-            f"{model.settings.bits}); more bits, or --dictionary, tell them apart"
-        )
+        share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
+        remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
+        lines.append(f"{share} with another {remedy}")
     if path is not None:
-        console.print(f"model written to {path}")
+        lines.append(f"model written to {path}")
+    console.print("\n".join(lines))

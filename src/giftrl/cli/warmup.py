@@ -8,20 +8,16 @@ from typing import Any
 
 import click
 
-__all__ = ["command"]
-
 TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 
 
 @click.command()
 @click.option("--loss", "losses", multiple=True, help="A loss to compile for; may be repeated.")
 @click.option(
-    "--regularizer",
-    "regularizers",
-    multiple=True,
+    "--regularizer", "regularizers", multiple=True,
     help="A regularizer to compile for; may be repeated. auto is the learner of --beta auto. Default: auto, "
     "squared_norm and curvature.",
-)
+)  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--arrays", is_flag=True, help="Also compile for sparse and dense matrices, which the estimators use.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing.")

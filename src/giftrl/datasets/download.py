@@ -20,13 +20,7 @@ def default_folder() -> Path:
     return Path(named) if named else Path(str(_pooch().os_cache("giftrl")))
 
 
-def get(
-    name: str | Dataset,
-    folder: str | Path | None = None,
-    *,
-    site: str = SITE,
-    check: bool = True,
-) -> Path:
+def get(name: str | Dataset, folder: str | Path | None = None, *, site: str = SITE, check: bool = True) -> Path:
     """The path of a data set, which is downloaded unless the folder already has it.
 
     Args:

@@ -15,13 +15,7 @@ from giftrl.domains.whole_space import WholeSpace
 from giftrl.ops.names import Names
 
 BY_NAME = Names(
-    "domain",
-    whole_space=WholeSpace,
-    ball=Ball,
-    box=Box,
-    non_negative=NonNegative,
-    simplex=Simplex,
-    l1_ball=L1Ball,
+    "domain", whole_space=WholeSpace, ball=Ball, box=Box, non_negative=NonNegative, simplex=Simplex, l1_ball=L1Ball
 )
 
 get = BY_NAME.make

@@ -26,7 +26,7 @@ class Box:
     upper: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.lower, dtype=float), np.asarray(self.upper, dtype=float)
+        low, high = self.bounds
         require(not np.isnan(low).any(), "lower", self.lower, "must not be NaN", "use -inf for an open side")
         require(not np.isnan(high).any(), "upper", self.upper, "must not be NaN", "use inf for an open side")
         require(bool((low < np.inf).all()), "lower", self.lower, "must not be inf", "use -inf for an open side")
@@ -56,10 +56,6 @@ class Box:
 
     def check_dimension(self, dimension: int) -> None:
         for argument, bound in zip(("lower", "upper"), self.bounds, strict=True):
-            require(
-                bound.shape in ((), (dimension,)),
-                argument,
-                getattr(self, argument),
-                f"must be a number or have one entry for each of the {dimension} coordinates",
-                f"it has shape {bound.shape}",
-            )
+            fits = bound.shape in ((), (dimension,))
+            rule = f"must be a number or have one entry for each of the {dimension} coordinates"
+            require(fits, argument, getattr(self, argument), rule, f"it has shape {bound.shape}")

@@ -111,19 +111,14 @@ def ablate(
         keep: the folder in which finished repetitions are kept.
         tell: called with the name of each variant before it is run.
     """
-    raw = {}
-    for name in dict.fromkeys(panel.dataset for panel in PAPER if only is None or panel.dataset in only):
-        path = locate(folder, name)
-        if path is not None:
-            raw[name] = read_all(path)
+    names = dict.fromkeys(panel.dataset for panel in PAPER if only is None or panel.dataset in only)
+    raw = {name: read_all(path) for name in names if (path := locate(folder, name))}
     results, original = [], dict[tuple[str, str], Distance]()
     for name, variant in VARIANTS.items():
         if tell:
             tell(name)
-        distances: list[Distance] = []
-        for panel in PAPER:
-            if panel.dataset in raw and panel.loss in variant.losses:
-                distances += _distances(panel, raw[panel.dataset], name, variant, repetitions, keep)
+        panels = [panel for panel in PAPER if panel.dataset in raw and panel.loss in variant.losses]
+        distances = [d for p in panels for d in _distances(p, raw[p.dataset], name, variant, repetitions, keep)]
         if name == "as found":
             original = {(d.panel, d.update): d for d in distances}
         before = [original[d.panel, d.update] for d in distances]

@@ -37,12 +37,7 @@ def judge(results: Results) -> list[Verdict]:
     Verdict(claim='linear is the most sensitive to beta', verdict='partly',
             evidence='narrowest range of good betas in 0 of 1 panels; steepest rise to the largest beta in 1 of 1')
     """
-    verdicts = []
-    for claim, measure in CLAIMS.items():
-        answer = measure(results)
-        if answer is not None:
-            verdicts.append(Verdict(claim, *answer))
-    return verdicts
+    return [Verdict(claim, *answer) for claim, measure in CLAIMS.items() if (answer := measure(results))]
 
 
 def sensitive(results: Results) -> tuple[str, str] | None:
@@ -69,17 +64,14 @@ def worse(results: Results) -> tuple[str, str] | None:
     """Whether linear is worse than every other rule, beyond both confidence intervals, at almost every beta."""
     parts, total_worse, total = [], 0, 0
     for loss in dict.fromkeys(panel.loss for panel in results):
-        below = tied = above = 0
-        for panel, summary in results.items():
-            if panel.loss != loss:
-                continue
-            at = summary.curve("linear")
-            for j in range(len(summary.betas)):
-                signs = [_sign(summary, at, k, j) for k in range(len(summary.names)) if k != at]
-                above += min(signs) > 0
-                below += max(signs) < 0
-                tied += min(signs) <= 0 <= max(signs)
-        n = above + tied + below
+        below = above = n = 0
+        for summary in (summary for panel, summary in results.items() if panel.loss == loss):
+            at, half = summary.curve("linear"), np.nan_to_num(summary.half_width)
+            gap = summary.mean[at] - np.delete(summary.mean, at, axis=0)
+            margin = half[at] + np.delete(half, at, axis=0)
+            above += int((gap > margin).all(axis=0).sum())
+            below += int((gap < -margin).all(axis=0).sum())
+            n += len(summary.betas)
         parts.append(f"{loss}: worse than every other at {above}, better than every other at {below} of {n} betas")
         total_worse, total = total_worse + above, total + n
     share = total_worse / total
@@ -143,10 +135,3 @@ CLAIMS: dict[str, Callable[[Results], tuple[str, str] | None]] = {
 
 def _graded(yes: int, of: int) -> str:
     return "holds" if yes == of else "mostly" if yes >= ALMOST * of else "fails" if yes == 0 else "partly"
-
-
-def _sign(summary: Summary, a: int, b: int, j: int) -> int:
-    """At beta number j: 1 if the loss of curve a exceeds that of b beyond both intervals, -1 if it is below, else 0."""
-    gap = summary.mean[a, j] - summary.mean[b, j]
-    margin = np.nan_to_num(summary.half_width[a, j]) + np.nan_to_num(summary.half_width[b, j])
-    return int(gap > margin) - int(gap < -margin)

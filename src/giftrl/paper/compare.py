@@ -1,6 +1,5 @@
 """The distance of measured curves to the published ones, as a share of each panel's vertical axis."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -58,14 +57,9 @@ def compare(panel: PaperPanel, summary: Summary) -> list[Distance]:
     for update, published in points(panel.loss, panel.dataset).items():
         if update not in summary.names:
             continue
-        k = summary.curve(update)
-        shares = [abs(summary.mean[k, _column(summary, beta)] - loss) / span for beta, loss in published]
+        mean = summary.mean[summary.curve(update)]
+        shares = [abs(mean[np.isclose(summary.betas, beta, rtol=1e-6)][0] - loss) / span for beta, loss in published]
         worst = int(np.argmax(shares))
         median, mean, largest = float(np.median(shares)), float(np.mean(shares)), float(shares[worst])
         distances.append(Distance(panel.title, update, len(shares), median, mean, largest, published[worst][0]))
     return distances
-
-
-def _column(summary: Summary, beta: float) -> int:
-    """The index of a beta in the grid."""
-    return next(j for j, known in enumerate(summary.betas) if math.isclose(known, beta, rel_tol=1e-6))

@@ -3,18 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.errors import GiftrlError, InvalidInput
 from giftrl.paper.settings import PREPARATION
 from giftrl.sweeps import Data, fingerprint, load, parse_betas, prepare, signed
 
-__all__ = ["BUNDLED", "PAPER", "PaperPanel", "available", "bundled", "locate"]
-
-Array = NDArray[np.float64]
+__all__ = ["BUNDLED", "PAPER", "Panels", "PaperPanel", "available", "bundled", "locate"]
 
 SHORT = parse_betas("1e-3:1e3:13")
 LONG = parse_betas("1e-3:1e8:23")
@@ -48,6 +45,9 @@ class PaperPanel(NamedTuple):
         return LONG if self.loss == "absolute" else SHORT
 
 
+#: Panels, each with a function that loads its data.
+Panels = list[tuple[PaperPanel, Callable[[], Data]]]
+
 PAPER = (
     PaperPanel(1, "hinge", "a9a", (0.3, 1.0)),
     PaperPanel(1, "hinge", "ijcnn1", (0.1, 1.0)),
@@ -74,20 +74,17 @@ DIGIT = 8.0
 
 def locate(folder: Path, dataset: str) -> Path | None:
     """The file of a data set in a folder, with or without a usual ending such as .gz; None if there is none."""
-    for ending in ("", ".gz", ".bz2", ".svm", ".libsvm"):
-        path = folder / f"{dataset}{ending}"
-        if path.is_file():
-            return path
-    return None
+    paths = (folder / f"{dataset}{ending}" for ending in ("", ".gz", ".bz2", ".svm", ".libsvm"))
+    return next(filter(Path.is_file, paths), None)
 
 
-def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
+def available(folder: Path) -> Panels:
     """The panels whose data is in a folder, each with a function that loads it."""
-    panels: list[tuple[PaperPanel, Callable[[], Data]]] = []
-    for panel in PAPER:
-        path = locate(folder, panel.dataset)
-        if path is not None:
-            panels.append((panel, partial(load, path, panel.loss, PREPARATION, name=panel.dataset)))
+    panels: Panels = [
+        (panel, partial(load, path, panel.loss, PREPARATION, name=panel.dataset))
+        for panel in PAPER
+        if (path := locate(folder, panel.dataset))
+    ]
     if not panels:
         names = ", ".join(dict.fromkeys(panel.dataset for panel in PAPER))
         remedy = "download them with 'giftrl datasets get all --to DIR', or leave out --data"
@@ -95,7 +92,7 @@ def available(folder: Path) -> list[tuple[PaperPanel, Callable[[], Data]]]:
     return panels
 
 
-def bundled() -> list[tuple[PaperPanel, Callable[[], Data]]]:
+def bundled() -> Panels:
     """The panels on data that comes with scikit-learn, each with a function that loads it."""
     return [(panel, partial(_load_bundled, panel)) for panel in BUNDLED]
 
@@ -105,9 +102,7 @@ def _load_bundled(panel: PaperPanel) -> Data:
         from sklearn import datasets
     except ImportError as missing:
         raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
-    read: Any = getattr(datasets, f"load_{panel.dataset}")
-    x, y = read(return_X_y=True)
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    x, y = (np.asarray(part, dtype=np.float64) for part in getattr(datasets, f"load_{panel.dataset}")(return_X_y=True))
     prepared, how = prepare(x, PREPARATION)
     labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
     return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)

@@ -5,24 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.files import file_errors, write
-from giftrl.paper import beyond, temporal
+from giftrl.paper import beyond, tables, temporal
 from giftrl.paper.compare import LARGEST, MEDIAN
 from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import points
 from giftrl.paper.reproduce import Reproduction
 from giftrl.paper.settings import PREPARATION, READINGS
-from giftrl.paper.tables import (
-    ABLATIONS,
-    CLAIMS,
-    DISTANCES,
-    FAIR,
-    TEMPORAL,
-    ablation_rows,
-    claim_rows,
-    distance_rows,
-    fair_rows,
-    temporal_rows,
-)  # fmt: skip
 from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS
@@ -36,32 +24,35 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
     """Write the CSV files, the figures as SVG, and ``index.html``; return the path of ``index.html``."""
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for figure in FIGURES:
-        _write_figure(result, figure, folder, axis)
     title = "Generalized implicit FTRL: Figures 1 to 3, run again"
     page = html.Page(title, _introduction(result), "Made by giftrl reproduce.")
     for figure, title in FIGURES.items():
-        parts = [
-            _figure(result, panel, summary, "found", axis, folder)
-            for panel, summary in result.readings["found"].items()
-            if panel.figure == figure
-        ]
-        if parts:
-            page.section(f"Figure {figure}: {title}", html.figures(*parts))
+        _write_figure(result, figure, folder, axis)
+        if any(panel.figure == figure for panel in result.data):
+            page.section(f"Figure {figure}: {title}", _figures(result, "found", axis, folder, figure))
     if result.distances:
         caption = (
             "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
             f"{MEDIAN:.1%} and a largest distance of {LARGEST:.1%}"
         )
-        page.section("Against the published curves", html.table(caption, DISTANCES, distance_rows(result), verdict=6))
+        table = html.table(caption, *tables.distances(result), verdict=6)
+        page.section("Against the published curves", table)
     if result.ablations:
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        page.section("What each part of the setting is worth", html.table(caption, ABLATIONS, ablation_rows(result)))
+        table = html.table(caption, *tables.ablations(result))
+        page.section("What each part of the setting is worth", table)
     _claims(page, result)
-    _literal(page, result, folder, axis)
-    for name, summaries in result.groups.items():
-        drawn = [_figure(result, panel, summary, name, axis, folder) for panel, summary in summaries.items()]
-        page.section(f"Beyond the paper: {name}", html.paragraph(beyond.GROUPS[name][1] + "."), html.figures(*drawn))
+    page.section(
+        "The paper as printed",
+        html.paragraph(
+            "Without a floor, and with betas as labelled, two-step stops learning on the hinge and logistic losses for "
+            "betas above about 3, and diverges on the absolute loss."
+        ),
+        _figures(result, "literal", axis, folder),
+    )
+    for name in result.groups:
+        text = html.paragraph(beyond.GROUPS[name][1] + ".")
+        page.section(f"Beyond the paper: {name}", text, _figures(result, name, axis, folder))
     _temporal(page, result, folder)
     _settings(page, result)
     path = folder / "index.html"
@@ -103,16 +94,21 @@ def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) ->
             write(folder / f"figure{figure}-{kind.replace(' ', '-')}.svg", [text.encode()])
 
 
-def _figure(result: Reproduction, panel: PaperPanel, summary: Summary, kind: str, axis: str, folder: Path) -> str:
-    """Write a panel's numbers to a CSV file, and return the panel as HTML."""
-    stem = f"{panel.name}-{kind.replace(' ', '-')}"
-    write(folder / f"{stem}.csv", [summary.csv().encode()])
-    image = svg(_panel(panel, summary, kind, axis).draw())
-    rows, features, _ = result.data[panel]
-    caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} orders."
-    if panel.loss == "logistic" and kind != "literal":
-        caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
-    return html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption)
+def _figures(result: Reproduction, kind: str, axis: str, folder: Path, number: int | None = None) -> str:
+    """Write the numbers of each panel to a CSV file, and return the panels as HTML; ``number`` chooses one figure."""
+    parts = []
+    for panel, summary in {**result.readings, **result.groups}[kind].items():
+        if number not in (None, panel.figure):
+            continue
+        stem = f"{panel.name}-{kind.replace(' ', '-')}"
+        write(folder / f"{stem}.csv", [summary.csv().encode()])
+        image = svg(_panel(panel, summary, kind, axis).draw())
+        rows, features, _ = result.data[panel]
+        caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} orders."
+        if panel.loss == "logistic" and kind != "literal":
+            caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
+        parts.append(html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption))
+    return html.figures(*parts)
 
 
 def _claims(page: html.Page, result: Reproduction) -> None:
@@ -122,7 +118,7 @@ def _claims(page: html.Page, result: Reproduction) -> None:
         "The paper's claims",
         html.definitions(readings),
         *([] if result.distances else [html.paragraph(other)]),
-        html.table("Claims and verdicts", CLAIMS, claim_rows(result), text=(1, 3), verdict=2, stacked=True),
+        html.table("Claims and verdicts", *tables.claims(result), text=(1, 3), verdict=2, stacked=True),
     )
     page.section(
         "The same floor for every rule",
@@ -130,36 +126,23 @@ def _claims(page: html.Page, result: Reproduction) -> None:
             "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
             "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
         ),
-        html.table("Loss without and with the floor", FAIR, fair_rows(result)),
+        html.table("Loss without and with the floor", *tables.fair(result)),
     )
-
-
-def _literal(page: html.Page, result: Reproduction, folder: Path, axis: str) -> None:
-    drawn = [
-        _figure(result, panel, summary, "literal", axis, folder)
-        for panel, summary in result.readings["literal"].items()
-    ]  # fmt: skip
-    page.section(
-        "The paper as printed",
-        html.paragraph("Without a floor, and with betas as labelled, two-step stops learning on the hinge and "
-                       "logistic losses for betas above about 3, and diverges on the absolute loss."),
-        html.figures(*drawn),
-    )  # fmt: skip
 
 
 def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
     drawn = []
     whole, all_axes = new_figure(len(temporal.SEQUENCES))
-    for axes, sequence in zip(all_axes, temporal.SEQUENCES, strict=True):
-        draw_temporal(axes, sequence, [path for path in result.paths if path.sequence == sequence])
-    write(folder / "temporal.svg", [svg(whole).encode()])
-    for sequence, caption in temporal.SEQUENCES.items():
+    for whole_axes, (sequence, caption) in zip(all_axes, temporal.SEQUENCES.items(), strict=True):
         paths = [path for path in result.paths if path.sequence == sequence]
         figure, (axes,) = new_figure()
+        draw_temporal(whole_axes, sequence, paths)
         draw_temporal(axes, sequence, paths)
         rules = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
         description = f"Regret against T. {rules}."
         drawn.append(html.figure(svg(figure), f"temporal-{sequence}", description, f"{caption}."))
+    write(folder / "temporal.svg", [svg(whole).encode()])
+    caption = "Regret, the exponent of its growth, and the bound"
     page.section(
         "Temporal variability",
         html.paragraph(
@@ -169,13 +152,7 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
             "a fixed loss, lambda never grows."
         ),
         html.figures(*drawn),
-        html.table(
-            "Regret, the exponent of its growth, and the bound",
-            TEMPORAL,
-            temporal_rows(result),
-            text=(1,),
-            stacked=True,
-        ),
+        html.table(caption, *tables.paths(result), text=(1,), stacked=True),
     )
 
 

@@ -1,17 +1,19 @@
 """Run Figures 1 to 3, compare them with the published ones, and run the experiments beyond them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from giftrl.paper import beyond, temporal
 from giftrl.paper.ablations import Ablation
 from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.compare import Distance, compare
-from giftrl.paper.panels import PaperPanel
+from giftrl.paper.panels import Panels, PaperPanel
 from giftrl.paper.settings import READINGS, REPETITIONS, rules
-from giftrl.sweeps import Data, Grid, Summary, repeat
+from giftrl.sweeps import Curve, Data, Grid, Summary, repeat
 
 __all__ = ["Plan", "Reproduction", "reproduce"]
 
@@ -69,7 +71,7 @@ class Reproduction:
 
 
 def reproduce(
-    panels: list[tuple[PaperPanel, Callable[[], Data]]],
+    panels: Panels,
     plan: Plan,
     *,
     folder: Path | None = None,
@@ -93,36 +95,36 @@ def reproduce(
         counts[0] += known
         counts[1] += 1
 
-    def run(panel: PaperPanel, stage: str, grid: Grid) -> Summary:
-        if tell:
-            tell(f"{panel.title} ({stage})")
+    @contextmanager
+    def timed(stage: str) -> Iterator[None]:
         begun = time.perf_counter()
-        summary = repeat(loaded[panel], grid, plan.repetitions, folder=folder, workers=workers, done=count)
+        yield
         result.seconds[stage] = result.seconds.get(stage, 0.0) + time.perf_counter() - begun
-        return summary
+
+    def run(stage: str, curves: Callable[[str], tuple[Curve, ...]]) -> dict[PaperPanel, Summary]:
+        summaries = {}
+        for panel, data in loaded.items():
+            if tell:
+                tell(f"{panel.title} ({stage})")
+            grid = Grid(panel.loss, curves(panel.loss), panel.betas)
+            with timed(stage):
+                summaries[panel] = repeat(data, grid, plan.repetitions, folder=folder, workers=workers, done=count)
+        return summaries
 
     for panel, load in panels:
-        begun = time.perf_counter()
-        data = loaded[panel] = load()
-        result.seconds["reading data"] = result.seconds.get("reading data", 0.0) + time.perf_counter() - begun
+        with timed("reading data"):
+            data = loaded[panel] = load()
         result.data[panel] = (data.rows, data.features, data.fingerprint)
-        grid = Grid(panel.loss, rules(panel.loss), panel.betas)
-        result.readings["found"][panel] = run(panel, "figures", grid)
-        result.distances += compare(panel, result.readings["found"][panel])
-    for panel in loaded:
-        for reading in ("literal", "fair"):
-            grid = Grid(panel.loss, rules(panel.loss, reading), panel.betas)
-            result.readings[reading][panel] = run(panel, f"{reading} reading", grid)
+    for reading in READINGS:
+        stage = "figures" if reading == "found" else f"{reading} reading"
+        result.readings[reading] = run(stage, partial(rules, reading=reading))
     result.verdicts = {reading: judge(summaries) for reading, summaries in result.readings.items()}
+    result.distances = [d for panel, summary in result.readings["found"].items() for d in compare(panel, summary)]
     if plan.beyond:
-        for name, (curves, _) in beyond.GROUPS.items():
-            result.groups[name] = {
-                panel: run(panel, name, Grid(panel.loss, curves(panel.loss), panel.betas)) for panel in loaded
-            }
+        result.groups = {name: run(name, curves) for name, (curves, _) in beyond.GROUPS.items()}
     if tell:
         tell("temporal variability")
-    begun = time.perf_counter()
-    result.paths = temporal.run(plan.rounds)
-    result.seconds["temporal variability"] = time.perf_counter() - begun
+    with timed("temporal variability"):
+        result.paths = temporal.run(plan.rounds)
     result.read = (counts[0], counts[1])
     return result

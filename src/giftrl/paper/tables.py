@@ -1,4 +1,4 @@
-"""The tables of a reproduction: their columns, and their rows as text."""
+"""The tables of a reproduction: the names of the columns, and the rows as text."""
 
 import math
 
@@ -6,21 +6,15 @@ from giftrl.paper import temporal
 from giftrl.paper.reproduce import Reproduction
 from giftrl.reports import number
 
-__all__ = [
-    "ABLATIONS", "CLAIMS", "DISTANCES", "FAIR", "TEMPORAL",
-    "ablation_rows", "claim_rows", "distance_rows", "fair_rows", "temporal_rows",
-]  # fmt: skip
+__all__ = ["ablations", "claims", "distances", "fair", "paths"]
 
-DISTANCES = ("panel", "update", "points", "median distance", "largest distance", "at beta", "reproduced")
-ABLATIONS = ("variant", "mean distance", "as found", "largest distance", "curves reproduced")
-CLAIMS = ("claim", "reading", "verdict", "evidence")
-FAIR = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
-TEMPORAL = ("sequence", "rule", "T", "regret", "exponent of T", "Corollary 4.3")
+Table = tuple[tuple[str, ...], list[list[str]]]
 
 
-def distance_rows(result: Reproduction) -> list[list[str]]:
-    """A row for each published curve: panel, update, points, median and largest distance, and if it is reproduced."""
-    return [
+def distances(result: Reproduction) -> Table:
+    """A row for each published curve: its distances to the measured one, and whether it is reproduced."""
+    head = ("panel", "update", "points", "median distance", "largest distance", "at beta", "reproduced")
+    return head, [
         [
             d.panel.removeprefix("Figure "), d.update, str(d.points), f"{100 * d.median:.2f}%",
             f"{100 * d.largest:.2f}%", f"{d.at:.3g}", "yes" if d.reproduced else "no",
@@ -29,32 +23,34 @@ def distance_rows(result: Reproduction) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def claim_rows(result: Reproduction) -> list[list[str]]:
+def claims(result: Reproduction) -> Table:
     """A row for each claim and reading: claim, reading, verdict and evidence."""
-    claims = dict.fromkeys(v.claim for verdicts in result.verdicts.values() for v in verdicts)
-    return [
+    names = dict.fromkeys(v.claim for verdicts in result.verdicts.values() for v in verdicts)
+    return ("claim", "reading", "verdict", "evidence"), [
         [claim, reading, v.verdict, v.evidence]
-        for claim in claims
+        for claim in names
         for reading, verdicts in result.verdicts.items()
         for v in verdicts
         if v.claim == claim
     ]
 
 
-def fair_rows(result: Reproduction) -> list[list[str]]:
+def fair(result: Reproduction) -> Table:
     """A row for each panel and rule: the tuned loss and the loss at the largest beta, without and with the floor."""
+    head = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
     rows = []
-    for panel, fair in result.readings["fair"].items():
+    for panel, with_floor in result.readings["fair"].items():
         without = result.readings["found"][panel]
         for k, name in enumerate(without.names):
-            losses = (without.best_loss(k), fair.best_loss(k), float(without.mean[k, -1]), float(fair.mean[k, -1]))
-            rows.append([panel.title.removeprefix("Figure "), name, *(number(loss) for loss in losses)])
-    return rows
+            tuned = without.best_loss(k), with_floor.best_loss(k)
+            last = float(without.mean[k, -1]), float(with_floor.mean[k, -1])
+            rows.append([panel.title.removeprefix("Figure "), name, *(number(loss) for loss in (*tuned, *last))])
+    return head, rows
 
 
-def temporal_rows(result: Reproduction) -> list[list[str]]:
+def paths(result: Reproduction) -> Table:
     """A row for each sequence and rule: the regret, the exponent of its growth, and the bound if there is one."""
-    return [
+    return ("sequence", "rule", "T", "regret", "exponent of T", "Corollary 4.3"), [
         [
             path.sequence, path.rule, str(path.rounds[-1]), number(path.regret[-1], 2),
             f"{temporal.growth(path):.2f}", "" if math.isnan(path.bound[-1]) else number(path.bound[-1], 2),
@@ -63,13 +59,13 @@ def temporal_rows(result: Reproduction) -> list[list[str]]:
     ]  # fmt: skip
 
 
-def ablation_rows(result: Reproduction) -> list[list[str]]:
+def ablations(result: Reproduction) -> Table:
     """A row for each variant: mean distance of a point, the same as found, the largest, and the curves reproduced."""
-    return [
-        [a.variant, _share(a.mean), _share(a.before), _share(a.largest), f"{a.reproduced} of {a.curves}"]
+
+    def share(value: float) -> str:
+        return f"{value:.2%}" if value <= 10.0 else "over 1000%"
+
+    return ("variant", "mean distance", "as found", "largest distance", "curves reproduced"), [
+        [a.variant, share(a.mean), share(a.before), share(a.largest), f"{a.reproduced} of {a.curves}"]
         for a in result.ablations
     ]
-
-
-def _share(value: float) -> str:
-    return f"{value:.2%}" if value <= 10.0 else "over 1000%"

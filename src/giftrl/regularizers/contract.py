@@ -83,13 +83,8 @@ def known_ahead(regularizer: Any) -> bool:
 def start(regularizer: Any, dimension: int, lam: float) -> Potential:
     """psi_1."""
     q = np.zeros(dimension)
-    return Diagonal(
-        strength=np.broadcast_to(strength(regularizer, lam, q), dimension),
-        tilt=np.zeros(dimension),
-        offset=0.0,
-        l1=l1_strength(regularizer),
-        memory=q,
-    )
+    first = np.broadcast_to(strength(regularizer, lam, q), dimension)
+    return Diagonal(first, tilt=np.zeros(dimension), offset=0.0, l1=l1_strength(regularizer), memory=q)
 
 
 @operation
@@ -103,20 +98,11 @@ def advance(regularizer: Any, psi: Any, lam: float, seen: Evidence | None) -> An
     if seen is None or not centred(regularizer):
         return psi._replace(strength=new, memory=q)
     gain = new - psi.strength
-    return psi._replace(
-        strength=new,
-        tilt=psi.tilt + gain * seen.x,
-        offset=psi.offset + 0.5 * float(gain @ (seen.x * seen.x)),
-        memory=q,
-    )
+    offset = psi.offset + 0.5 * float(gain @ (seen.x * seen.x))
+    return psi._replace(strength=new, tilt=psi.tilt + gain * seen.x, offset=offset, memory=q)
 
 
 def require_diagonal(argument: str, base: Any) -> None:
     """Raise unless a regularizer is diagonal, and so can be wrapped by another."""
-    require(
-        brings(base, "strength"),
-        argument,
-        base,
-        "must be a diagonal regularizer",
-        "use SquaredNorm, AdaGrad, ElasticNet, Centred or Curvature",
-    )
+    remedy = "use SquaredNorm, AdaGrad, ElasticNet, Centred or Curvature"
+    require(brings(base, "strength"), argument, base, "must be a diagonal regularizer", remedy)

@@ -37,9 +37,8 @@ class TemporalVariability(NamedTuple):
     def validate(self) -> None:
         require_positive("beta", self.beta)
         require_positive("gradient_bound", self.gradient_bound)
-        require(
-            0.0 <= self.floor < math.inf, "floor", self.floor, "must be finite and not negative", "floor=0.0 is none"
-        )
+        fits = 0.0 <= self.floor < math.inf
+        require(fits, "floor", self.floor, "must be finite and not negative", "floor=0.0 is none")
 
     def lam(self, t: int, total: float) -> float:
         return max(self.gradient_bound / self.beta, self.floor) + total * (1.0 / self.beta) * (1.0 / self.beta)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from giftrl import losses
 from giftrl.errors import InvalidInput, require
@@ -16,17 +16,7 @@ from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
 
-__all__ = [
-    "PREPARATIONS",
-    "Data",
-    "fingerprint",
-    "load",
-    "prepare",
-    "read_all",
-    "signed",
-    "standard",
-    "with_constant",
-]
+__all__ = ["PREPARATIONS", "Data", "fingerprint", "load", "prepare", "read_all", "signed", "standard", "with_constant"]
 
 Array = NDArray[np.float64]
 
@@ -134,10 +124,10 @@ def fingerprint(x: Any, y: Array) -> str:
     rows = csr_array(x, copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part, kind in ((rows.indptr, "<i8"), (rows.indices, "<i8"), (rows.data, "<f8"), (np.asarray(y) + 0.0, "<f8")):
-        found.update(np.ascontiguousarray(part, dtype=kind).tobytes())
-    return found.hexdigest()
+        digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
+    return digest.hexdigest()
 
 
 def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
@@ -182,9 +172,8 @@ def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
     if how == "auto":
         how = "standard" if entries <= MOST_ENTRIES and rows.count_nonzero() * 10 >= entries else "unit"
     if how == "standard":
-        require(
-            entries <= MOST_ENTRIES, "prepare", how, f"would make all {entries} entries count", "use prepare='unit'"
-        )
+        rule = f"would make all {entries} entries count"
+        require(entries <= MOST_ENTRIES, "prepare", how, rule, "use prepare='unit'")
         return unit_rows(with_constant(unit_rows(standard(rows.toarray())))), how
     if how == "unit":
         return unit_rows(with_constant(unit_rows(rows))), how
@@ -192,19 +181,15 @@ def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
 
 
 def load(
-    path: str | Path,
-    loss: Any,
-    how: str = "auto",
-    positive: float | None = None,
-    name: str | None = None,
+    path: str | Path, loss: Any, how: str = "auto", positive: float | None = None, name: str | None = None,
     format: str | None = None,  # noqa: A002
-) -> Data:
+) -> Data:  # fmt: skip
     """A data set from a file (see :func:`read_all`), prepared, with labels for the loss."""
     x, y = read_all(path, format)
     prepared, applied = prepare(x, how)
     file = Path(path)
-    found = name or (file.stem if file.suffix in PACKED else file.name)
-    return Data(found, prepared, signed(y, loss, positive), fingerprint(x, y), applied)
+    name = name or (file.stem if file.suffix in PACKED else file.name)
+    return Data(name, prepared, signed(y, loss, positive), fingerprint(x, y), applied)
 
 
 def standard(x: Array) -> Array:
@@ -217,8 +202,4 @@ def standard(x: Array) -> Array:
 def with_constant(x: Any) -> Any:
     """A column of ones appended."""
     ones = np.ones((x.shape[0], 1))
-    if isinstance(x, np.ndarray):
-        return np.hstack([x, ones])
-    from scipy.sparse import hstack
-
-    return csr_array(hstack([x, csr_array(ones)], format="csr"))
+    return np.hstack([x, ones]) if isinstance(x, np.ndarray) else hstack([x, csr_array(ones)], format="csr")

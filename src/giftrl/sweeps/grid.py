@@ -48,8 +48,7 @@ class Curve:
 
     def model(self, beta: float) -> tuple[Any, Any]:
         """The update and the schedule at one beta of the grid."""
-        parameters = {**self.schedule._asdict(), "beta": beta * self.scale}
-        return self.update, type(self.schedule)(**parameters)
+        return self.update, type(self.schedule)(**{**self.schedule._asdict(), "beta": beta * self.scale})
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,7 @@ class Grid:
         result = np.empty((len(self.curves), len(self.betas)))
         for regularizer, members in self._passes():
             settings = [self.curves[k].model(beta) for k in members for beta in self.betas]
-            learners = LinearLearners(
-                x.shape[1], settings, self.loss, regularizer, dtype="float64", compiled=compiled
-            )  # fmt: skip
+            learners = LinearLearners(x.shape[1], settings, self.loss, regularizer, dtype="float64", compiled=compiled)
             step = max(1, MOST_PREDICTIONS // len(settings))
             for begin in range(0, len(y), step):
                 batch = slice(begin, begin + step) if order is None else order[begin : begin + step]
@@ -99,15 +96,11 @@ class Grid:
 
     def _passes(self) -> list[tuple[Any, list[int]]]:
         """Each regularizer with the indices of its curves, which learn in one pass."""
-        passes: list[tuple[Any, list[int]]] = []
+        passes: dict[str, tuple[Any, list[int]]] = {}
         for k, curve in enumerate(self.curves):
-            for regularizer, members in passes:
-                if type(regularizer) is type(curve.regularizer) and regularizer == curve.regularizer:
-                    members.append(k)
-                    break
-            else:
-                passes.append((curve.regularizer, [k]))
-        return passes
+            # By what they say of themselves: members without parameters are tuples, and as such equal to each other.
+            passes.setdefault(repr(curve.regularizer), (curve.regularizer, []))[1].append(k)
+        return list(passes.values())
 
 
 def parse_betas(text: str) -> tuple[float, ...]:
@@ -152,12 +145,11 @@ def parse_updates(text: str, schedule: Any, regularizer: Any) -> tuple[Curve, ..
     curves = []
     for part in text.split(","):
         name, *modifiers = part.strip().split(":")
-        parameters = {}
+        parameters: dict[str, bool] = {}
         for modifier in modifiers:
             known = modifier in MODIFIERS and (modifier != "safe" or name == "twostep")
             remedy = "use :ahead (H), :now (H') or, for twostep, :safe"
             require(known, "updates", part.strip(), f"has an unknown ending :{modifier}", remedy)
-            argument, setting = MODIFIERS[modifier]
-            parameters[argument] = setting
+            parameters.update([MODIFIERS[modifier]])
         curves.append(Curve(part.strip(), updates.BY_NAME.make(name, **parameters), schedule, regularizer))
     return tuple(curves)

@@ -13,14 +13,8 @@ from giftrl.sweeps.grid import Grid
 __all__ = ["COLUMNS", "report", "rows"]
 
 COLUMNS = (
-    "update",
-    "best beta",
-    "loss at best",
-    "95% interval",
-    "betas within 5% of the best",
-    "decades",
-    "at 10x best",
-)
+    "update", "best beta", "loss at best", "95% interval", "betas within 5% of the best", "decades", "at 10x best",
+)  # fmt: skip
 
 
 def rows(summary: Summary) -> list[tuple[str, ...]]:
@@ -53,22 +47,16 @@ def report(data: Data, grid: Grid, summary: Summary, folder: Path, axis: str, se
         f"{summary.names[best]} has the lowest loss, {number(summary.best_loss(best))} at beta "
         f"{summary.best_beta(best):.3g}. The last columns of the first table show how much a wrong beta costs."
     )
-    page = html.Page(
-        f"Sweep of {data.name}, {loss} loss", introduction, "Made by giftrl sweep. The numbers are in sweep.csv."
-    )
-    caption = (
-        f"Mean of {summary.repetitions} orders of the data; shaded: 95% confidence interval. "
-        f"Vertical axis: {AXES[axis]}."
-    )
+    footer = "Made by giftrl sweep. The numbers are in sweep.csv."
+    page = html.Page(f"Sweep of {data.name}, {loss} loss", introduction, footer)
+    shown = f"Mean of {summary.repetitions} orders of the data; shaded: 95% confidence interval"
+    caption = f"{shown}. Vertical axis: {AXES[axis]}."
     page.section(
         "Loss against beta",
         html.figure(image, "sweep", describe(summary), caption),
         html.table("The best beta of each update, and how much it matters", COLUMNS, rows(summary)),
     )
-    means = [
-        [name, *(number(float(value)) for value in row)]
-        for name, row in zip(summary.names, summary.mean, strict=True)
-    ]  # fmt: skip
+    means = [[name, *map(number, row)] for name, row in zip(summary.names, summary.mean.tolist(), strict=True)]
     heads = ["update", *(f"{beta:.3g}" for beta in summary.betas)]
     page.section("Every number", html.table("Mean loss at each beta", heads, means))
     settings = [

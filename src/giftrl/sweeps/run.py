@@ -66,23 +66,27 @@ def repeat(
     """
     require(repetitions >= 1, "repetitions", repetitions, "must be at least 1", "15 is what the paper uses")
     runs = np.empty((repetitions, len(grid.curves), len(grid.betas)))
-    kept = Kept(folder, key(data, grid), grid) if folder is not None else None
+    files: list[Path] = []
+    if folder is not None:
+        kept, name = folder / "repetitions", key(data, grid)
+        with file_errors(kept):
+            kept.mkdir(parents=True, exist_ok=True)
+        files = [kept / f"{name}-{seed + r}.csv" for r in range(repetitions)]
     missing = []
     for r in range(repetitions):
-        losses = kept.read(seed + r) if kept else None
-        if losses is None:
-            missing.append(r)
-        else:
-            runs[r] = losses
+        if files and _read(files[r], runs[r]):
             if done:
                 done(True)
+        else:
+            missing.append(r)
 
-    def one(r: int) -> int:
+    def one(r: int) -> None:
         order = np.random.default_rng(seed + r).permutation(data.rows)
         runs[r] = grid.losses(data.x, data.y, order)
-        if kept:
-            kept.write(seed + r, runs[r])
-        return r
+        if files:
+            # A line for each curve, a number for each beta.
+            lines = [",".join(map(repr, row)) + "\n" for row in runs[r].tolist()]
+            write(files[r], ["".join(lines).encode()])
 
     if missing:
         # One row first, to compile the loops: threads would only wait for each other to compile.
@@ -99,30 +103,14 @@ def repeat(
     return Summary(tuple(curve.name for curve in grid.curves), grid.betas, runs)
 
 
-class Kept:
-    """Finished repetitions in a folder, one small CSV file each: a line for each curve, a number for each beta."""
-
-    def __init__(self, folder: Path, name: str, grid: Grid) -> None:
-        self.folder = folder / "repetitions"
-        with file_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        self.name = name
-        self.shape = (len(grid.curves), len(grid.betas))
-
-    def path(self, seed: int) -> Path:
-        """The file of the repetition with this seed."""
-        return self.folder / f"{self.name}-{seed}.csv"
-
-    def write(self, seed: int, losses: Array) -> None:
-        """Write the losses of one repetition, completely or not at all."""
-        lines = [",".join(repr(float(loss)) for loss in row) + "\n" for row in losses]
-        write(self.path(seed), ["".join(lines).encode()])
-
-    def read(self, seed: int) -> Array | None:
-        """The losses of one repetition, or None if its file is missing or damaged."""
-        try:
-            lines = self.path(seed).read_text(encoding="utf-8").splitlines()
-            losses = np.array([[float(loss) for loss in line.split(",")] for line in lines])
-        except (OSError, ValueError):
-            return None
-        return losses if losses.shape == self.shape and not np.isnan(losses).any() else None
+def _read(path: Path, losses: Array) -> bool:
+    """Read the losses of a repetition; False if its file is missing or damaged."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        kept = np.array([[float(loss) for loss in line.split(",")] for line in lines])
+    except (OSError, ValueError):
+        return False
+    if kept.shape != losses.shape or np.isnan(kept).any():
+        return False
+    losses[:] = kept
+    return True
