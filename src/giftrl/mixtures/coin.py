@@ -14,7 +14,7 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["WEALTH", "bet", "bet_all", "grow_coin", "settle_bet", "settle_bets"]
+__all__ = ["WEALTH", "bet", "bet_all", "grow_coin", "settle_bet"]
 
 #: What a coordinate may bet before it has won anything.
 WEALTH = 4.0
@@ -55,12 +55,3 @@ def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> No
     x[j, at + scores] += abs(real(z))
     wealth = at + scores + scores
     x[j, wealth] = max(real(0.0), min(real(RICHEST), x[j, wealth] + real(won)))
-
-
-@formula(fast=True)
-def settle_bets(x: Any, j: int, at: Any, slopes: Any, u: float, bets: Any, per_unit: float) -> None:
-    """:func:`settle_bet` for each of K scores that bet ``bets`` and met these slopes in units of u."""
-    scores = np.uint64(len(slopes))
-    for m in range(scores):
-        z = slopes[m] * u
-        settle_bet(x, j, at + m, scores, z, -z * bets[m] * per_unit)

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.registry import formula
+from giftrl.compiled.registry import formula, operation
+from giftrl.mixtures.combination import leave
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Matrix", "admit", "affords", "is_in", "measure_matrix", "new_matrix", "of_class"]
+__all__ = ["Matrix", "admits", "affords", "follow_scale", "is_in", "measure_matrix", "new_matrix", "of_class"]
 
 #: beta of its first strength N/beta.
 BETA = 100.0
@@ -94,22 +95,26 @@ def affords(matrix: Any, count: int) -> bool:
 
 
 @formula(fast=True)
-def admit(matrix: Any, x: Any, column: Any, row: Any, count: int, norm: float) -> None:
-    """Give places to the new features of a row; leave the mixture if there are too few.
+def admits(matrix: Any, state: Any, expert: int, x: Any, column: Any, row: Any, count: int, norm: float) -> bool:
+    """Whether the expert learns from a row: it must be able to pay, and then its new features are given places.
 
-    ``column`` is where a feature keeps its place. The row and column of a place are still 0 in ``inverse``.
+    When features outnumber the places, the expert leaves the mixture. ``column`` is where a feature keeps its place.
+    The row and column of a place are still 0 in ``inverse``.
     """
+    if not (is_in(matrix) and affords(matrix, count)):
+        return False
     for k in range(count):
-        j = row.j[k]
-        if row.u[k] != 0.0 and x[j, column] == 0.0 and is_in(matrix):
-            place = matrix.size[0]
+        j, place = row.j[k], matrix.size[0]
+        if row.u[k] != 0.0 and x[j, column] == 0.0:
             if place == len(matrix.x):
                 matrix.size[0] = -1
-            else:
-                matrix.size[0] = place + 1
-                x[j, column] = place + 1
-                matrix.prior[place] = BETA / norm
-                matrix.inverse[..., place, place] = matrix.prior[place]
+                leave(state, expert)
+                return False
+            matrix.size[0] = place + 1
+            x[j, column] = place + 1
+            matrix.prior[place] = BETA / norm
+            matrix.inverse[..., place, place] = matrix.prior[place]
+    return True
 
 
 @formula(fast=True)
@@ -138,6 +143,12 @@ def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
             a[s, k] *= g
             a[k, s] *= g
         matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
+
+
+@operation
+def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
+    """:func:`grow_matrix`, or what the pieces of K scores bring instead."""
+    grow_matrix(matrix, s, factor)
 
 
 @formula(fast=True)

@@ -13,9 +13,8 @@ from giftrl.mixtures.combination import start
 from giftrl.mixtures.experts import bets
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.parts import Buffers, Pieces, State, buffers, expert_columns
 from giftrl.mixtures.presets import PRESETS
-from giftrl.mixtures.rounds import learn_mixture
+from giftrl.mixtures.rounds import Buffers, Pieces, State, buffers, expert_columns, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 

@@ -16,7 +16,7 @@ from giftrl.kernels.checks import as_weights
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import grid
-from giftrl.mixtures.features import FeatureState, no_features, with_capacity
+from giftrl.mixtures.features import FeatureState, mean_norm, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.layout import THETA, Columns, aligned, blocks
 from giftrl.mixtures.limits import LARGEST_WEIGHT
@@ -166,8 +166,12 @@ class Mixture:
         return self.features.record.view(self.dtype)
 
     def _weights(self) -> Weights:
-        columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
-        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), self._units())
+        scores, per_norm = math.prod(self._scores), unit.per_norm(self._units(), mean_norm(self.features))
+        columns = self.matrix.x.reshape(len(self.matrix.x), scores)
+        return Weights(
+            self.grid, self.places, self.features, self._view, columns, self._shares(), float(per_norm),
+            np.empty(scores),
+        )  # fmt: skip
 
     @property
     def x(self) -> Array:

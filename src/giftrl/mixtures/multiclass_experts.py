@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import load, store, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.coin import bet_all, grow_coin, settle_bets
+from giftrl.mixtures.coin import bet_all, settle_bet
 from giftrl.mixtures.combination import CANDIDATES
-from giftrl.mixtures.experts import add_products, factors, grow, lanes, measure, move, remember
-from giftrl.mixtures.features import enter, entries, mean_norm
-from giftrl.mixtures.full_matrix import grow_classes, is_in, measure_matrix, of_class
+from giftrl.mixtures.experts import add_products, factors, lanes, measure, move, remember
+from giftrl.mixtures.features import entries
+from giftrl.mixtures.full_matrix import is_in, measure_matrix, of_class
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.ops.scalar import clamp
 
 # Version 1 pickled Columns under this module.
-__all__ = ["ClassBuffers", "Columns", "class_buffers", "predict_row", "read_row", "step_row"]
+__all__ = ["ClassBuffers", "Columns", "class_buffers", "predict_row", "step_row"]
 
 
 class ClassBuffers(NamedTuple):
@@ -65,35 +65,11 @@ def class_buffers(grid: Any, classes: int, width: int, places: int, dtype: Any) 
 
 
 @formula(fast=True)
-def read_row(parts: Any, rows: Any, i: int) -> Any:
-    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
-    columns, x, matrix, row = parts.columns, parts.x, parts.matrix, parts.buffers.row
-    classes, norm = np.uint64(parts.buffers.scores.shape[1]), mean_norm(parts.features)
-    count = enter(parts.features, rows, i, parts.pieces.constant, parts.pieces.centre, True, row)
-    by = factors(parts.grid, norm, parts.buffers.factors)
-    for listed in range(row.many[0]):
-        k = row.moved[listed]
-        if row.growth[k] < 1.0:
-            j, growth = row.j[k], row.growth[k]
-            grow(parts.grid, columns, classes, x, j, growth, by)
-            grow_coin(x, j, columns.coin, classes, growth)
-            s = np.int64(x[j, columns.place]) - 1
-            if is_in(matrix) and s >= 0:
-                grow_classes(matrix, s, growth)
-    return count
-
-
-@formula(fast=True)
 def predict_entries(parts: Any, count: Any, norm: float) -> None:
     """The scores of the grid and of the coin before their constants, the drift of these, and c of the grid."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
-    products, drift, others, bets = (
-        parts.buffers.products,
-        parts.buffers.drift,
-        parts.buffers.others,
-        parts.buffers.bets,
-    )
-    coin, unit = parts.buffers.scores[lanes(grid)], 1.0 / norm
+    products, drift = parts.buffers.products, parts.buffers.drift
+    others, bets, coin = parts.buffers.others, parts.buffers.bets, parts.buffers.scores[lanes(grid)]
     for m in range(len(coin)):
         coin[m], others[0, m] = 0.0, 0.0
         store(products, m, 0, zeros(grid))
@@ -105,7 +81,7 @@ def predict_entries(parts: Any, count: Any, norm: float) -> None:
         store(parts.buffers.steps, k, 0, along)
         c = c + wide(along) * u
         add_products(grid, columns, x, j, u, products)
-        bet_all(x, j, columns.coin, unit, own)
+        bet_all(x, j, columns.coin, 1.0 / norm, own)
         for m in range(len(coin)):
             coin[m] += u * own[m]
     store(parts.buffers.lengths, 0, 0, c)
@@ -144,7 +120,7 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
     """A round of the grid and of the coin, from their slopes and the curvature and slope at the combined scores."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     slopes, turned, n = parts.buffers.slopes, parts.buffers.turned, lanes(grid)
-    coin = slopes[n]
+    coin, classes = slopes[n], np.uint64(len(turned))
     for m in range(len(coin)):
         coin[m] = clamp(coin[m], -1.0, 1.0)
         for r in range(n):
@@ -152,7 +128,9 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
     bend, steep = min(bend, LARGEST_EXPERT_WEIGHT), min(steep, LARGEST_EXPERT_WEIGHT)
     for k in range(count):
         j, u, along = row.j[k], row.u[k], load(grid, parts.buffers.steps, k, 0)
-        for m in range(np.uint64(len(turned))):
+        for m in range(classes):
             move(grid, x, j, columns.lanes + m * np.uint64(n), load(grid, turned, m, 0), along)
         remember(columns, x, j, u, bend, steep)
-        settle_bets(x, j, columns.coin, coin, u, parts.buffers.bets[k], norm)
+        for m in range(classes):
+            z = coin[m] * u
+            settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)

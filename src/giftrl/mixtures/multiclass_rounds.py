@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import limits
-from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, leave, weigh_experts
+from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import mean_norm
-from giftrl.mixtures.full_matrix import SHARPEST, admit, affords, is_in, spread_classes, step_classes
+from giftrl.mixtures.full_matrix import SHARPEST, admits, grow_classes, is_in, spread_classes, step_classes
 from giftrl.mixtures.layout import THETA
-from giftrl.mixtures.multiclass_experts import predict_row, read_row, step_row
+from giftrl.mixtures.multiclass_experts import predict_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
+from giftrl.mixtures.parts import move_theta, read_row
 from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
@@ -43,6 +44,9 @@ class ClassPieces(NamedTuple):
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
     bold: float
+
+    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
+        grow_classes(matrix, s, factor)
 
 
 class ClassState(NamedTuple):
@@ -94,20 +98,15 @@ def combine(parts: Any, experts: int, out: Any) -> None:
 
 
 @formula(fast=True)
-def move_theta(parts: Any, count: Any, g: Any, h: float) -> None:
-    """theta -= h g s, s as it came; a feature for which that is out of bounds stays, and nothing is certified."""
-    row = parts.buffers.row
+def move_thetas(parts: Any, count: Any, g: Any, h: float) -> None:
+    """theta -= h g s for each class, s the row as it came; nothing is certified once a theta is out of bounds."""
+    row, far = parts.buffers.row, 0
     for k in range(count):
         v = h * row.v[k]
-        if v != 0.0:
-            own, good = parts.features.record[row.j[k]][THETA : THETA + len(g)], True
-            for m in range(len(g)):
-                good &= abs(own[m] - g[m] * v) <= limits.LARGEST_THETA
-            if good:
-                for m in range(len(g)):
-                    own[m] -= g[m] * v
-            else:
-                parts.state.sums[CONJUGATE] = math.inf
+        for m in range(len(g)):
+            far += move_theta(parts.features.record, row.j[k], THETA + m, g[m] * v)
+    if far > 0:
+        parts.state.sums[CONJUGATE] = math.inf
 
 
 @formula(fast=True)
@@ -187,15 +186,10 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
     scores, slopes, lengths, full = buffers.scores, buffers.slopes, buffers.lengths[0], len(buffers.weights) - 1
     stacked = full + 2
     lengths[full - 1], lengths[full] = 0.0, 0.0
-    learns = is_in(matrix) and affords(matrix, count)
+    learns = admits(matrix, state, full, parts.x, place, buffers.row, count, norm)
     if learns:
-        admit(matrix, parts.x, place, buffers.row, count, norm)
-        learns = is_in(matrix)
-        if learns:
-            c = buffers.classes[SPREADS]
-            lengths[full] = spread_classes(matrix, parts.x, place, buffers.row, count, slopes[full], buffers.au, c)
-        else:
-            leave(state, full)
+        c = buffers.classes[SPREADS]
+        lengths[full] = spread_classes(matrix, parts.x, place, buffers.row, count, slopes[full], buffers.au, c)
     lengths[stacked] = measure_stack(state.inverse, scores, buffers.stack)
     for r in range(stacked + 1):
         if r <= full or r == stacked:
@@ -231,7 +225,7 @@ def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
     for i in range(len(labels)):
         h, y = weights[i] if len(weights) > 0 else 1.0, labels[i]
         experts = n + (2 if is_in(parts.matrix) else 1)
-        count = read_row(parts, rows, i)
+        count = read_row(parts, rows, i, np.uint64(scores.shape[1]), True)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
         combine(parts, experts, predictions[i])
@@ -241,7 +235,7 @@ def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             if r in (full, final):
                 slope(loss, scores[r], y, slopes[r])
         add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
-        move_theta(parts, count, slopes[final], h)
+        move_thetas(parts, count, slopes[final], h)
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)

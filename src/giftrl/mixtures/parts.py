@@ -1,4 +1,4 @@
-"""What the rounds of a mixture work with: its parts; and, for one score, its memory and the numbers of a row."""
+"""What the loops for one score and for K scores share: the parts of a mixture, reading a row, and theta."""
 
 from typing import Any, NamedTuple
 
@@ -6,55 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.combination import CANDIDATES
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.features import FeatureState, entries
-from giftrl.mixtures.full_matrix import Matrix
+from giftrl.mixtures.coin import grow_coin
+from giftrl.mixtures.experts import factors, grow
+from giftrl.mixtures.features import FeatureState, enter, mean_norm
+from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
 from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.limits import LARGEST_THETA
 
-__all__ = ["Buffers", "Parts", "Pieces", "Round", "State", "buffers", "expert_columns"]
-
-# The rows of ``Buffers.every``, which has a column for each expert: predictions, those less the origin, A z of the
-# stack, losses, weights; then what the proximal steps start from, their lengths c, their results a, and four rows that
-# they are computed in. The coin makes no proximal step, and lends its column there to the stack.
-ALL, Z, AZ, LOSSES, WEIGHTS, P, C, A, WORK, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
-
-
-class Pieces(NamedTuple):
-    """Which parts are on, and which feature is the constant (-1: none)."""
-
-    constant: int
-    margin: bool  # labels are -1 and +1
-    bold: float  # how much bolder the bold candidates are; 1 for none
-    centre: bool
-    scale: bool
-    centre_labels: bool
-    extend: bool
-    stack: bool
-
-
-class State(NamedTuple):
-    """What a mixture of one score remembers besides its features."""
-
-    units: NDArray[np.float64]
-    offsets: NDArray[np.float64]  # of each expert: what centring has added to its constant
-    totals: NDArray[np.float64]  # the loss of each expert
-    candidates: NDArray[np.float64]  # the loss of each candidate
-    stack: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    sums: NDArray[np.float64]
-
-
-class Buffers(NamedTuple):
-    """Scratch memory for a round."""
-
-    row: Any
-    every: NDArray[np.float64]
-    last: NDArray[np.float64]  # of the candidates: predictions, weights, losses
-    steps: NDArray[Any]
-    factors: NDArray[Any]
-    bets: NDArray[np.float64]
-    au: NDArray[np.float64]
+__all__ = ["Parts", "move_theta", "read_row"]
 
 
 class Parts(NamedTuple):
@@ -70,42 +29,28 @@ class Parts(NamedTuple):
     buffers: Any
 
 
-class Round(NamedTuple):
-    """A row after its prediction."""
-
-    count: Any  # entries
-    norm: float  # N
-    p: float  # the combined prediction
-    f: float  # that of the stack
-    slant: float  # weight times slope at p, by which theta moves
-    y: float
-    h: float  # the weight, clipped
-    bend: float  # weight times curvature at p
-    begun: bool  # whether there was a range of labels to predict in
+@formula(fast=True)
+def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
+    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
+    columns, pieces, x, row = parts.columns, parts.pieces, parts.x, parts.buffers.row
+    by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
+    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, scale, row)
+    for listed in range(row.many[0]):
+        k = row.moved[listed]
+        if row.growth[k] < 1.0:
+            j, growth = row.j[k], row.growth[k]
+            grow(parts.grid, columns, scores, x, j, growth, by)
+            grow_coin(x, j, columns.coin, scores, growth)
+            s = np.int64(x[j, columns.place]) - 1
+            if is_in(parts.matrix) and s >= 0:
+                follow_scale(pieces, parts.matrix, s, growth)
+    return count
 
 
 @formula(fast=True)
-def coin_column(grid: Any) -> int:
-    """The column of the coin among those of the experts."""
-    return lanes(grid)
-
-
-@formula(fast=True)
-def matrix_column(grid: Any) -> int:
-    """The column of the full matrix."""
-    return lanes(grid) + 1
-
-
-@formula(fast=True)
-def expert_columns(grid: Any) -> int:
-    """How many columns there are; the last two are empty, so that wide registers of four numbers are full."""
-    return lanes(grid) + 4
-
-
-def buffers(grid: Any, width: int, places: int, dtype: Any) -> Buffers:
-    """Scratch memory for rows of up to this many entries."""
-    n = lanes(grid)
-    return Buffers(
-        entries(width), np.zeros((ROWS, expert_columns(grid))), np.zeros((3, CANDIDATES)),
-        np.empty((width, n), dtype), np.zeros((3, n), dtype), np.empty(width), np.empty(places),
-    )  # fmt: skip
+def move_theta(record: Any, j: int, column: Any, z: float) -> int:
+    """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
+    theta = record[j, column] - z
+    fits = abs(theta) <= LARGEST_THETA
+    record[j, column] = theta if fits else record[j, column]
+    return 0 if fits else 1

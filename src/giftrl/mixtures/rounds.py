@@ -1,73 +1,101 @@
 """The loop of a mixture with one score: row by row it predicts, accounts and learns."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import clip, load, narrow, store, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
-from giftrl.mixtures.coin import bet, grow_coin, settle_bet
-from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, leave, weigh_experts
-from giftrl.mixtures.experts import bets, factors, grow, lanes, measure, move, remember
+from giftrl.mixtures.coin import bet, settle_bet
+from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, weigh_experts
+from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remember
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import enter, mean_norm
-from giftrl.mixtures.full_matrix import (
-    admit,
-    affords,
-    grow_matrix,
-    is_in,
-    measure_matrix,
-    spread_matrix,
-    step_matrix,
-)  # fmt: skip
+from giftrl.mixtures.features import entries, mean_norm
+from giftrl.mixtures.full_matrix import admits, is_in, measure_matrix, spread_matrix, step_matrix
 from giftrl.mixtures.layout import ONE_SCORE, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
-from giftrl.mixtures.parts import (
-    ALL,
-    AZ,
-    LOSSES,
-    WEIGHTS,
-    WORK,
-    A,
-    C,
-    P,
-    Pieces,
-    Round,
-    State,
-    Z,
-    coin_column,
-    expert_columns,
-    matrix_column,
-)
+from giftrl.mixtures.parts import move_theta, read_row
 from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Pieces", "State", "learn_mixture"]
+__all__ = ["Buffers", "Pieces", "State", "buffers", "expert_columns", "learn_mixture"]
 
 ONE = np.uint64(1)
+# The rows of ``Buffers.every``, which has a column for each expert: predictions, those less the origin, A z of the
+# stack, losses, weights; then what the proximal steps start from, their lengths c, their results a, and four rows that
+# they are computed in. Behind the columns of the grid come that of the coin and that of the full matrix. The coin makes
+# no proximal step, and lends its column there to the stack.
+ALL, Z, AZ, LOSSES, WEIGHTS, P, C, A, WORK, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
+
+
+class Pieces(NamedTuple):
+    """Which parts are on, and which feature is the constant (-1: none)."""
+
+    constant: int
+    margin: bool  # labels are -1 and +1
+    bold: float  # how much bolder the bold candidates are; 1 for none
+    centre: bool
+    scale: bool
+    centre_labels: bool
+    extend: bool
+    stack: bool
+
+
+class State(NamedTuple):
+    """What a mixture of one score remembers besides its features."""
+
+    units: NDArray[np.float64]
+    offsets: NDArray[np.float64]  # of each expert: what centring has added to its constant
+    totals: NDArray[np.float64]  # the loss of each expert
+    candidates: NDArray[np.float64]  # the loss of each candidate
+    stack: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+
+class Buffers(NamedTuple):
+    """Scratch memory for a round."""
+
+    row: Any
+    every: NDArray[np.float64]
+    last: NDArray[np.float64]  # of the candidates: predictions, weights, losses
+    steps: NDArray[Any]
+    factors: NDArray[Any]
+    bets: NDArray[np.float64]
+    au: NDArray[np.float64]
+
+
+class Round(NamedTuple):
+    """A row after its prediction."""
+
+    count: Any  # entries
+    norm: float  # N
+    p: float  # the combined prediction
+    f: float  # that of the stack
+    slant: float  # weight times slope at p, by which theta moves
+    y: float
+    h: float  # the weight, clipped
+    bend: float  # weight times curvature at p
+    begun: bool  # whether there was a range of labels to predict in
 
 
 @formula(fast=True)
-def read_row(parts: Any, rows: Any, i: int) -> Any:
-    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
-    grid, pieces, x, matrix, row = parts.grid, parts.pieces, parts.x, parts.matrix, parts.buffers.row
-    norm = mean_norm(parts.features)
-    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, pieces.scale, row)
-    by = factors(grid, norm, parts.buffers.factors)
-    for listed in range(row.many[0]):
-        k = row.moved[listed]
-        if row.growth[k] < 1.0:
-            j, growth = row.j[k], row.growth[k]
-            grow(grid, ONE_SCORE, ONE, x, j, growth, by)
-            if bets(grid):
-                grow_coin(x, j, ONE_SCORE.coin, ONE, growth)
-            s = np.int64(x[j, ONE_SCORE.place]) - 1
-            if is_in(matrix) and s >= 0:
-                grow_matrix(matrix, s, growth)
-    return count
+def expert_columns(grid: Any) -> int:
+    """How many columns there are; the last two are empty, so that wide registers of four numbers are full."""
+    return lanes(grid) + 4
+
+
+def buffers(grid: Any, width: int, places: int, dtype: Any) -> Buffers:
+    """Scratch memory for rows of up to this many entries."""
+    n = lanes(grid)
+    return Buffers(
+        entries(width), np.zeros((ROWS, expert_columns(grid))), np.zeros((3, CANDIDATES)),
+        np.empty((width, n), dtype), np.zeros((3, n), dtype), np.empty(width), np.empty(places),
+    )  # fmt: skip
 
 
 @formula(fast=True)
@@ -97,12 +125,12 @@ def predict_row(parts: Any, count: int, norm: float) -> None:
         moved = moved + wide(load(grid, x, row.j[k], ONE_SCORE.lanes)) * row.drift[k]
     store(every, Z, 0, moved)
     if bets(grid):
-        every[ALL, coin_column(grid)] = total
+        every[ALL, lanes(grid)] = total
         for listed in range(row.many[0]):
-            every[Z, coin_column(grid)] += row.drift[row.moved[listed]] * at_stake[row.moved[listed]]
+            every[Z, lanes(grid)] += row.drift[row.moved[listed]] * at_stake[row.moved[listed]]
     if is_in(matrix):
         p_matrix, drift = measure_matrix(matrix, x, ONE_SCORE.place, row, count)
-        every[ALL, matrix_column(grid)], every[Z, matrix_column(grid)] = p_matrix, drift
+        every[ALL, lanes(grid) + 1], every[Z, lanes(grid) + 1] = p_matrix, drift
     for r in range(expert_columns(grid)):
         state.offsets[r] = clamp(state.offsets[r] + every[Z, r], -limits.LARGEST_PREDICTION, limits.LARGEST_PREDICTION)
         guess = every[ALL, r] + state.offsets[r] + o
@@ -140,18 +168,9 @@ def lose(loss: Any, units: Any, y: float, h: float, p: Any, losses: Any) -> None
 
 
 @formula(fast=True)
-def move_theta(record: Any, j: int, z: float) -> int:
-    """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
-    theta = record[j, THETA] - z
-    fits = abs(theta) <= limits.LARGEST_THETA
-    record[j, THETA] = theta if fits else record[j, THETA]
-    return 0 if fits else 1
-
-
-@formula(fast=True)
 def aim_stack(parts: Any, now: Any, tau: float) -> float:
     """c of the stack, whose proximal step is prepared; -1 where it does not learn."""
-    state, every, coin = parts.state, parts.buffers.every, coin_column(parts.grid)
+    state, every, coin = parts.state, parts.buffers.every, lanes(parts.grid)
     spread = unit.unit_spread(state.units)
     c = spread_stack(state.inverse, every[Z], every[AZ])
     if not c <= limits.LONGEST_STACK_STEP * spread * spread:
@@ -164,12 +183,8 @@ def aim_stack(parts: Any, now: Any, tau: float) -> float:
 def aim_matrix(parts: Any, now: Any, kappa: float) -> float:
     """c of the full matrix, whose proximal step is prepared; -1 where it does not learn."""
     matrix, x, row, every = parts.matrix, parts.x, parts.buffers.row, parts.buffers.every
-    full = matrix_column(parts.grid)
-    if not (is_in(matrix) and affords(matrix, now.count)):
-        return -1.0
-    admit(matrix, x, ONE_SCORE.place, row, now.count, now.norm)
-    if not is_in(matrix):
-        leave(parts.state, full)
+    full = lanes(parts.grid) + 1
+    if not admits(matrix, parts.state, full, x, ONE_SCORE.place, row, now.count, now.norm):
         return -1.0
     c = spread_matrix(matrix, x, ONE_SCORE.place, row, now.count, parts.buffers.au)
     every[P, full], every[C, full] = every[ALL, full], now.h * c / kappa
@@ -183,12 +198,12 @@ def teach_entries(extended: Any, parts: Any, now: Any) -> int:
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
     a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
     relative = clamp(h * slope(extended, now.p, now.y) / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
-    stake = clamp(h * slope(extended, every[ALL, coin_column(grid)], now.y) / steep, -1.0, 1.0)
+    stake = clamp(h * slope(extended, every[ALL, lanes(grid)], now.y) / steep, -1.0, 1.0)
     curved, per_stake = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT), 1.0 / unit.per_norm(units, now.norm)
     far = 0
     for k in range(now.count):
         j, u = row.j[k], row.u[k]
-        far += move_theta(parts.features.record, j, now.slant * row.v[k])
+        far += move_theta(parts.features.record, j, THETA, now.slant * row.v[k])
         move(grid, x, j, ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
         remember(ONE_SCORE, x, j, u, curved, relative)
         if bets(grid):
@@ -201,7 +216,7 @@ def teach_entries(extended: Any, parts: Any, now: Any) -> int:
 def teach(extended: Any, parts: Any, now: Any) -> None:
     """A round of every expert and of the stack: the proximal steps of all of them side by side."""
     grid, state, row, every, far = parts.grid, parts.state, parts.buffers.row, parts.buffers.every, 0
-    units, h, coin, full = state.units, now.h, coin_column(grid), matrix_column(grid)
+    units, h, coin, full = state.units, now.h, lanes(grid), lanes(grid) + 1
     kappa, tau, learns = unit.kappa(units), unit.temperature(units, parts.pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
@@ -220,7 +235,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
         far = teach_entries(extended, parts, now)
     else:
         for k in range(now.count):
-            far += move_theta(parts.features.record, row.j[k], now.slant * row.v[k])
+            far += move_theta(parts.features.record, row.j[k], THETA, now.slant * row.v[k])
     if far > 0:
         state.sums[CONJUGATE] = math.inf
 
@@ -235,7 +250,7 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
         y = clamp(labels[i], -limits.LARGEST_LABEL, limits.LARGEST_LABEL)
         h = weights[i] if len(weights) > 0 else 1.0
         experts = lanes(grid) + (1 if bets(grid) else 0) + (1 if is_in(matrix) else 0)
-        count = read_row(parts, rows, i)
+        count = read_row(parts, rows, i, ONE, pieces.scale)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
         p, f = combine(parts, experts, choices)
