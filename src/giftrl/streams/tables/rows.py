@@ -19,6 +19,7 @@ from giftrl.streams.tables.types import Words, lengths, nulls, numbers, words
 __all__ = ["Column", "TableRows"]
 
 FINITE = "a finite number"
+NOT_FINITE = "a value that is not finite in the column {!r}"
 
 
 class Column(NamedTuple):
@@ -30,12 +31,13 @@ class Column(NamedTuple):
     array: Any
 
 
-class _Entries(NamedTuple):
-    """The entries of a column: one for every row (``rows`` is None), or those of the given rows, in order."""
+class _List(NamedTuple):
+    """The items of a column of lists: the row, the value and the coordinate of each, and the group of the column."""
 
-    values: NDArray[np.float64]  # 0 where a row has no entry
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
     slots: NDArray[np.int32]
-    rows: NDArray[np.int64] | None = None
+    code: int
 
 
 class TableRows:
@@ -93,14 +95,16 @@ class TableRows:
                 reject(wrong, column.number, f"no weight in the column {column.name!r}", "a finite number, 0 or more")
             else:
                 used.append(column)
-        entries = self._entries(used)
-        for column, found in zip(used, entries, strict=True):
-            wrong = ~np.isfinite(found.values)
-            if wrong.any():
-                if found.rows is not None:
-                    wrong = np.isin(np.arange(rows), found.rows[wrong])
-                reject(wrong, column.number, f"a value that is not finite in the column {column.name!r}", FINITE)
-        data, indices, groups, indptr = self._by_rows([column.name for column in used], entries, rows)
+        plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
+        values, slots, lists = self._entries(used, plain, rows)
+        if not np.isfinite(values).all():
+            for column, wrong in zip(plain, ~np.isfinite(values), strict=True):
+                reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+        for column, items in lists:
+            wrong = np.isin(np.arange(rows), items.rows[~np.isfinite(items.values)])
+            reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+        codes = np.array([self._code(column.name) for column in plain], np.uint8)
+        data, indices, groups, indptr = self._by_rows(values, slots, codes, [items for _, items in lists])
         for row in overflowed(data, indptr).tolist():
             bad.setdefault(row, (0, "columns on one coordinate whose sum is too large", FINITE))
         keep = np.ones(rows, np.bool_)
@@ -122,37 +126,44 @@ class TableRows:
         )
         return replace(keep_rows(batch, keep), rejected=rejected)
 
-    def _entries(self, columns: Sequence[Column]) -> list[_Entries]:
-        """The entries of columns; all names of columns are looked up at once, and so are all categories."""
+    def _entries(
+        self, columns: Sequence[Column], plain: Sequence[Column], rows: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]]]:
+        """Values and coordinates, a matrix with a row for each plain column; and the items of the columns of lists.
+
+        All names of columns are looked up at once, and so are all categories.
+        """
         names: list[str] = []
         firsts: dict[str, int] = {}  # for each column of numbers: the place of its first name
         texts: dict[str, Words] = {}
-        for name, kind, array in (column[1:] for column in columns):
+        for _, name, kind, array in columns:
             if kind in (Kind.CATEGORY, Kind.CATEGORIES):
                 texts[name] = words(array if kind == Kind.CATEGORY else array.flatten())
             else:
                 firsts[name] = len(names)
-                most = range(int(lengths(array).max(initial=0))) if kind == Kind.NUMBERS else ()
-                names += [name] if kind == Kind.NUMBER else [f"{name}^{at}" for at in most]
+                longest = int(lengths(array).max(initial=0)) if kind == Kind.NUMBERS else 0
+                names += [name] if kind == Kind.NUMBER else [f"{name}^{at}" for at in range(longest)]
         slots, signs = self.features.slots(names)
         categories = self._categories(texts)
-        found = []
-        for name, kind, array in (column[1:] for column in columns):
-            rows = None
-            if kind in (Kind.NUMBERS, Kind.CATEGORIES):
-                sizes = lengths(array)
-                rows = np.repeat(np.arange(len(sizes)), sizes)
-            if name in categories:
-                found.append(_Entries(*categories[name], rows))
-                continue
-            first = firsts[name]
-            if rows is None:
-                values = numbers(array, 0.0)
-                found.append(_Entries(values * signs[first], np.full(len(values), slots[first], np.int32)))
+        matrix, places = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
+        for row, (_, name, kind, array) in enumerate(plain):
+            if kind == Kind.CATEGORY:
+                matrix[row], places[row] = categories[name]
             else:
-                places = first + np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-                found.append(_Entries(numbers(array.flatten(), 0.0) * signs[places], slots[places], rows))
-        return found
+                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=matrix[row])
+                places[row] = slots[firsts[name]]
+        lists = []
+        for column in columns:
+            if column.kind in (Kind.NUMBERS, Kind.CATEGORIES):
+                sizes = lengths(column.array)
+                where = np.repeat(np.arange(rows), sizes)
+                if column.kind == Kind.CATEGORIES:
+                    found = categories[column.name]
+                else:
+                    item = firsts[column.name] + np.arange(len(where)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+                    found = numbers(column.array.flatten(), 0.0) * signs[item], slots[item]
+                lists.append((column, _List(where, *found, self._code(column.name))))
+        return matrix, places, lists
 
     def _categories(self, columns: dict[str, Words]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]]:
         """For each item of each column, 1 with its sign, and its slot; the value is 0 where an item has no text."""
@@ -192,25 +203,18 @@ class TableRows:
         return found
 
     def _by_rows(
-        self, names: Sequence[str], entries: Sequence[_Entries], rows: int
+        self, values: NDArray[np.float64], slots: NDArray[np.int32], codes: NDArray[np.uint8], lists: Sequence[_List]
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
         """Entries by rows in place of columns; in a row, the items of lists come after the other columns."""
+        rows = values.shape[1]
         grouped = self.interactions is not None
-        codes = np.array([self._code(name) for name in names], np.uint8)
-        plain = [at for at, found in enumerate(entries) if found.rows is None]
-        values, slots = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
-        for row, at in enumerate(plain):
-            values[row], slots[row] = entries[at].values, entries[at].slots
-        data, indices, groups, indptr = assemble(
-            values, slots, codes[plain] if grouped else None, compiled=self.compiled
-        )
-        lists = [(code, found) for code, found in zip(codes, entries, strict=True) if found.rows is not None]
+        data, indices, groups, indptr = assemble(values, slots, codes if grouped else None, compiled=self.compiled)
         if lists:
-            where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(found.rows for _, found in lists)])
-            data = np.concatenate([data, *(found.values for _, found in lists)])
-            indices = np.concatenate([indices, *(found.slots for _, found in lists)])
+            where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(each.rows for each in lists)])
+            data = np.concatenate([data, *(each.values for each in lists)])
+            indices = np.concatenate([indices, *(each.slots for each in lists)])
             if grouped:
-                groups = np.concatenate([groups, *(np.full(len(found.values), code) for code, found in lists)])
+                groups = np.concatenate([groups, *(np.full(len(each.rows), each.code, np.uint8) for each in lists)])
             order = np.argsort(where, kind="stable")
             order = order[data[order] != 0.0]
             data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
