@@ -13,13 +13,18 @@ from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.tables.assemble import assemble
 from giftrl.streams.tables.types import Words, lengths, nulls, numbers, words
 
-__all__ = ["Column", "TableRows"]
+__all__ = ["Bad", "Column", "TableRows", "finished"]
 
 FINITE = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
+
+
+#: Data, indices, groups, and where each row begins.
+Entries = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
+#: For each bad row: the column, counted from 1, the problem, and what was expected.
+Bad = dict[int, tuple[int, str, str]]
 
 
 class Column(NamedTuple):
@@ -77,11 +82,11 @@ class TableRows:
         """
         rows = len(lines)
         labels, weights = np.full(rows, np.nan), np.ones(rows)
-        bad: dict[int, tuple[int, str, str]] = {}  # for each bad row: the column, the problem, what was expected
+        bad: Bad = {}
 
         def reject(wrong: NDArray[np.bool_], column: int, problem: str, expected: str) -> None:
             for row in np.flatnonzero(wrong).tolist():
-                bad.setdefault(row, (column, problem, expected))
+                bad.setdefault(row, (column + 1, problem, expected))
 
         used = []
         for column in columns:
@@ -105,31 +110,14 @@ class TableRows:
             reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
         codes = np.array([self._code(column.name) for column in plain], np.uint8)
         data, indices, groups, indptr = self._by_rows(values, slots, codes, [items for _, items in lists])
-        for row in overflowed(data, indptr).tolist():
-            bad.setdefault(row, (0, "columns on one coordinate whose sum is too large", FINITE))
-        keep = np.ones(rows, np.bool_)
-        keep[list(bad)] = False
-        batch = Batch(
-            source=source,
-            data=data,
-            indices=indices,
-            indptr=indptr,
-            labels=labels,
-            weights=weights,
-            lines=lines,
-            groups=groups,
-            end=end,
+        return finished(
+            source, (data, indices, groups, indptr), labels, weights, lines, end, bad, raw, compiled=self.compiled
         )
-        rejected = tuple(
-            Rejected(source, int(lines[row]), column + 1, problem, expected, raw(row))
-            for row, (column, problem, expected) in sorted(bad.items())
-        )
-        return replace(keep_rows(batch, keep), rejected=rejected)
 
     def _entries(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]]]:
-        """Values and coordinates, a matrix with a row for each plain column; and the items of the columns of lists.
+        """Values and coordinates, a line of a matrix for each plain column; and the items of the columns of lists.
 
         All names of columns are looked up at once, and so are all categories.
         """
@@ -146,12 +134,12 @@ class TableRows:
         slots, signs = self.features.slots(names)
         categories = self._categories(texts)
         matrix, places = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
-        for row, (_, name, kind, array) in enumerate(plain):
+        for at, (_, name, kind, array) in enumerate(plain):
             if kind == Kind.CATEGORY:
-                matrix[row], places[row] = categories[name]
+                matrix[at], places[at] = categories[name]
             else:
-                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=matrix[row])
-                places[row] = slots[firsts[name]]
+                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=matrix[at])
+                places[at] = slots[firsts[name]]
         lists = []
         for column in columns:
             if column.kind in (Kind.NUMBERS, Kind.CATEGORIES):
@@ -204,11 +192,15 @@ class TableRows:
 
     def _by_rows(
         self, values: NDArray[np.float64], slots: NDArray[np.int32], codes: NDArray[np.uint8], lists: Sequence[_List]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-        """Entries by rows in place of columns; in a row, the items of lists come after the other columns."""
-        rows = values.shape[1]
+    ) -> Entries:
+        """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
+        values, slots = np.ascontiguousarray(values.T), np.ascontiguousarray(slots.T)
+        rows = len(values)
         grouped = self.interactions is not None
-        data, indices, groups, indptr = assemble(values, slots, codes if grouped else None, compiled=self.compiled)
+        filled = values != 0.0
+        data, indices = (values.ravel(), slots.ravel()) if filled.all() else (values[filled], slots[filled])
+        groups = np.broadcast_to(codes, values.shape)[filled] if grouped else np.empty(0, np.uint8)
+        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(filled, axis=1))]).astype(np.int64)
         if lists:
             where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(each.rows for each in lists)])
             data = np.concatenate([data, *(each.values for each in lists)])
@@ -219,10 +211,33 @@ class TableRows:
             order = order[data[order] != 0.0]
             data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
             indptr = np.concatenate([[0], np.cumsum(np.bincount(where[order], minlength=rows))]).astype(np.int64)
-        return merge(data, indices, groups, indptr, compiled=self.compiled)
+        return data, indices, groups, indptr
 
     def _code(self, name: str) -> int:
         return 0 if self.interactions is None else self.interactions.code(group_of(name))
+
+
+def finished(
+    source: str,
+    entries: Entries,
+    labels: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    lines: NDArray[np.int64],
+    end: Position,
+    bad: Bad,
+    raw: Callable[[int], bytes],
+    *,
+    compiled: bool,
+) -> Batch:
+    """A batch with each feature once in a row, without the bad rows and those whose sums are too large."""
+    data, indices, groups, indptr = merge(*entries, compiled=compiled)
+    for row in overflowed(data, indptr).tolist():
+        bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", FINITE))
+    rejected = tuple(Rejected(source, int(lines[row]), *why, raw(row)) for row, why in sorted(bad.items()))
+    keep = np.ones(len(lines), np.bool_)
+    keep[list(bad)] = False
+    batch = keep_rows(Batch(source, data, indices, indptr, labels, weights, lines, groups, end), keep)
+    return replace(batch, rejected=rejected)
 
 
 def _first_rows(column: Words) -> NDArray[np.int64]:
