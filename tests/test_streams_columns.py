@@ -7,7 +7,6 @@ import json
 import math
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -353,12 +352,10 @@ def test_pyarrow_and_the_csv_module_read_the_same(text, whole, delimiter):
     kinds = ("label", "number", "category")
     for dialect in (Dialect(delimiter, ("y", "n", "c"), kinds, ("NA",)), Dialect(delimiter, ("w",), ("weight",), ())):
         blocks = CsvBlocks(dialect, "x.csv")
-        found = blocks.read(np.frombuffer(text, np.uint8), 1, whole)
+        found = blocks.read(text, 1, whole)
         rows = read_rows(text, dialect, "x.csv", 1, whole)
-        assert found.table.to_pydict() == {str(at): array.to_pylist() for at, array in rows.values.items()}
-        for ours, theirs in ((found.lines, rows.lines), (found.begins, rows.begins), (found.size, rows.size)):
-            np.testing.assert_array_equal(ours, theirs)
-        assert found.line == rows.line and found.rejected == rows.rejected
+        assert found.table.to_pylist() == [{str(at): row[at] for at in dialect.used} for row in rows.values]
+        assert found.lines.tolist() == rows.lines and found[2:] == rows[2:]
 
 
 def test_what_pyarrow_reads_in_its_own_way():

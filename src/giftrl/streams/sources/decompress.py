@@ -1,8 +1,9 @@
 """Compressed bytes in, plain bytes out: gzip, zstd, xz and bz2, told apart by their first bytes.
 
-The decoders are those of the standard library, driven here and not by its file objects: ``BZ2File``, ``LZMAFile`` and
-``ZstdFile`` pass over whatever follows a member that they do not know, so that a file whose second half is damaged
-would end early without a word, and ``LZMAFile`` has no limit of memory.
+The decoders are those of the standard library, driven here and not by its file objects: ``BZ2File`` and ``LZMAFile``
+ignore whatever follows a member if it is not another sound one, so that a file whose second half is damaged would end
+early without a word. ``LZMAFile`` has no limit of memory and takes zeros after the last member for a truncated one;
+``ZstdFile`` takes them for damage.
 """
 
 import bz2
@@ -90,14 +91,14 @@ def codec_of(head: bytes) -> Codec | None:
     return next((codec for codec in CODECS if codec.begins(head)), None)
 
 
-def decompressed(raw: Any, head: bytes, codec: Codec) -> Iterator[bytes]:
-    """What was compressed, in pieces; ``head`` are the bytes already read from ``raw``.
+def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Iterator[bytes]:
+    """What was compressed, in pieces; ``head`` are the bytes that ``read`` has returned already.
 
     Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
 
     >>> import gzip, io
     >>> packed = gzip.compress(b"a\\n") + gzip.compress(b"b\\n")
-    >>> b"".join(decompressed(io.BytesIO(packed), b"", CODECS[0]))
+    >>> b"".join(decompressed(io.BytesIO(packed).read, b"", CODECS[0]))
     b'a\\nb\\n'
     """
     data = head
@@ -105,7 +106,7 @@ def decompressed(raw: Any, head: bytes, codec: Codec) -> Iterator[bytes]:
         decoder = codec.decoder()
         while not decoder.eof:
             if decoder.needs_input and not data:
-                data = raw.read(PIECE)
+                data = read(PIECE)
                 if not data:
                     raise Broken(f"the {codec.name} data ends too early")
             try:
@@ -116,7 +117,7 @@ def decompressed(raw: Any, head: bytes, codec: Codec) -> Iterator[bytes]:
             if made:
                 yield made
         data = decoder.unused_data.lstrip(b"\0")
-        while len(data) < max(map(len, codec.magic)) and (more := raw.read(PIECE)):
+        while len(data) < max(map(len, codec.magic)) and (more := read(PIECE)):
             data = (data + more).lstrip(b"\0")
         if not data:
             return

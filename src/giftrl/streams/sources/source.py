@@ -120,18 +120,18 @@ class Stream:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.consumed = 0  # bytes of the file that have been read, before decompression
         try:
             self.raw: Any = _standard_input() if source.path is None else io.FileIO(source.path)
             self.total: int | None = os.fstat(self.raw.fileno()).st_size if _has_size(self.raw) else None
-            self._counted = _Counted(self.raw)
-            head = self._counted.read(PIECE)
-            while head and len(head) < PIECE and (more := self._counted.read(PIECE - len(head))):
+            head = self._read_raw(PIECE)
+            while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
                 head += more
         except OSError as problem:
             raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
         codec = codec_of(head)
         self.compression = codec.name if codec else None
-        self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._counted, head, codec)
+        self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._read_raw, head, codec)
         self._waiting = head if codec is None else b""  # made, and not yet taken
         self._broken: Exception | None = None
         self.offset = 0
@@ -148,19 +148,19 @@ class Stream:
             self.raw.close()
 
     @property
-    def consumed(self) -> int:
-        """How many bytes of the file have been read, before decompression."""
-        return self._counted.count
-
-    @property
     def seekable(self) -> bool:
         """Whether any byte can be reached without reading those before it."""
         return self.compression is None and self.raw.seekable()
 
+    def _read_raw(self, size: int) -> bytes:
+        data: bytes = self.raw.read(size) or b""
+        self.consumed += len(data)
+        return data
+
     def _next(self) -> bytes:
         """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
         try:
-            return self._counted.read(PIECE) if self.compression is None else next(self._pieces, b"")
+            return self._read_raw(PIECE) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
             self._broken = problem
             return b""
@@ -194,11 +194,12 @@ class Stream:
                 filled += taken
             elif self.compression is None and self._broken is None:
                 try:
-                    taken = self._counted.readinto(buffer[filled:])
+                    taken = self.raw.readinto(buffer[filled:]) or 0
                 except OSError as problem:
                     self._broken, taken = problem, 0
                 if not taken:
                     break
+                self.consumed += taken
                 filled += taken
             else:
                 self._waiting = self._next() if self._broken is None else b""
@@ -225,9 +226,8 @@ class Stream:
             return
         if self.seekable and self.total is not None and offset <= self.total:
             self.raw.seek(offset)
-            self._counted.count = offset
             self._waiting = b""
-            self.offset = offset
+            self.consumed = self.offset = offset
             return
         thrown_away = memoryview(bytearray(1 << 20))
         while self.offset < offset:
@@ -235,24 +235,6 @@ class Stream:
                 self.check_end(None)
                 rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
                 raise BadSource(self.source.name, rule, "give the file that was read before")
-
-
-class _Counted:
-    """A file that counts what was read of it."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-        self.count = 0
-
-    def read(self, size: int) -> bytes:
-        data = self.raw.read(size) or b""
-        self.count += len(data)
-        return data
-
-    def readinto(self, buffer: memoryview) -> int:
-        taken: int = self.raw.readinto(buffer) or 0
-        self.count += taken
-        return taken
 
 
 def _has_size(raw: Any) -> bool:

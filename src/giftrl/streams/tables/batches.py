@@ -101,7 +101,7 @@ class RecordBatches:
             if skip == batch.num_rows:
                 yield Piece(None, row, notes)
                 continue
-            step = max(64, min(ROWS, CELLS // max(1, batch.num_columns)))
+            step = _rows_at_once(batch.num_columns)
             for at in range(skip, batch.num_rows, step):
                 yield Piece(batch.slice(at, step), first + at, notes if at == skip else {})
         if row < start:
@@ -121,17 +121,12 @@ class RecordBatches:
         with pq.ParquetFile(
             self.stream.source.path, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(text)
         ) as file:
-            row = 0
-            groups: list[int] = []
-            for group in range(file.num_row_groups):
-                size = file.metadata.row_group(group).num_rows
-                if row + size <= start and not groups:
-                    row += size
-                else:
-                    groups.append(group)
+            row, first = 0, 0
+            while first < file.num_row_groups and row + (size := file.metadata.row_group(first).num_rows) <= start:
+                row, first = row + size, first + 1
+            groups = list(range(first, file.num_row_groups))
             yield Piece(None, row, {})
-            width = len(columns) if columns is not None else len(self.schema)
-            size = max(64, min(ROWS, CELLS // max(1, width)))
+            size = _rows_at_once(len(self.schema if columns is None else columns))
             for batch in file.iter_batches(size, row_groups=groups, columns=columns, use_threads=False):
                 yield Piece(batch, row, {})
                 row += batch.num_rows
@@ -145,32 +140,23 @@ class RecordBatches:
                 yield Piece(found.batch, row, dict(found.custom_metadata or {}))
                 row += found.batch.num_rows
             return
-        while True:
-            try:
-                found = self._stream.read_next_batch_with_custom_metadata()
-            except StopIteration:
-                break
+        for found in self._stream.iter_batches_with_custom_metadata():
             yield Piece(found.batch, row, dict(found.custom_metadata or {}))
             row += found.batch.num_rows
         self.stream.check_end(row + 1)
 
 
+def _rows_at_once(columns: int) -> int:
+    return max(64, min(ROWS, CELLS // max(1, columns)))
+
+
 class _Readable:
-    """A stream as the Python file that PyArrow reads from."""
+    """A stream as the Python file that PyArrow reads from, and closes; whoever opened the stream closes that."""
 
     closed = False
 
     def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-
-    def read(self, size: int = -1) -> bytes:
-        return self.stream.read(size)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
+        self.read = stream.read
 
     def close(self) -> None:
-        """Leave the stream open: whoever opened it closes it."""
+        self.closed = True

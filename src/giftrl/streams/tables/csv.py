@@ -8,9 +8,9 @@ from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.sources.lines import as_block
-from giftrl.streams.tables.csv_blocks import CsvBlocks
-from giftrl.streams.tables.csv_header import layout
-from giftrl.streams.tables.csv_rows import Dialect
+from giftrl.streams.tables.csv_blocks import CsvBlocks, Found, joined
+from giftrl.streams.tables.csv_header import Head, layout
+from giftrl.streams.tables.csv_rows import Dialect, records
 from giftrl.streams.tables.rows import Column, TableRows
 
 __all__ = ["CsvText"]
@@ -56,6 +56,7 @@ class CsvText:
         self.schema = schema
         self.unused = 0  # bytes at the end of the last block that belong to a record of the next
         self._rows = TableRows(features, interactions, row_order=True, compiled=compiled)
+        self._head: Head | None = None  # rows that were read to find out what the columns hold
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
         """Look at the beginning of a file, before its blocks are parsed; returns where its first row begins.
@@ -72,6 +73,7 @@ class CsvText:
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         kinds = tuple(text.get(kind, kind) for kind in found.kinds)
         self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)
+        self._head = found.head
         return Position(number, found.offset, found.line)
 
     def parse(self, data: Any, source: str, start: Position, whole: bool = True) -> Batch:
@@ -84,21 +86,34 @@ class CsvText:
             whole: whether the block ends with a record. If not, ``unused`` is set to the bytes of the record that has
                 begun, and the next block must begin with them.
         """
-        block = as_block(data)
-        found = self._blocks.read(block, start.line, whole)
-        self.unused = len(block) - found.size
-        names, kinds = self._blocks.dialect.names, self._blocks.dialect.kinds
+        text = as_block(data).tobytes()
+        dialect = self._blocks.dialect
+        found = self._read(text, start, whole)
+        self.unused = len(text) - found.size
         columns = [
-            Column(at, name, kind, found.table.column(str(at)).combine_chunks())
-            for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
-            if kind != Kind.IGNORED
+            Column(at, dialect.names[at], dialect.kinds[at], found.table.column(str(at)).combine_chunks())
+            for at in dialect.used
         ]
-        batch = self._rows.batch(
-            columns,
-            source,
-            found.lines,
-            Position(start.source, start.offset + min(found.size, len(data)), found.line),
-            lambda row: block[found.begins[row] : found.ends[row]].tobytes().removesuffix(b"\r"),
-        )
+
+        def raw(row: int) -> bytes:
+            lines = text.split(b"\n")[found.lines[row] - start.line :]
+            count, _ = next(records([line + b"\n" for line in lines], dialect.delimiter))
+            return b"\n".join(lines[:count]).removesuffix(b"\r")
+
+        end = Position(start.source, start.offset + min(found.size, len(data)), found.line)
+        batch = self._rows.batch(columns, source, found.lines, end, raw)
         rejected = sorted([*found.rejected, *batch.rejected], key=lambda each: each.line)
         return replace(batch, rejected=tuple(rejected))
+
+    def _read(self, text: bytes, start: Position, whole: bool) -> Found:
+        """The rows of a block; those that were read when the file was opened are not read again."""
+        head, self._head = self._head, None
+        if head is not None:
+            begin = head.offset - start.offset
+            end = begin + head.found.size
+            known = self._blocks.select(head.found.table, head.kinds) if 0 <= begin <= end <= len(text) else None
+            if known is not None:
+                before = self._blocks.read(text[:begin], start.line, True)
+                after = self._blocks.read(text[end:], head.found.line, whole)
+                return joined([before, head.found._replace(table=known), after])._replace(size=end + after.size)
+        return self._blocks.read(text, start.line, whole)

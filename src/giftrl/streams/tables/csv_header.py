@@ -3,24 +3,36 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
-from giftrl.streams.sources.lines import BOM, as_block
-from giftrl.streams.tables.csv_blocks import CsvBlocks
-from giftrl.streams.tables.csv_rows import BYTES, NUMBER, Dialect, is_blank, records
+from giftrl.streams.sources.lines import BOM
+from giftrl.streams.tables.csv_blocks import CsvBlocks, Found
+from giftrl.streams.tables.csv_rows import NUMBER, Dialect, is_blank, records
 
-__all__ = ["Layout", "find_delimiter", "layout"]
+__all__ = ["Head", "Layout", "find_delimiter", "layout"]
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
-#: The bytes of the first rows, from which the kinds of columns are guessed before they are counted.
-FEW = 1 << 16
+#: How many of the first bytes show the delimiter, and how many of a table's the probable kinds of its columns.
+FIRST = 1 << 16
+FEW = 1 << 12
+_NUMBER = re.compile(NUMBER)
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
+
+
+class Head(NamedTuple):
+    """Rows that were read to find out what columns hold: their first byte, the kinds they were read as, the rows."""
+
+    offset: int
+    kinds: tuple[str, ...]
+    found: Found
 
 
 class Layout(NamedTuple):
@@ -32,6 +44,7 @@ class Layout(NamedTuple):
     kinds: tuple[str, ...]
     offset: int
     line: int
+    head: Head | None = None
 
 
 def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
@@ -51,14 +64,21 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
     if not whole:
         head = head[: head.rfind(b"\n") + 1] or head
     text = head.removeprefix(BOM)
-    delimiter = columns.delimiter or find_delimiter(text.decode("utf-8", "replace"))
+    mark = len(head) - len(text)
+    text += b"" if text.endswith(b"\n") else b"\n"
+    delimiter = columns.delimiter or find_delimiter(text[: FIRST + 1].decode("utf-8", "replace"))
     first, before, after = _first_record(text, delimiter)
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
-    rest = _probe(text[after:], len(first), delimiter, columns.missing)
+    counts: Counts = []
+    rows = None
+    if schema is None:
+        line = 1 + text.count(b"\n", 0, after)
+        counts, kinds, found = _probe(text[after:], len(first), delimiter, columns.missing, line, whole)
+        rows = None if found is None else Head(mark + after, kinds, found)
     header = columns.header
     if header is None:
-        header = _is_header(first, rest, columns, schema)
+        header = _is_header(first, counts, columns, schema)
     start = after if header else before
     line = 1 + text.count(b"\n", 0, start)
     names = tuple(str(at) for at in range(len(first)))
@@ -67,15 +87,16 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
             line = 1 + text.count(b"\n", 0, before)
             raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line)
-    offset = len(head) - len(text) + start
-    if schema is None:
-        seen = rest if header else _probe(text[before:], len(first), delimiter, columns.missing)
-        kinds = [Kind.NUMBER if _are_numbers(*counts) else Kind.CATEGORY for counts in seen]
-        schema = decide(columns, names, kinds, source)
-        return Layout(delimiter, schema, names, schema.kinds, offset, line)
-    if not header:
+    elif schema is None:
+        more = (_count([(field, 1)], columns.missing) for field in first)
+        counts = [(a + c, b + d) for (a, b), (c, d) in zip(counts, more, strict=True)]
+    else:
         names = _names_by_count(len(first), schema, source)
-    return Layout(delimiter, schema, names, schema.kinds_of(names, source), offset, line)
+    if schema is None:
+        schema = decide(
+            columns, names, [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in counts], source
+        )
+    return Layout(delimiter, schema, names, schema.kinds_of(names, source), min(mark + start, len(head)), line, rows)
 
 
 def find_delimiter(text: str) -> str:
@@ -84,9 +105,9 @@ def find_delimiter(text: str) -> str:
     >>> find_delimiter('a;b\\n"x,y";2\\n'), find_delimiter("1,5\\t2\\n3\\t4,5,6")
     (';', '\\t')
     """
-    lines = [line for line in _QUOTED.sub("", text[: 1 << 16]).split("\n")[:100] if line.strip()]
-    if len(lines) > 1:
-        lines = lines[: max(1, len(lines) - 1)] if len(text) > 1 << 16 else lines
+    lines = [line for line in _QUOTED.sub("", text[:FIRST]).split("\n")[:100] if line.strip()]
+    if len(lines) > 1 and len(text) > FIRST:
+        lines.pop()  # which may be cut off
     best, most = ",", 0.0
     for mark in DELIMITERS:
         usual = Counter(line.count(mark) for line in lines).most_common(1)
@@ -98,6 +119,10 @@ def find_delimiter(text: str) -> str:
 def _are_numbers(numbers: int, others: int) -> bool:
     """Whether a column holds numbers: if one field in ten at most is something else, those are mistakes to report."""
     return 10 * others <= numbers + others
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
@@ -115,46 +140,54 @@ def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
     return [], before, before
 
 
-def _probe(text: bytes, count: int, delimiter: str, missing: tuple[str, ...]) -> list[tuple[int, int]]:
-    """For each column, how many of its fields are numbers, and how many are neither that nor missing."""
-    names, fields = ("",) * count, (BYTES,) * count
-    few = text[: text.find(b"\n", FEW) + 1] if len(text) > FEW else text
-    counts = _counts(few, Dialect(delimiter, names, fields, missing))
-    if counts is not None and len(few) < len(text):
-        # What is a number in the first rows is probably one in all of them, which is quicker to see.
-        kinds = tuple(Kind.NUMBER if numbers and not others else BYTES for numbers, others in counts)
-        counts = _counts(text, Dialect(delimiter, names, kinds, missing))
-    return counts or _counts(text, Dialect(delimiter, names, fields, missing)) or []
+def _probe(
+    text: bytes, columns: int, delimiter: str, missing: tuple[str, ...], line: int, whole: bool
+) -> tuple[Counts, tuple[str, ...], Found | None]:
+    """What the columns of a text hold; and its rows, with the kinds they were read as, if nothing is wrong with them.
+
+    What is a number in the first rows is probably one in all of them, and PyArrow sees that soon.
+    """
+    few = _columns(text[: text.find(b"\n", FEW) + 1] or text, columns, delimiter)
+    counts = [_count(Counter(fields).items(), missing) for fields in few]
+    kinds = tuple(Kind.NUMBER if numbers and not others else Kind.CATEGORY for numbers, others in counts)
+    found = CsvBlocks(Dialect(delimiter, ("",) * columns, kinds, missing), "").read(text, line, whole)
+    if found.rejected:
+        fields = _columns(text, columns, delimiter)
+        return [_count(Counter(each).items(), missing) for each in fields], kinds, None
+    for at, column in enumerate(found.table.itercolumns()):
+        counts[at] = len(column) - column.null_count, 0
+        if kinds[at] == Kind.CATEGORY:
+            array = column.combine_chunks()
+            times = np.bincount(array.indices.to_numpy(), minlength=len(array.dictionary))
+            counts[at] = _count(zip(array.dictionary.to_pylist(), times.tolist(), strict=True), missing)
+    return counts, kinds, found
 
 
-def _counts(text: bytes, dialect: Dialect) -> list[tuple[int, int]] | None:
-    """What :func:`_probe` counts; None where a column that was taken for one of numbers has something else in it."""
-    import pyarrow.compute as pc
-
-    found = CsvBlocks(dialect, "").read(as_block(text), 1, True)
-    if Kind.NUMBER in dialect.kinds and found.rejected:
-        return None
-    missing = "|".join(map(re.escape, dialect.missing))
-    counts = []
-    for kind, column in zip(dialect.kinds, found.table.columns, strict=True):
-        if kind == Kind.NUMBER:
-            counts.append((len(column) - column.null_count, 0))
-            continue
-        array = column.combine_chunks()
-        times = np.bincount(array.indices.to_numpy(), minlength=len(array.dictionary))
-        numbers, absent = (
-            int(times[pc.match_substring_regex(array.dictionary, rf"^[ \t]*(?:{each})[ \t]*$")].sum())
-            for each in (NUMBER, f"{missing}|")
-        )
-        counts.append((numbers, len(array) - numbers - absent))
-    return counts
+def _columns(text: bytes, columns: int, delimiter: str) -> list[tuple[str, ...]]:
+    """The fields of each column, from the records that have the right number of fields."""
+    found = (fields for _, fields in records(io.BytesIO(text).readlines(), delimiter))
+    rows = [fields for fields in found if fields is not None and len(fields) == columns]
+    return list(zip(*rows, strict=True)) or [()] * columns
 
 
-def _is_header(first: Sequence[str], rest: Sequence[tuple[int, int]], columns: Columns, schema: Schema | None) -> bool:
+def _count(fields: Iterable[tuple[str, int]], missing: tuple[str, ...]) -> tuple[int, int]:
+    """How many fields are numbers, and how many neither that nor missing; each is given with how often it occurs."""
+    numbers = others = 0
+    for field, times in fields:
+        text = field.strip(" \t")
+        if _is_number(text):
+            numbers += times
+        elif text and text not in missing:
+            others += times
+    return numbers, others
+
+
+def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:
     if schema is not None:
         named = not all(name.isdecimal() for name in schema.names)
         return named and all(name in schema.names for name in first if name)
-    said = {reference for reference in _references(columns) if isinstance(reference, str) and not _is_number(reference)}
+    references = (columns.label, columns.weight, *columns.ignore, *columns.categorical)
+    said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
     if any(field.lower() in LABELS or field in said for field in first):
         return True
     numbers = [_is_number(field) for field in first]
@@ -167,14 +200,6 @@ def _is_header(first: Sequence[str], rest: Sequence[tuple[int, int]], columns: C
     if telling:
         return not any(telling)
     return not any(numbers) and all(first) and len(set(first)) == len(first)
-
-
-def _references(columns: Columns) -> list[str | int | None]:
-    return [columns.label, columns.weight, *columns.ignore, *columns.categorical]
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(NUMBER, text) is not None
 
 
 def _names_by_count(count: int, schema: Schema, source: str) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
 from giftrl.files import physical_memory
-from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources.source import Stream
+from giftrl.streams.tables.rows import Bad, finished
 
 __all__ = ["NpzMatrix"]
 
@@ -100,7 +99,7 @@ class NpzMatrix:
     def _batch(self, table: _Table, row: int, stop: int, source: str, number: int) -> Batch:
         data, columns, indptr = _entries(table.matrix, row, stop)
         labels, weights = table.labels[row:stop], table.weights[row:stop]
-        bad: dict[int, tuple[int, str, str]] = {}  # for each bad row: the column, the problem, what was expected
+        bad: Bad = {}
         for at in np.flatnonzero(~np.isfinite(data)).tolist():
             where = int(np.searchsorted(indptr, at, side="right")) - 1
             problem = f"a value that is not finite: {data[at]}"
@@ -110,24 +109,9 @@ class NpzMatrix:
         for where in np.flatnonzero(np.isinf(labels)).tolist():
             bad.setdefault(where, (1, f"the label {labels[where]}", "a finite number"))
         slots, _ = self.features.number_slots((columns + 1).astype(np.uint64), data)
-        data, slots, groups, indptr = merge(data, slots, np.empty(0, np.uint8), indptr, compiled=self.compiled)
-        for where in overflowed(data, indptr).tolist():
-            bad.setdefault(where, (1, "columns on one coordinate whose sum is too large", "a finite number"))
-        batch = Batch(
-            source=source,
-            data=data,
-            indices=slots,
-            indptr=indptr,
-            labels=labels,
-            weights=weights,
-            lines=np.arange(row + 1, stop + 1),
-            groups=groups,
-            end=Position(number, stop, stop + 1),
-        )
-        keep = np.ones(stop - row, np.bool_)
-        keep[list(bad)] = False
-        rejected = tuple(Rejected(source, row + where + 1, *why, b"") for where, why in sorted(bad.items()))
-        return replace(keep_rows(batch, keep), rejected=rejected)
+        entries = data, slots, np.empty(0, np.uint8), indptr
+        lines, end = np.arange(row + 1, stop + 1), Position(number, stop, stop + 1)
+        return finished(source, entries, labels, weights, lines, end, bad, lambda _: b"", compiled=self.compiled)
 
 
 def _load(path: Path) -> _Table:

@@ -13,12 +13,18 @@ from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.tables.assemble import assemble
 from giftrl.streams.tables.types import Words, lengths, nulls, numbers, words
 
-__all__ = ["Column", "TableRows"]
+__all__ = ["Bad", "Column", "TableRows", "finished"]
 
 FINITE = "a finite number"
+NOT_FINITE = "a value that is not finite in the column {!r}"
+
+
+#: Data, indices, groups, and where each row begins.
+Entries = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
+#: For each bad row: the column, counted from 1, the problem, and what was expected.
+Bad = dict[int, tuple[int, str, str]]
 
 
 class Column(NamedTuple):
@@ -30,12 +36,13 @@ class Column(NamedTuple):
     array: Any
 
 
-class _Entries(NamedTuple):
-    """The entries of a column: one for every row (``rows`` is None), or those of the given rows, in order."""
+class _List(NamedTuple):
+    """The items of a column of lists: the row, the value and the coordinate of each, and the group of the column."""
 
-    values: NDArray[np.float64]  # 0 where a row has no entry
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
     slots: NDArray[np.int32]
-    rows: NDArray[np.int64] | None = None
+    code: int
 
 
 class TableRows:
@@ -75,11 +82,11 @@ class TableRows:
         """
         rows = len(lines)
         labels, weights = np.full(rows, np.nan), np.ones(rows)
-        bad: dict[int, tuple[int, str, str]] = {}  # for each bad row: the column, the problem, what was expected
+        bad: Bad = {}
 
         def reject(wrong: NDArray[np.bool_], column: int, problem: str, expected: str) -> None:
             for row in np.flatnonzero(wrong).tolist():
-                bad.setdefault(row, (column, problem, expected))
+                bad.setdefault(row, (column + 1, problem, expected))
 
         used = []
         for column in columns:
@@ -93,66 +100,58 @@ class TableRows:
                 reject(wrong, column.number, f"no weight in the column {column.name!r}", "a finite number, 0 or more")
             else:
                 used.append(column)
-        entries = self._entries(used)
-        for column, found in zip(used, entries, strict=True):
-            wrong = ~np.isfinite(found.values)
-            if wrong.any():
-                if found.rows is not None:
-                    wrong = np.isin(np.arange(rows), found.rows[wrong])
-                reject(wrong, column.number, f"a value that is not finite in the column {column.name!r}", FINITE)
-        data, indices, groups, indptr = self._by_rows([column.name for column in used], entries, rows)
-        for row in overflowed(data, indptr).tolist():
-            bad.setdefault(row, (0, "columns on one coordinate whose sum is too large", FINITE))
-        keep = np.ones(rows, np.bool_)
-        keep[list(bad)] = False
-        batch = Batch(
-            source=source,
-            data=data,
-            indices=indices,
-            indptr=indptr,
-            labels=labels,
-            weights=weights,
-            lines=lines,
-            groups=groups,
-            end=end,
+        plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
+        values, slots, lists = self._entries(used, plain, rows)
+        if not np.isfinite(values).all():
+            for column, wrong in zip(plain, ~np.isfinite(values), strict=True):
+                reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+        for column, items in lists:
+            wrong = np.isin(np.arange(rows), items.rows[~np.isfinite(items.values)])
+            reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+        codes = np.array([self._code(column.name) for column in plain], np.uint8)
+        data, indices, groups, indptr = self._by_rows(values, slots, codes, [items for _, items in lists])
+        return finished(
+            source, (data, indices, groups, indptr), labels, weights, lines, end, bad, raw, compiled=self.compiled
         )
-        rejected = tuple(
-            Rejected(source, int(lines[row]), column + 1, problem, expected, raw(row))
-            for row, (column, problem, expected) in sorted(bad.items())
-        )
-        return replace(keep_rows(batch, keep), rejected=rejected)
 
-    def _entries(self, columns: Sequence[Column]) -> list[_Entries]:
-        """The entries of columns; all names of columns are looked up at once, and so are all categories."""
+    def _entries(
+        self, columns: Sequence[Column], plain: Sequence[Column], rows: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]]]:
+        """Values and coordinates, a line of a matrix for each plain column; and the items of the columns of lists.
+
+        All names of columns are looked up at once, and so are all categories.
+        """
         names: list[str] = []
         firsts: dict[str, int] = {}  # for each column of numbers: the place of its first name
         texts: dict[str, Words] = {}
-        for name, kind, array in (column[1:] for column in columns):
+        for _, name, kind, array in columns:
             if kind in (Kind.CATEGORY, Kind.CATEGORIES):
                 texts[name] = words(array if kind == Kind.CATEGORY else array.flatten())
             else:
                 firsts[name] = len(names)
-                most = range(int(lengths(array).max(initial=0))) if kind == Kind.NUMBERS else ()
-                names += [name] if kind == Kind.NUMBER else [f"{name}^{at}" for at in most]
+                longest = int(lengths(array).max(initial=0)) if kind == Kind.NUMBERS else 0
+                names += [name] if kind == Kind.NUMBER else [f"{name}^{at}" for at in range(longest)]
         slots, signs = self.features.slots(names)
         categories = self._categories(texts)
-        found = []
-        for name, kind, array in (column[1:] for column in columns):
-            rows = None
-            if kind in (Kind.NUMBERS, Kind.CATEGORIES):
-                sizes = lengths(array)
-                rows = np.repeat(np.arange(len(sizes)), sizes)
-            if name in categories:
-                found.append(_Entries(*categories[name], rows))
-                continue
-            first = firsts[name]
-            if rows is None:
-                values = numbers(array, 0.0)
-                found.append(_Entries(values * signs[first], np.full(len(values), slots[first], np.int32)))
+        matrix, places = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
+        for at, (_, name, kind, array) in enumerate(plain):
+            if kind == Kind.CATEGORY:
+                matrix[at], places[at] = categories[name]
             else:
-                places = first + np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-                found.append(_Entries(numbers(array.flatten(), 0.0) * signs[places], slots[places], rows))
-        return found
+                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=matrix[at])
+                places[at] = slots[firsts[name]]
+        lists = []
+        for column in columns:
+            if column.kind in (Kind.NUMBERS, Kind.CATEGORIES):
+                sizes = lengths(column.array)
+                where = np.repeat(np.arange(rows), sizes)
+                if column.kind == Kind.CATEGORIES:
+                    found = categories[column.name]
+                else:
+                    item = firsts[column.name] + np.arange(len(where)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+                    found = numbers(column.array.flatten(), 0.0) * signs[item], slots[item]
+                lists.append((column, _List(where, *found, self._code(column.name))))
+        return matrix, places, lists
 
     def _categories(self, columns: dict[str, Words]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]]:
         """For each item of each column, 1 with its sign, and its slot; the value is 0 where an item has no text."""
@@ -192,33 +191,53 @@ class TableRows:
         return found
 
     def _by_rows(
-        self, names: Sequence[str], entries: Sequence[_Entries], rows: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-        """Entries by rows in place of columns; in a row, the items of lists come after the other columns."""
+        self, values: NDArray[np.float64], slots: NDArray[np.int32], codes: NDArray[np.uint8], lists: Sequence[_List]
+    ) -> Entries:
+        """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
+        values, slots = np.ascontiguousarray(values.T), np.ascontiguousarray(slots.T)
+        rows = len(values)
         grouped = self.interactions is not None
-        codes = np.array([self._code(name) for name in names], np.uint8)
-        plain = [at for at, found in enumerate(entries) if found.rows is None]
-        values, slots = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
-        for row, at in enumerate(plain):
-            values[row], slots[row] = entries[at].values, entries[at].slots
-        data, indices, groups, indptr = assemble(
-            values, slots, codes[plain] if grouped else None, compiled=self.compiled
-        )
-        lists = [(code, found) for code, found in zip(codes, entries, strict=True) if found.rows is not None]
+        filled = values != 0.0
+        data, indices = (values.ravel(), slots.ravel()) if filled.all() else (values[filled], slots[filled])
+        groups = np.broadcast_to(codes, values.shape)[filled] if grouped else np.empty(0, np.uint8)
+        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(filled, axis=1))]).astype(np.int64)
         if lists:
-            where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(found.rows for _, found in lists)])
-            data = np.concatenate([data, *(found.values for _, found in lists)])
-            indices = np.concatenate([indices, *(found.slots for _, found in lists)])
+            where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(each.rows for each in lists)])
+            data = np.concatenate([data, *(each.values for each in lists)])
+            indices = np.concatenate([indices, *(each.slots for each in lists)])
             if grouped:
-                groups = np.concatenate([groups, *(np.full(len(found.values), code) for code, found in lists)])
+                groups = np.concatenate([groups, *(np.full(len(each.rows), each.code, np.uint8) for each in lists)])
             order = np.argsort(where, kind="stable")
             order = order[data[order] != 0.0]
             data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
             indptr = np.concatenate([[0], np.cumsum(np.bincount(where[order], minlength=rows))]).astype(np.int64)
-        return merge(data, indices, groups, indptr, compiled=self.compiled)
+        return data, indices, groups, indptr
 
     def _code(self, name: str) -> int:
         return 0 if self.interactions is None else self.interactions.code(group_of(name))
+
+
+def finished(
+    source: str,
+    entries: Entries,
+    labels: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    lines: NDArray[np.int64],
+    end: Position,
+    bad: Bad,
+    raw: Callable[[int], bytes],
+    *,
+    compiled: bool,
+) -> Batch:
+    """A batch with each feature once in a row, without the bad rows and those whose sums are too large."""
+    data, indices, groups, indptr = merge(*entries, compiled=compiled)
+    for row in overflowed(data, indptr).tolist():
+        bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", FINITE))
+    rejected = tuple(Rejected(source, int(lines[row]), *why, raw(row)) for row, why in sorted(bad.items()))
+    keep = np.ones(len(lines), np.bool_)
+    keep[list(bad)] = False
+    batch = keep_rows(Batch(source, data, indices, indptr, labels, weights, lines, groups, end), keep)
+    return replace(batch, rejected=rejected)
 
 
 def _first_rows(column: Words) -> NDArray[np.int64]:
