@@ -86,16 +86,12 @@ class BlackBoxRound(NamedTuple):
         if self.weight == 0.0:
             zero = np.zeros_like(theta)
             return Decision(zero, zero, 0.0, 0.0)
-        problem = self.problem(psi, domain, theta, x)
+        g = np.asarray(self.loss.subgradient(x), dtype=float)
+        problem = VectorProblem(self.loss, self.weight, x, float(self.loss.value(x)), g, psi, domain, theta)
         choice = pick_vector(update, problem)
         linear = problem.subgradient_choice(x, problem.value, problem.g)
         delta = problem.objective(linear) - problem.objective(choice)
         return Decision(linear.z, choice.z, choice.conjugate, delta)
-
-    def problem(self, psi: Potential, domain: Domain, theta: Vector, x: Vector) -> VectorProblem:
-        """The round as an update sees it."""
-        g = np.asarray(self.loss.subgradient(x), dtype=float)
-        return VectorProblem(self.loss, self.weight, x, float(self.loss.value(x)), g, psi, domain, theta)
 
 
 OnlineRound = LinearRound | BlackBoxRound

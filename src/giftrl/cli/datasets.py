@@ -24,11 +24,9 @@ def show() -> None:
 
     folder = default_folder()
     for dataset in REGISTRY.values():
-        downloaded = (folder / dataset.file).is_file()
+        where = f"in {folder}" if (folder / dataset.file).is_file() else "not here yet"
         size = f"{dataset.rows:>6} rows {dataset.features:>4} features"
-        click.echo(
-            f"{dataset.name:<10} {dataset.task:<15} {size}  {'in ' + str(folder) if downloaded else 'not here yet'}"
-        )
+        click.echo(f"{dataset.name:<10} {dataset.task:<15} {size}  {where}")
 
 
 @command.command()

@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,24 +42,22 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
+        paths = {format_: Path(folder, f"rows.{format_}") for format_ in TEXTS}
+        for format_, path in paths.items():
+            path.write_text(TEXTS[format_])  # every built-in loss accepts the label 1
         for regularizer, loss in product(regularizers, losses):
             parts: dict[str, Any] = {} if regularizer == AUTO else {"beta": 1.0, "regularizer": regularizer}
             settings = Settings(loss=loss, dtype=dtype, **parts)
-            for format_, text in TEXTS.items():
-                path = Path(folder, f"rows.{format_}")
-                path.write_text(text)  # every built-in loss accepts the label 1
-                _timed(quiet, f"{loss}, {regularizer}, {format_}", lambda: _stream(settings, path))  # noqa: B023
+            work = {format_: partial(_stream, settings, path) for format_, path in paths.items()}
             if arrays:
-                _timed(quiet, f"{loss}, {regularizer}, arrays", lambda: _arrays(settings))  # noqa: B023
+                work["arrays"] = partial(_arrays, settings)
+            for name, run in work.items():
+                start = time.perf_counter()
+                run()
+                if not quiet:
+                    click.echo(f"{f'{loss}, {regularizer}, {name}':<40} {time.perf_counter() - start:6.1f} s")
     if not quiet:
         click.echo(f"ready in {time.perf_counter() - begun:.1f} s")
-
-
-def _timed(quiet: bool, name: str, work: Any) -> None:
-    start = time.perf_counter()
-    work()
-    if not quiet:
-        click.echo(f"{name:<40} {time.perf_counter() - start:6.1f} s")
 
 
 def _stream(settings: Any, path: Path) -> None:

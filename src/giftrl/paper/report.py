@@ -94,11 +94,11 @@ def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) ->
             write(folder / f"figure{figure}-{kind.replace(' ', '-')}.svg", [text.encode()])
 
 
-def _figures(result: Reproduction, kind: str, axis: str, folder: Path, number: int | None = None) -> str:
-    """Write the numbers of each panel to a CSV file, and return the panels as HTML; ``number`` chooses one figure."""
+def _figures(result: Reproduction, kind: str, axis: str, folder: Path, only: int | None = None) -> str:
+    """Write the numbers of each panel to a CSV file, and return the panels as HTML; ``only`` chooses one figure."""
     parts = []
     for panel, summary in {**result.readings, **result.groups}[kind].items():
-        if number not in (None, panel.figure):
+        if only not in (None, panel.figure):
             continue
         stem = f"{panel.name}-{kind.replace(' ', '-')}"
         write(folder / f"{stem}.csv", [summary.csv().encode()])

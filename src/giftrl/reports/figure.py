@@ -93,9 +93,7 @@ def inline(text: str, name: str, description: str) -> str:
     """
     text = text[text.index("<svg") :].strip()
     # Matplotlib gives the same ids to every figure, and ids must be unique in a page.
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r"url\(#", f"url(#{name}-", text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
     text = text.replace(INK, "currentColor")
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     opening, rest = text.split(">", 1)

@@ -132,10 +132,7 @@ class Summary:
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(("curve", "beta", "mean", "half_width_95", "repetitions"))
-        mean, half = self.mean, self.half_width
-        for k, name in enumerate(self.names):
-            for j, beta in enumerate(self.betas):
-                lines.writerow(
-                    (name, f"{beta:.6g}", repr(float(mean[k, j])), repr(float(half[k, j])), self.repetitions)
-                )
+        for name, *curve in zip(self.names, self.mean.tolist(), self.half_width.tolist(), strict=True):
+            for beta, mean, half in zip(self.betas, *curve, strict=True):
+                lines.writerow((name, f"{beta:.6g}", mean, half, self.repetitions))
         return text.getvalue()
