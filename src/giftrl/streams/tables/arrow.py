@@ -8,9 +8,7 @@ import numpy as np
 
 from giftrl.errors import BadSource
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.columns import Columns, Kind, Schema, decide
-from giftrl.streams.names.features import Features
-from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.columns import Kind, decide
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.batches import Piece, RecordBatches
 from giftrl.streams.tables.converted import Converted, ConvertedWriter, is_converted
@@ -20,19 +18,13 @@ from giftrl.streams.tables.types import flat_arrays, flat_types, is_text, kind_o
 __all__ = ["ArrowTable", "ConvertedWriter"]
 
 
-class ArrowTable:
+class ArrowTable(TableRows):
     """Reads Parquet, Arrow IPC files and Arrow IPC streams.
 
     Numbers, true and false are features of their column's name; text and dictionaries are ``column=value``; the items
     of a list of numbers are ``column^0``, ``column^1`` and so on; a list of text is several categories; fields of
     structures are joined, ``column^field``. Null, empty text and 0 add nothing. NaN and infinities reject their row.
-
-    Args:
-        features: what turns names into coordinates.
-        columns: what the user said of the columns.
-        schema: what they are for, if that is known already; else the first file decides.
-        interactions: whose groups to note for each entry.
-        compiled: False to run the loops as plain Python.
+    The arguments are those of :class:`TableRows`.
 
     >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
     >>> from giftrl.streams.names.features import Dictionary
@@ -48,22 +40,8 @@ class ArrowTable:
     >>> folder.cleanup()
     """
 
-    def __init__(
-        self,
-        features: Features,
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        *,
-        compiled: bool = True,
-    ) -> None:
-        self.features = features
-        self.columns = columns or Columns()
-        self.schema = schema
-        self.interactions = interactions
-        self._rows = TableRows(features, interactions, row_order=False, compiled=compiled)
-        self.converted = False  # whether the last source is a converted one, with its interactions
-        self._found: RecordBatches | None = None
+    converted = False  # whether the last source is a converted one, with its interactions
+    _found: RecordBatches | None = None
 
     @property
     def fraction(self) -> float:
@@ -114,7 +92,7 @@ class ArrowTable:
         ]
         first = piece.first + 1
         end = first + piece.batch.num_rows
-        return self._rows.batch(
+        return self.batch(
             columns, source, np.arange(first, end), Position(number, end - 1, end), lambda row: _raw(piece.batch, row)
         )
 

@@ -4,9 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.columns import Columns, Kind, Schema
-from giftrl.streams.names.features import Features
-from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.columns import Kind
 from giftrl.streams.sources.lines import as_block
 from giftrl.streams.tables.csv_blocks import CsvBlocks, Found, joined
 from giftrl.streams.tables.csv_header import Head, layout
@@ -16,20 +14,14 @@ from giftrl.streams.tables.rows import Column, TableRows
 __all__ = ["CsvText"]
 
 
-class CsvText:
+class CsvText(TableRows):
     """Reads blocks of CSV.
 
     A column of numbers is the feature of its name; a column of text has the feature ``column=value``, with value 1, for
     each of its values. A column holds numbers if at least nine out of ten of its fields in the first block do, missing
     ones not counted; any other field in such a column rejects its row, as does a row with too few or too many fields.
-    Empty fields and zeros add nothing. Spaces around a field do not count.
-
-    Args:
-        features: what turns names into coordinates.
-        columns: what the user said of the columns.
-        schema: what they are for, if that is known already; else the first file decides.
-        interactions: whose groups to note for each entry.
-        compiled: False to run the loops as plain Python.
+    Empty fields and zeros add nothing. Spaces around a field do not count. The arguments are those of
+    :class:`TableRows`.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -43,20 +35,9 @@ class CsvText:
     a.csv:4:1: a label that is not a number: 'x', expected a finite number
     """
 
-    def __init__(
-        self,
-        features: Features,
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        *,
-        compiled: bool = True,
-    ) -> None:
-        self.columns = columns or Columns()
-        self.schema = schema
-        self.unused = 0  # bytes at the end of the last block that belong to a record of the next
-        self._rows = TableRows(features, interactions, row_order=True, compiled=compiled)
-        self._head: Head | None = None  # rows that were read to find out what the columns hold
+    row_order = True
+    unused = 0  # bytes at the end of the last block that belong to a record of the next
+    _head: Head | None = None  # rows that were read to find out what the columns hold
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
         """Look at the beginning of a file, before its blocks are parsed; returns where its first row begins.
@@ -101,7 +82,7 @@ class CsvText:
             return b"\n".join(lines[:count]).removesuffix(b"\r")
 
         end = Position(start.source, start.offset + min(found.size, len(data)), found.line)
-        batch = self._rows.batch(columns, source, found.lines, end, raw)
+        batch = self.batch(columns, source, found.lines, end, raw)
         rejected = sorted([*found.rejected, *batch.rejected], key=lambda each: each.line)
         return replace(batch, rejected=tuple(rejected))
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.columns import Kind, group_of
+from giftrl.streams.columns import Columns, Kind, Schema, group_of
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.tables.types import Words, lengths, nulls, numbers, words
+from giftrl.streams.tables.types import Words, lengths, numbers, words
 
 __all__ = ["Bad", "Column", "TableRows", "finished"]
 
@@ -50,17 +50,27 @@ class TableRows:
 
     Args:
         features: what turns names into coordinates.
+        columns: what the user said of the columns.
+        schema: what they are for, if that is known already; else the first file decides.
         interactions: whose groups to note for each entry.
-        row_order: whether new names are entered row by row; else column by column.
         compiled: False to run the loops as plain Python.
     """
 
+    row_order = False  # whether new names are entered row by row; else column by column
+
     def __init__(
-        self, features: Features, interactions: Interactions | None, *, row_order: bool, compiled: bool
+        self,
+        features: Features,
+        columns: Columns | None = None,
+        schema: Schema | None = None,
+        interactions: Interactions | None = None,
+        *,
+        compiled: bool = True,
     ) -> None:
         self.features = features
+        self.columns = columns or Columns()
+        self.schema = schema
         self.interactions = interactions
-        self.row_order = row_order
         self.compiled = compiled
 
     def batch(
@@ -92,7 +102,8 @@ class TableRows:
         for column in columns:
             if column.kind == Kind.LABEL:
                 labels = numbers(column.array, np.nan)
-                wrong = np.isinf(labels) | (np.isnan(labels) & ~nulls(column.array))
+                there = column.array.is_valid().to_numpy(zero_copy_only=False)
+                wrong = ~np.isfinite(labels) & there
                 reject(wrong, column.number, f"a label that is not finite in the column {column.name!r}", FINITE)
             elif column.kind == Kind.WEIGHT:
                 weights = numbers(column.array, np.nan)

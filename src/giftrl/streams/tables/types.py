@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.streams.columns import Kind
 
-__all__ = ["Words", "flat_arrays", "flat_types", "is_text", "kind_of", "lengths", "nulls", "numbers", "words"]
+__all__ = ["Words", "flat_arrays", "flat_types", "is_text", "kind_of", "lengths", "numbers", "words"]
 
 
 class Words(NamedTuple):
@@ -19,32 +19,27 @@ class Words(NamedTuple):
 
 
 def words(array: Any) -> Words:
-    """The texts of a column: each once where the column has a dictionary, else one for every item.
+    """The texts of a column, each once.
 
     >>> import pyarrow as pa
-    >>> found = words(pa.array(["a", None, "", "a"]).dictionary_encode())
+    >>> found = words(pa.array(["a", None, "", "a"]))
     >>> found.words.to_pylist(), found.codes.tolist()
     (['a'], [0, -1, -1, 0])
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(array.type):
-        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        used = np.zeros(len(array.dictionary) + 1, np.bool_)
-        used[codes] = True  # -1 is the last
-        texts = array.dictionary.cast(pa.large_string())
-        used[:-1] &= pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
-        places = np.flatnonzero(used[:-1])
-        renumbered = np.full(len(used), -1)
-        renumbered[places] = np.arange(len(places))
-        return Words(texts.take(pa.array(places)), renumbered[codes])
-    texts = array.cast(pa.large_string())
-    there = pc.greater(pc.binary_length(texts), 0).fill_null(False)
-    filled = there.to_numpy(zero_copy_only=False)
-    if filled.all():
-        return Words(texts, np.arange(len(texts)))
-    return Words(texts.filter(there), np.where(filled, np.cumsum(filled) - 1, -1))
+    if not pa.types.is_dictionary(array.type):
+        array = array.cast(pa.large_string()).dictionary_encode()
+    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    texts = array.dictionary.cast(pa.large_string())
+    used = np.zeros(len(texts) + 1, np.bool_)
+    used[codes] = True  # -1 is the last
+    used[:-1] &= pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(used[:-1])
+    renumbered = np.full(len(used), -1)
+    renumbered[places] = np.arange(len(places))
+    return Words(texts.take(pa.array(places)), renumbered[codes])
 
 
 def lengths(array: Any) -> NDArray[np.int64]:
@@ -158,15 +153,4 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
     if array.null_count:
         array = array.cast(pa.float64(), safe=False).fill_null(missing)
     found: NDArray[np.float64] = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return found
-
-
-def nulls(array: Any) -> NDArray[np.bool_]:
-    """Where a column has no value.
-
-    >>> import pyarrow as pa
-    >>> nulls(pa.array([1, None])).tolist()
-    [False, True]
-    """
-    found: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
     return found
