@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "between", "column", "coming", "end", "longest"]
+__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "column", "coming", "end", "longest", "slice_rows"]
 
 #: How many entries ahead the memory of a feature is prefetched.
 AHEAD = 64
@@ -95,10 +95,10 @@ class Dense(NamedTuple):
 Rows = CSR | Dense
 
 
-def between(rows: Rows, first: int, last: int) -> Rows:
-    """Some of the rows, in the same memory.
+def slice_rows(rows: Rows, first: int, last: int) -> Rows:
+    """Rows ``first`` to ``last - 1``, in the same memory.
 
-    >>> between(Dense(np.arange(6.0), 2), 1, 2).data.tolist()
+    >>> slice_rows(Dense(np.arange(6.0), 2), 1, 2).data.tolist()
     [2.0, 3.0]
     """
     if isinstance(rows, CSR):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
-from giftrl.compiled.rows import Rows, as_rows, between, longest
+from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
 from giftrl.errors import require
 from giftrl.kernels.checks import as_weights
 from giftrl.mixtures import labels as unit
@@ -120,7 +120,7 @@ class Mixture:
             bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
         predictions = []
         for first, last in pairwise(bounds):
-            part = between(rows, first, last)
+            part = slice_rows(rows, first, last)
             if len(weights) > 0 and last > first and weights[first] == 0.0:
                 predictions.append(self.clip(self.predict_rows(part, last - first)))
             else:

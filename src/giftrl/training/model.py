@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import CSR, between
+from giftrl.compiled.rows import CSR, slice_rows
 from giftrl.errors import GiftrlError, ModelFileError
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
@@ -81,7 +81,7 @@ class LinearModel:
             power = 1 << self.examples.bit_length()
             last = min(len(batch), first + power - self.examples)
             predictions = self.learner.learn_rows(
-                between(rows, first, last), labels[first:last], batch.weights[first:last]
+                slice_rows(rows, first, last), labels[first:last], batch.weights[first:last]
             )
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
