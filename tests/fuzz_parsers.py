@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.text.libsvm import LibsvmText
-from giftrl.streams.text.numbers import read_number
 from giftrl.streams.text.vw import VwText
+from tests.stream_rows import read_number
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 FEATURE = re.compile(rb"([0-9]+):(.*)", re.DOTALL)

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from giftrl.compiled.door import ready
 from giftrl.errors import BadRow
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
+from giftrl.streams.text.numbers import HARD, number, shorten
 
 Row = tuple[int, float | None, float, dict[str, float]]
 
@@ -102,3 +104,13 @@ def read(path: Any, **options: Any) -> tuple[list[Row], list[tuple[int, int, str
     assert reader.rows == sum(map(len, batches)) and reader.rejected == sum(len(b.rejected) for b in batches)
     rejected = [(each.line, each.column, each.problem) for batch in batches for each in batch.rejected]
     return named_rows(batches, features), rejected, batches
+
+
+def read_number(text: str | bytes, *, compiled: bool = True) -> float | None:
+    """The float64 that the loops read, or None where the text is not a number or float64 cannot hold it."""
+    raw = text.encode() if isinstance(text, str) else text
+    read = ready(number, compiled, counted=False)
+    value, after, problem = read(np.frombuffer(raw + b"\n", np.uint8), 0)
+    if problem == HARD:
+        value, after, problem = read(np.frombuffer(shorten(raw, 0) + b"\n", np.uint8), 0)
+    return float(value) if problem == 0 and after == len(raw) else None

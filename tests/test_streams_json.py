@@ -186,11 +186,11 @@ def all_slow(parser):
     """Leave all lines to orjson."""
     original = parser._scan
 
-    def scan(block, line, plan):
-        entries, _, _ = original(block[:0], line, plan)
-        begins = np.concatenate([[0], np.flatnonzero(block == 10) + 1])[:-1]
-        others = [(line + k, begin) for k, begin in enumerate(begins) if block[begin:][:1].tobytes() != b"\n"]
-        return entries, np.array(others, np.int64).reshape(-1, 2), line + len(begins)
+    def scan(block, start, plan):
+        _, *nothing, _ = original(block[:0], start, plan)
+        begins = np.concatenate([[0], np.flatnonzero(block == 10) + 1])[:-1].tolist()
+        others = [(start.line + k, at, at, 0) for k, at in enumerate(begins) if block[at:][:1].tobytes() != b"\n"]
+        return start.line + len(begins), *nothing, others
 
     parser._scan = scan
 
@@ -242,8 +242,8 @@ def test_plain_lines_are_left_to_the_loops():
         "{}",
     ]
     block = np.frombuffer("\n".join([*lines, ""]).encode(), np.uint8)
-    entries, others, _ = parser._scan(block, 1, parser._plan(block))
-    assert others.tolist() == [] and entries.lines.tolist() == [1, 2, 3, 5]
+    _, rows, _, _, others = parser._scan(block, Position(), parser._plan(block))
+    assert others == [] and rows.lines.tolist() == [1, 2, 3, 5]
     for wrong in (
         '{"a": "\\n"}',
         '{"a": 01}',
@@ -256,5 +256,5 @@ def test_plain_lines_are_left_to_the_loops():
         "1",
     ):
         block = np.frombuffer((wrong + "\n").encode(), np.uint8)
-        _, others, _ = parser._scan(block, 1, parser._plan(block))
+        *_, others = parser._scan(block, Position(), parser._plan(block))
         assert len(others) == 1, wrong

@@ -18,7 +18,6 @@ from giftrl.streams.sources.lines import as_block
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.libsvm_scan import make_buffers as libsvm_buffers
 from giftrl.streams.text.libsvm_scan import scan_libsvm
-from giftrl.streams.text.rows import scan_start
 from giftrl.streams.text.vw import VwText
 from giftrl.streams.text.vw_scan import make_buffers as vw_buffers
 from giftrl.streams.text.vw_scan import scan_vw
@@ -272,14 +271,14 @@ def test_loops_over_lines_count_no_references(parser):
     """What the compiler adds for that takes longer than reading the text; a loop that made an array would need it."""
     numba = pytest.importorskip("numba")
     parser(Hashing(4)).parse(b"", "test", Position())  # tells Numba of the formulas
-    loop, buffers = (scan_libsvm, libsvm_buffers(0)) if parser is LibsvmText else (scan_vw, vw_buffers(0))
+    loop, buffers = (scan_libsvm, libsvm_buffers(9, 1)) if parser is LibsvmText else (scan_vw, vw_buffers(9, 1, 1))
     block = as_block(b"1 | 1:2\n")
 
     @numba.njit(error_model="numpy", _nrt=False)
     def kernel(args):
         return loop(*args)
 
-    kernel((block, scan_start(block, Position()), buffers))
+    kernel((block, 0, 1, buffers))
     (code,) = kernel.inspect_llvm().values()
     assert "NRT_incref" not in code and "NRT_decref" not in code
 

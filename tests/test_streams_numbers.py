@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.text.libsvm import LibsvmText
-from giftrl.streams.text.numbers import MAX_POWER, MIN_POWER, POWERS, read_number, shorten
+from giftrl.streams.text.numbers import MAX_POWER, MIN_POWER, POWERS, shorten
 from tests.fuzz_parsers import check_number, mutated, pieces
+from tests.stream_rows import read_number
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -1,13 +1,13 @@
 """From a source of any format to batches."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.names.features import Features
@@ -22,14 +22,14 @@ from giftrl.streams.text.vw import VwText
 __all__ = ["Parsed", "Parsing"]
 
 
+@dataclass(eq=False)
 class Parsed:
     """A batch from its parser, and the text that its rows come from."""
 
-    def __init__(self, batch: Batch, block: Block | None, crossed: bool) -> None:
-        self.batch = batch
-        self.block = block
-        self.crossed = crossed  # whether interactions have been added
-        self._begins: NDArray[np.int64] | None = None  # where the lines of the block begin
+    batch: Batch
+    block: Block | None
+    crossed: bool = False  # whether interactions have been added
+    _begins: NDArray[np.int64] | None = None  # where the lines of the block begin
 
     def position(self, line: int) -> Position:
         """Where a line, or row, begins."""
@@ -53,42 +53,20 @@ class Parsed:
         return int(self._begins[min(line - self.block.start.line, len(self._begins) - 1)])
 
 
+@dataclass(eq=False)
 class Parsing:
-    """The parsers of all formats, made when they are needed, and the schema of tables.
+    """The parsers of all formats, made when they are needed, and the schema of tables."""
 
-    Args:
-        features: what turns names into coordinates.
-        format: one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source.
-        columns: what the user said about tables.
-        schema: what columns are for, where that is known.
-        interactions: the pairs of groups to multiply; entries are marked with their groups.
-        compiled: False to run loops as plain Python.
-        block: the bytes of text to read at a time.
-        max_line: the most bytes that a line may have.
-    """
-
-    def __init__(
-        self,
-        features: Features,
-        *,
-        format: str | None = None,  # noqa: A002
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        compiled: bool = True,
-        block: int = BLOCK,
-        max_line: int = MAX_LINE,
-    ) -> None:
-        self.features = features
-        self.format = format
-        self.columns = columns or Columns()
-        self.schema = schema
-        self.interactions = interactions
-        self.compiled = compiled
-        self.block = block
-        self.max_line = max_line
-        self.consumed = 0  # bytes of the source that is being read, before decompression; about right
-        self._parsers: dict[str, Any] = {}
+    features: Features  # what turns names into coordinates
+    format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
+    columns: Columns = field(default_factory=Columns)  # what the user said about tables
+    schema: Schema | None = None  # what columns are for, where that is known
+    interactions: Interactions | None = None  # the pairs of groups to multiply; entries are marked with their groups
+    compiled: bool = True
+    block: int = BLOCK  # the bytes of text to read at a time
+    max_line: int = MAX_LINE  # the most bytes that a line may have
+    consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
+    _parsers: dict[str, Any] = field(default_factory=dict, init=False)
 
     def use(self, features: Features) -> None:
         """Have names numbered by other features from now on."""
@@ -135,7 +113,7 @@ class Parsing:
             batch = parser.parse(block.data, stream.source.name, block.start, block.last)
             lines.give_back(parser.unused)
             self.consumed = stream.consumed
-            yield Parsed(batch, block, False)
+            yield Parsed(batch, block)
 
     def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         parser = self._line_parser(format_)
@@ -152,7 +130,7 @@ class Parsing:
                 batch = replace(batch, groups=self._one_group(batch, "LIBSVM text"))
             if format_ == "json":
                 self.schema = self.schema or parser.schema
-            yield Parsed(batch, block, False)
+            yield Parsed(batch, block)
 
     def _line_parser(self, format_: str) -> Any:
         if format_ == "json":
@@ -178,7 +156,7 @@ class Parsing:
                 self.consumed = int(total * matrix.fraction)
                 if self.interactions is not None:
                     batch = replace(batch, groups=self._one_group(batch, "npz"))
-                yield Parsed(batch, None, False)
+                yield Parsed(batch, None)
             return
         from giftrl.streams.tables.arrow import ArrowTable
 
@@ -193,21 +171,19 @@ class Parsing:
         return np.full(len(batch.data), self.interactions.require_all(format_), np.uint8)
 
     def _long(self, block: Block, stream: Stream) -> Parsed:
+        """A line that is too long, and no rows."""
         self.consumed = stream.consumed
-        return Parsed(_empty(stream.source.name, block.end, block.rejected), block, False)
-
-
-def _empty(source: str, end: Position, rejected: tuple[Rejected, ...]) -> Batch:
-    none = np.empty(0)
-    return Batch(
-        source=source,
-        data=none,
-        indices=np.empty(0, np.int32),
-        indptr=np.zeros(1, np.int64),
-        labels=none,
-        weights=none,
-        lines=np.empty(0, np.int64),
-        groups=np.empty(0, np.uint8),
-        end=end,
-        rejected=rejected,
-    )
+        none = np.empty(0)
+        batch = Batch(
+            source=stream.source.name,
+            data=none,
+            indices=np.empty(0, np.int32),
+            indptr=np.zeros(1, np.int64),
+            labels=none,
+            weights=none,
+            lines=np.empty(0, np.int64),
+            groups=np.empty(0, np.uint8),
+            end=block.end,
+            rejected=block.rejected,
+        )
+        return Parsed(batch, block)

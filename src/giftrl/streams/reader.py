@@ -138,10 +138,8 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        self._parsing = Parsing(
-            features, format=format, columns=columns, schema=schema, interactions=self.interactions, compiled=compiled,
-            block=block, max_line=max_line,
-        )  # fmt: skip
+        columns = columns or Columns()
+        self._parsing = Parsing(features, format, columns, schema, self.interactions, compiled, block, max_line)
         self._crossing: Crossing | None = None
         sizes = [None if source.path is None else _size(source.path) for source in self.sources]
         self._sizes = [size or 0 for size in sizes]

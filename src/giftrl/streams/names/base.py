@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.loops import Sections, name_slots, number_slots
-from giftrl.streams.names.tables import ExactTable, HashTable
 
 __all__ = ["Arrays", "Features", "News", "Report"]
 
@@ -54,6 +53,7 @@ class Features(ABC):
 
     frozen: bool
     compiled: bool
+    _table: Any  # :class:`HashTable` or :class:`ExactTable`
 
     @property
     @abstractmethod
@@ -95,10 +95,6 @@ class Features(ABC):
     @abstractmethod
     def learn(self, news: News) -> None:
         """Enter the news of a copy, all in the order in which they came."""
-
-    @abstractmethod
-    def _table(self) -> HashTable | ExactTable:
-        """The arrays behind it."""
 
     @abstractmethod
     def _grow(self, size: int) -> None:
@@ -153,11 +149,10 @@ class Features(ABC):
         text = text.view()
         text.flags.writeable = False
         loop = ready(name_slots, self.compiled, counted=False)
-        entry = 0
+        entry, section = 0, 0
         while True:
-            section = max(0, int(np.searchsorted(sections.first, entry, side="right")) - 1)
             entry = int(
-                loop(self._table(), text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
+                loop(self._table, text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
             )
             if entry == count:
                 self._noted()
@@ -179,7 +174,7 @@ class Features(ABC):
         self._expect(int(numbers.max(initial=0)))
         entry = 0
         while True:
-            entry = int(loop(self._table(), numbers, count, entry, self.frozen, digits, values, slots))
+            entry = int(loop(self._table, numbers, count, entry, self.frozen, digits, values, slots))
             if entry == count:
                 self._noted()
                 return slots, self._distinct(numbers, slots)

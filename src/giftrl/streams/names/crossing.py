@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.features import Features, Hashing
+from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 
 __all__ = ["SEPARATOR", "Crossed", "Crossing", "pair_slot"]
@@ -106,37 +107,8 @@ def cross_rows(
     new_indptr[len(new_indptr) - 1] = np.int64(out)
 
 
-@formula
-def find_pairs(
-    keys: Any, indices: Any, start: Any, cells: Any, slots: Any, fresh: Any, capacity: Any
-) -> tuple[Any, Any]:
-    """Look up the slots of keys, from an entry on, and enter new keys with numbers below -1; key 0 stands for none.
-
-    Returns:
-        the first entry beyond the capacity for new pairs, and how many new pairs there are; ``fresh`` are their cells.
-    """
-    last = np.uint64(len(cells) - 1)
-    count = 0
-    for k in range(start, len(keys)):
-        key = keys[np.uint64(k)]
-        if key == ZERO:
-            continue
-        at = spread(key) & last
-        while cells[at] != ZERO and cells[at] != key:
-            at = (at + ONE) & last
-        if cells[at] == ZERO:
-            if count == capacity:
-                return k, count
-            cells[at] = key
-            slots[at] = -2 - count
-            fresh[np.uint64(count)] = np.int64(at)
-            count += 1
-        indices[np.uint64(k)] = slots[at]
-    return len(keys), count
-
-
 class _Pairs:
-    """The coordinates of pairs in a dictionary: a hash table saves making the name of a product that came before."""
+    """The coordinates of pairs in a dictionary, which saves making the name of a product that came before."""
 
     def __init__(self, features: Features, compiled: bool) -> None:
         self.features = features
@@ -144,46 +116,23 @@ class _Pairs:
         self._clear()
 
     def _clear(self) -> None:
-        self._cells, self._slots = np.zeros(1024, np.uint64), np.zeros(1024, np.int32)
-        self._known = 0
+        self._places = Dictionary(compiled=self.compiled)  # its names are the eight bytes of keys
+        self._slots = np.zeros(1, np.int32)  # by those places
         self._frozen = self.features.frozen
 
-    def fill(self, keys: NDArray[np.uint64], indices: NDArray[np.int32]) -> None:
-        if self.features.frozen != self._frozen or (self._frozen and self._known > FORGET):
+    def slots(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The coordinates of pairs, by the keys of :func:`pair_key`."""
+        if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > FORGET):
             self._clear()
-        loop = ready(find_pairs, self.compiled)
-        start = 0
-        while start < len(keys):
-            capacity = len(self._cells) // 2 - self._known
-            fresh = np.empty(capacity, np.int64)
-            stop, count = loop(keys, indices, start, self._cells, self._slots, fresh, capacity)
-            if count:
-                at = fresh[:count]
-                names = [self._name(int(key)) for key in self._cells[at]]
-                found, _ = self.features.slots(names)
-                self._slots[at] = found
-                # The signs of a dictionary are all 1.
-                part = indices[start:stop]
-                new = part < -1
-                part[new] = found[-2 - part[new]]
-                self._known += count
-            if stop < len(keys):
-                self._grow()
-            start = stop
+        starts = np.arange(0, 8 * len(keys), 8)
+        ones = np.ones(len(keys))
+        places = self._places.name_slots(keys.view(np.uint8), starts, starts + 8, Sections.none(), ones)
+        new = [self._name(key) for key in self._places.news().text.view(np.uint64).tolist()]
+        self._slots = np.append(self._slots, self.features.slots(new)[0])  # the signs of a dictionary are all 1
+        return np.asarray(self._slots[places])
 
     def _name(self, key: int) -> str:
         return f"{self.features.name(key >> 32)}{SEPARATOR}{self.features.name(key & 0xFFFFFFFF)}"
-
-    def _grow(self) -> None:
-        used = self._cells > 0
-        keys, slots = self._cells[used], self._slots[used]
-        self._cells = np.zeros(2 * len(self._cells), np.uint64)
-        self._slots = np.zeros(len(self._cells), np.int32)
-        fresh = np.empty(len(keys), np.int64)
-        ready(find_pairs, self.compiled)(
-            keys, np.empty(len(keys), np.int32), 0, self._cells, self._slots, fresh, len(keys)
-        )
-        self._slots[fresh] = slots
 
 
 class Crossed(NamedTuple):
@@ -245,7 +194,8 @@ class Crossing:
             batch.indptr[first : last + 1] - begin, allowed, mask, data, indices, indptr, keys,
         )  # fmt: skip
         if self._pairs is not None:
-            self._pairs.fill(keys, indices)
+            products = keys > 0
+            indices[products] = self._pairs.slots(keys[products])
         data, indices, _, indptr = merge(data, indices, np.empty(0, np.uint8), indptr, compiled=self.compiled)
         made = replace(
             batch, data=data, indices=indices, indptr=indptr, labels=batch.labels[first:last],

@@ -38,7 +38,7 @@ class Dictionary(Features):
     def __init__(self, *, compiled: bool = True) -> None:
         self.compiled = compiled
         self.frozen = False
-        self._exact = ExactTable(
+        self._table: ExactTable = ExactTable(
             cells=np.zeros(1024, np.uint64),
             ends=np.zeros(513, np.int64),
             arena=np.zeros(8192, np.uint8),
@@ -49,7 +49,7 @@ class Dictionary(Features):
 
     @property
     def dimension(self) -> int:
-        return int(self._exact.counts[NAMES]) + 1
+        return int(self._table.counts[NAMES]) + 1
 
     @property
     def constant(self) -> int:
@@ -60,32 +60,32 @@ class Dictionary(Features):
         require(good, "slot", slot, f"must be a coordinate, from 0 to {self.dimension - 1}", "see dimension")
         if slot == 0:
             return "(constant)"
-        begin, end = self._exact.ends[slot - 1 : slot + 1]
-        return self._exact.arena[begin:end].tobytes().decode(errors="replace")
+        begin, end = self._table.ends[slot - 1 : slot + 1]
+        return self._table.arena[begin:end].tobytes().decode(errors="replace")
 
     def report(self) -> Report:
         names = self.dimension - 1
-        return Report(names, names, 0, True, int(self._exact.counts[DROPPED]))
+        return Report(names, names, 0, True, int(self._table.counts[DROPPED]))
 
     def ahead(self) -> "Dictionary":
         copy = Dictionary(compiled=self.compiled)
-        table = self._exact
+        table = self._table
         # A frozen table is only read, but for the short cut and the counts.
         arrays: list[Any] = [array if self.frozen else array.copy() for array in table]
-        copy._exact = ExactTable(*arrays)._replace(by_number=table.by_number.copy(), counts=table.counts.copy())
+        copy._table = ExactTable(*arrays)._replace(by_number=table.by_number.copy(), counts=table.counts.copy())
         copy.frozen = self.frozen
         copy._told = copy.dimension, int(table.counts[DROPPED])
         return copy
 
     def news(self) -> News:
-        (first, before), (last, dropped) = self._told, (self.dimension, int(self._exact.counts[DROPPED]))
+        (first, before), (last, dropped) = self._told, (self.dimension, int(self._table.counts[DROPPED]))
         self._told = last, dropped
-        ends = self._exact.ends[first - 1 : last].copy()
-        text = self._exact.arena[ends[0] : ends[-1]].copy()
+        ends = self._table.ends[first - 1 : last].copy()
+        text = self._table.arena[ends[0] : ends[-1]].copy()
         return News(first, np.empty(0, np.int32), ends - ends[0], text, dropped - before)
 
     def learn(self, news: News) -> None:
-        self._exact.counts[DROPPED] += news.dropped
+        self._table.counts[DROPPED] += news.dropped
         if len(news.ends) > 1:
             rule = "must be read by one reader at a time, and get its names from that reader alone"
             require(news.first == self.dimension, "features", self, rule, "read the sources one after the other")
@@ -93,8 +93,8 @@ class Dictionary(Features):
             self.name_slots(news.text, news.ends[:-1], news.ends[1:], Sections.none(), ones)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        ends = self._exact.ends[: self.dimension].copy()
-        return {"kind": "dictionary"}, {"names": self._exact.arena[: ends[-1]].copy(), "ends": ends}
+        ends = self._table.ends[: self.dimension].copy()
+        return {"kind": "dictionary"}, {"names": self._table.arena[: ends[-1]].copy(), "ends": ends}
 
     def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
         arrays = checked(given, names=np.uint8, ends=np.int64)
@@ -106,26 +106,23 @@ class Dictionary(Features):
         size = 1024
         while size < 2 * len(ends):
             size *= 2
-        table = self._exact._replace(
+        table = self._table._replace(
             cells=np.zeros(size, np.uint64), ends=longer(ends, size // 2 + 1), arena=longer(names, len(names) + 8192)
         )
         ready(enter_all, self.compiled, counted=False)(table.cells, table.arena, table.ends, len(ends) - 1)
         table.counts[NAMES] = len(ends) - 1
-        self._exact = table
+        self._table = table
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return not self.frozen or bool(slots.min(initial=1) >= 0)
 
     def _expect(self, largest: int) -> None:
         size = min(SHORT_CUT, 1 << largest.bit_length())
-        if size > len(self._exact.by_number):
-            self._exact = self._exact._replace(by_number=longer(self._exact.by_number, size))
-
-    def _table(self) -> ExactTable:
-        return self._exact
+        if size > len(self._table.by_number):
+            self._table = self._table._replace(by_number=longer(self._table.by_number, size))
 
     def _grow(self, size: int) -> None:
-        table = self._exact
+        table = self._table
         names = int(table.counts[NAMES])
         filled = int(table.ends[names])
         if filled + size > len(table.arena):
@@ -135,4 +132,4 @@ class Dictionary(Features):
             cells = np.zeros(2 * len(table.cells), np.uint64)
             ready(enter_all, self.compiled, counted=False)(cells, table.arena, table.ends, names)
             table = table._replace(cells=cells, ends=longer(table.ends, len(cells) // 2 + 1))
-        self._exact = table
+        self._table = table

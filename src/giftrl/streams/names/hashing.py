@@ -48,7 +48,7 @@ class Hashing(Features):
         self.frozen = False
         octets = (1 << self.bits) // 8 + 1
         # Zeros that nothing is written to take no memory.
-        self._hash = HashTable(
+        self._table: HashTable = HashTable(
             named=np.zeros(octets, np.uint8),
             numbered=np.zeros(octets, np.uint8),
             news=np.zeros(64, np.int32),
@@ -73,26 +73,26 @@ class Hashing(Features):
         if slot == self.constant:
             return "(constant)"
         name = None if self._kept is None else self._kept.name(slot)
-        if name is None and _has_bits(self._hash.numbered, np.array([slot]))[0]:
+        if name is None and _has_bits(self._table.numbered, np.array([slot]))[0]:
             return str(slot)
         return name
 
     def report(self) -> Report:
         size = 1 << self.bits
-        named, numbers = _ones(self._hash.named), _ones(self._hash.numbered)
-        used = _ones(self._hash.named | self._hash.numbered)
+        named, numbers = _ones(self._table.named), _ones(self._table.numbered)
+        used = _ones(self._table.named | self._table.numbered)
         # The last coordinate is filled after size (log(size) + 0.577) names, on average.
         names = size * (math.log(size / (size - named)) if named < size else math.log(size) + EULER)
         return Report(size, used, max(0, round(names) + numbers - used), named == 0, 0)
 
     def ahead(self) -> "Hashing":
         copy = Hashing(self.bits, compiled=self.compiled)
-        copy._hash.named[:], copy._hash.numbered[:] = self._hash.named, self._hash.numbered
+        copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
         copy._kept, copy.frozen = None, self.frozen
         return copy
 
     def news(self) -> News:
-        table = self._hash
+        table = self._table
         count = int(table.counts[NEWS])
         ends = table.ends[: count + 1].copy()
         table.counts[NEWS] = 0
@@ -101,10 +101,10 @@ class Hashing(Features):
     def learn(self, news: News) -> None:
         names = news.slots >= 0
         slots = np.where(names, news.slots % NAMELESS, 0)
-        names &= ~_has_bits(self._hash.named, slots)
+        names &= ~_has_bits(self._table.named, slots)
         self._keep(news, names)
-        _set_bits(self._hash.named, slots[names])
-        _set_bits(self._hash.numbered, ~news.slots[news.slots < 0])
+        _set_bits(self._table.named, slots[names])
+        _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
 
     def _keep(self, news: News, which: NDArray[np.bool_]) -> None:
         """Keep some of the names."""
@@ -113,7 +113,7 @@ class Hashing(Features):
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         slots, begins, sizes, names = (self._kept or KeptNames()).arrays()
-        numbers = np.flatnonzero(np.unpackbits(self._hash.numbered, bitorder="little")).astype(np.int32)
+        numbers = np.flatnonzero(np.unpackbits(self._table.numbered, bitorder="little")).astype(np.int32)
         arrays: Arrays = {"slots": slots, "begins": begins, "sizes": sizes, "names": names, "numbers": numbers}
         return {"kind": "hashing", "bits": self.bits}, arrays
 
@@ -124,25 +124,22 @@ class Hashing(Features):
         sound("slots", len(slots) == len(begins) == len(sizes) and ascending(slots, self.constant))
         sound("numbers", ascending(numbers, self.constant))
         sound("begins", bool((begins >= -1).all() and (begins + np.minimum(sizes, SHOWN) <= len(names)).all()))
-        _set_bits(self._hash.named, slots)
-        _set_bits(self._hash.numbered, numbers)
+        _set_bits(self._table.named, slots)
+        _set_bits(self._table.numbered, numbers)
         self._kept = KeptNames(slots, begins, sizes, names)
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return bool(numbers.max(initial=0) < self.constant)
 
-    def _table(self) -> HashTable:
-        return self._hash
-
     def _noted(self) -> None:
-        if self._kept is not None and self._hash.counts[NEWS]:
+        if self._kept is not None and self._table.counts[NEWS]:
             news = self.news()
             self._keep(news, news.slots >= 0)
 
     def _grow(self, size: int) -> None:
-        table = self._hash
+        table = self._table
         count = 2 * len(table.news)
-        self._hash = table._replace(
+        self._table = table._replace(
             news=longer(table.news, count), ends=longer(table.ends, count + 1), arena=longer(table.arena, 64 * count)
         )
 

@@ -57,21 +57,9 @@ def sign(table: Any, h: Any) -> Any:
 
 
 @operation
-def known_number(table: Any, n: Any, frozen: bool) -> Any:
-    """The slot of a number if the table has it without its digits, and there is nothing to note; else UNKNOWN."""
-    raise Incompatible("a table must bring known_number(self, n, frozen); add that method to its class")
-
-
-@operation
-def has_own_slot(table: Any, n: Any) -> Any:
-    """Whether a number has a slot without its digits."""
-    raise Incompatible("a table must bring has_own_slot(self, n); add that method to its class")
-
-
-@operation
-def new_number(table: Any, n: Any) -> Any:
-    """The slot of a number that has one without its digits, but known_number does not know; or FULL."""
-    raise Incompatible("a table must bring new_number(self, n); add that method to its class")
+def own_slot(table: Any, n: Any, frozen: bool) -> Any:
+    """The slot of a number that the table knows without its digits; else UNKNOWN, or FULL."""
+    raise Incompatible("a table must bring own_slot(self, n, frozen); add that method to its class")
 
 
 @operation
@@ -120,20 +108,17 @@ def number_slots(
     going = True
     while entry < count and going:
         k = np.uint64(entry)
-        slot = known_number(table, numbers[k], frozen)
-        if slot < 0:
-            if has_own_slot(table, numbers[k]):
-                slot = new_number(table, numbers[k])
-            else:
-                start = write_digits(numbers[k], digits)
-                name = (np.int64(0), np.int64(0), np.int64(start), np.int64(len(digits)))
-                h = end_name(add_bytes(digits, start, len(digits), begin_name()))
-                slot = known_name(table, h, digits, name, frozen)
-                if slot < 0:
-                    slot = new_name(table, h, digits, name, frozen)
-                if slot != FULL:
-                    values[k] *= sign(table, h)
-                    remember_number(table, numbers[k], slot)
+        slot = own_slot(table, numbers[k], frozen)
+        if slot == UNKNOWN:
+            start = write_digits(numbers[k], digits)
+            name = (np.int64(0), np.int64(0), np.int64(start), np.int64(len(digits)))
+            h = end_name(add_bytes(digits, start, len(digits), begin_name()))
+            slot = known_name(table, h, digits, name, frozen)
+            if slot < 0:
+                slot = new_name(table, h, digits, name, frozen)
+            if slot != FULL:
+                values[k] *= sign(table, h)
+                remember_number(table, numbers[k], slot)
         going = slot != FULL
         if going:
             slots[k] = slot

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 
-__all__ = ["add_bytes", "add_caret", "begin_name", "end_name", "murmur3"]
+__all__ = ["add_bytes", "add_caret", "begin_name", "end_name"]
 
 WORD = np.uint64(2**32 - 1)
 C1 = np.uint64(0xCC9E2D51)
@@ -100,20 +99,3 @@ def end_name(state: tuple[Any, Any, Any]) -> Any:
     h = ((h ^ (h >> np.uint64(16))) * F1) & WORD
     h = ((h ^ (h >> np.uint64(13))) * F2) & WORD
     return h ^ (h >> np.uint64(16))
-
-
-@formula
-def hash_of(text: Any) -> Any:
-    """MurmurHash3 of bytes."""
-    return end_name(add_bytes(text, 0, len(text), begin_name()))
-
-
-def murmur3(name: str | bytes, *, compiled: bool = True) -> int:
-    """MurmurHash3 of a name in UTF-8, as a signed number of 32 bits.
-
-    >>> murmur3("Hello World!"), murmur3("")
-    (-603376259, 0)
-    """
-    raw = name.encode() if isinstance(name, str) else name
-    h = int(ready(hash_of, compiled)(np.frombuffer(raw, dtype=np.uint8)))
-    return h - 2**32 if h >= 2**31 else h

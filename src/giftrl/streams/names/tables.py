@@ -58,21 +58,17 @@ class HashTable(NamedTuple):
     def sign(self, h: Any) -> Any:
         return -1.0 if h >> np.uint64(31) else 1.0
 
-    def known_number(self, n: Any, frozen: bool) -> Any:
-        slot = n & self.mask
-        return np.int64(n) if (slot == n) & (frozen | has_bit(self.numbered, slot)) else np.int64(UNKNOWN)
-
-    def has_own_slot(self, n: Any) -> Any:
-        return n <= self.mask
-
-    def new_number(self, n: Any) -> Any:
-        k = self.counts[NEWS]
-        if k == len(self.news):
-            return FULL
-        set_bit(self.numbered, n)
-        self.news[k] = ~np.int64(n)
-        self.ends[k + 1] = self.ends[k]
-        self.counts[NEWS] = k + 1
+    def own_slot(self, n: Any, frozen: bool) -> Any:
+        if n > self.mask:
+            return np.int64(UNKNOWN)
+        if not (frozen | has_bit(self.numbered, n)):
+            k = self.counts[NEWS]
+            if k == len(self.news):
+                return np.int64(FULL)
+            set_bit(self.numbered, n)
+            self.news[k] = ~np.int64(n)
+            self.ends[k + 1] = self.ends[k]
+            self.counts[NEWS] = k + 1
         return np.int64(n)
 
     def remember_number(self, n: Any, slot: Any) -> None:
@@ -139,16 +135,10 @@ class ExactTable(NamedTuple):
     def sign(self, h: Any) -> Any:
         return 1.0
 
-    def known_number(self, n: Any, frozen: bool) -> Any:
+    def own_slot(self, n: Any, frozen: bool) -> Any:
         small = n < np.uint64(len(self.by_number))
         i = np.int64(self.by_number[n if small else np.uint64(0)])  # no number is 0: its place stays empty
         return i if i > 0 else np.int64(UNKNOWN)
-
-    def has_own_slot(self, n: Any) -> Any:
-        return False
-
-    def new_number(self, n: Any) -> Any:
-        return np.int64(UNKNOWN)
 
     def remember_number(self, n: Any, slot: Any) -> None:
         if n < np.uint64(len(self.by_number)) and slot > 0:

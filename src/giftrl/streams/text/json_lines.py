@@ -9,25 +9,23 @@ of a key that an object has twice the loop sums the values, and ``orjson`` keeps
 
 import contextlib
 import json
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
-from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.labelled import FEATURES, TAG, WEIGHT, Labelled, labelled
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.walk import BadValue
-from giftrl.streams.sources.lines import BOM, as_block, count_lines
-from giftrl.streams.text.json_scan import DEEPEST, FLOATS, LONGEST, Entries, Plan, scan_json
-from giftrl.streams.text.rows import RowsFound, as_batch
-from giftrl.streams.text.scan import NEWLINE
+from giftrl.streams.sources.lines import BOM, count_lines
+from giftrl.streams.text.json_scan import Names, Plan, make_buffers, scan_json
+from giftrl.streams.text.rows import Found, Rows, TextParser, scan
 from giftrl.streams.text.words import words
 
 __all__ = ["JsonLines"]
@@ -36,15 +34,11 @@ __all__ = ["JsonLines"]
 LOOK = 100
 
 
-class Left(NamedTuple):
-    """A line that orjson read."""
-
-    line: int
-    begin: int
-    row: Labelled
+#: A line that orjson read: its number, where it begins, and what it says.
+Other = tuple[int, int, Labelled]
 
 
-class JsonLines:
+class JsonLines(TextParser):
     """Reads blocks of JSON lines.
 
     The object under "features" holds the features; without one, all keys but those of label and weight do. A number is
@@ -80,14 +74,14 @@ class JsonLines:
         *,
         compiled: bool = True,
     ) -> None:
-        self.features = features
+        super().__init__(features, compiled)
         self.columns = columns or Columns()
         self.interactions = interactions
-        self.compiled = compiled
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
-        known = [name for name, kind in kinds.items() if kind == Kind.LABEL]
-        said = self.columns.label
-        self.label: str | None = str(said) if said is not None else known[0] if known else None
+        label = self.columns.label
+        if label is None:
+            label = next((name for name, kind in kinds.items() if kind == Kind.LABEL), None)
+        self.label = None if label is None else str(label)
         self._weight = None if self.columns.weight is None else str(self.columns.weight)
         self._ignored = {str(name) for name in self.columns.ignore}
         self._ignored |= {name for name, kind in kinds.items() if kind == Kind.IGNORED}
@@ -95,7 +89,7 @@ class JsonLines:
         self._categorical |= {name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.CATEGORIES)}
         self._groups = Dictionary(compiled=compiled)
         self._group_codes = np.zeros(1, np.uint8)
-        self._entries = _make_entries(0, 0, 0)
+        self._buffers = make_buffers(0, 0)
 
     @property
     def schema(self) -> Schema | None:
@@ -106,112 +100,62 @@ class JsonLines:
         kinds = [Kind.LABEL, *[Kind.IGNORED] * len(self._ignored), *[Kind.CATEGORY] * len(self._categorical)]
         return Schema(tuple(names), tuple(kinds))
 
-    def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines.
+    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+        line, rows, names, text, records = self._scan(block, start, self._plan(block))
+        tags = rows.tags(block)
+        others, rejected = self._read_others(block, records, source)
+        if others:
+            rows, tags, names, text = _join(rows, tags, names, text, others)
+        values = names.values.copy()
+        slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
+        groups = np.empty(0, np.uint8) if self.interactions is None else self._codes(text, names)
+        return Found(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
+    def _scan(
+        self, block: NDArray[np.uint8], start: Position, plan: Plan
+    ) -> tuple[int, Rows, Names, NDArray[np.uint8], list[Any]]:
+        """The line after the block; the rows of plain lines, their entries and the text of names; the other lines.
+
+        The next call overwrites entries and text.
         """
-        block = as_block(data)
-        found, others, after = self._scan(block, start.line, self._plan(block))
-        left, rejected = self._read_others(block, others, source, start)
-        extra = [each for line in left for each in line.row.features]
-        raw = [each.name.encode() for each in extra]
-        stops = len(found.text) + np.cumsum([0, *map(len, raw)], dtype=np.int64)
-        lines = np.append(found.lines, np.array([each.line for each in left], np.int64))
-        sizes = np.append(
-            np.diff(found.row_ends, prepend=0), np.array([len(each.row.features) for each in left], np.int64)
-        )
-        order = np.argsort(lines)
-        ends = np.cumsum(sizes[order])
-        # From an entry, by lines, to its place among those of the loop and then those of the other lines.
-        places: Any = slice(None)
-        if left:
-            firsts = (np.cumsum(sizes) - sizes)[order] - (ends - sizes[order])
-            places = np.repeat(firsts, sizes[order]) + np.arange(sizes.sum())
-        values = np.append(found.values, [each.value for each in extra])[places]
-        slots = self.features.name_slots(
-            np.append(found.text, np.frombuffer(b"".join(raw), np.uint8)),
-            np.append(found.starts, stops[:-1])[places],
-            np.append(found.ends, stops[1:])[places],
-            Sections.none(),
-            values,
-        )
-        codes = np.empty(0, np.uint8)
-        if self.interactions is not None:
-            codes = self._codes(block, found, [each.group for each in extra])[places]
-        rows = RowsFound(
-            labels=np.append(found.labels, [each.row.label for each in left])[order],
-            lines=lines[order],
-            begins=np.append(found.begins, np.array([each.begin for each in left], np.int64))[order],
-            ends=ends,
-            bad=np.empty(0, np.int64),
-        )
-        batch = as_batch(
-            block, source, Position(start.source, start.offset + len(data), after), rows,
-            np.append(found.weights, [each.row.weight for each in left])[order], _tags(block, found, left, order),
-            values, slots, codes, compiled=self.compiled,
-        )  # fmt: skip
-        rejected = sorted([*rejected, *batch.rejected], key=lambda each: each.line)
-        return replace(batch, rejected=tuple(rejected))
+        buffers, lines = self._buffers, count_lines(block)
+        if len(buffers.names.values) <= len(block) // 2 or len(buffers.rows.labels) < lines:
+            buffers = self._buffers = make_buffers(len(block), lines)
+        loop = ready(scan_json, self.compiled, counted=False)
+        (line, count, entries, written), records = scan(loop, block, start, buffers._replace(plan=plan))
+        names = Names._make(array[:entries] for array in buffers.names)
+        return line, buffers.rows.first(count), names, buffers.text[:written], records
 
     def _plan(self, block: NDArray[np.uint8]) -> Plan:
         """What keys mean: by the layout of the first object, and the key of the label in the first lines."""
-        at, inside = 0, None
-        for _ in range(LOOK):
-            stop = at + int(np.argmax(block[at:] == NEWLINE)) if at < len(block) else at
-            if at == stop == len(block) or (inside is not None and self.label is not None):
-                break
+        inside = None
+        for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOK)[:LOOK]:
             with contextlib.suppress(orjson.JSONDecodeError):
-                top = orjson.loads(block[at:stop].tobytes().removeprefix(BOM))
+                top = orjson.loads(line)
                 if type(top) is dict:
                     inside = type(top.get(FEATURES)) is dict if inside is None else inside
                     if self.label is None:
                         self.label = next((name for name in LABELS if name in top), None)
-            at = stop + 1
-        reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical))
-
-    def _scan(self, block: NDArray[np.uint8], line: int, plan: Plan) -> tuple[Entries, NDArray[np.int64], int]:
-        """What plain lines mean; the number and the place of each other line; and the line that follows.
-
-        The next call overwrites the arrays.
-        """
-        lines = count_lines(block)
-        if len(self._entries.values) <= len(block) // 2 or len(self._entries.labels) < lines:
-            self._entries = _make_entries(len(block) // 2 + 1, lines, max(len(self._entries.text), 2 * len(block)))
-        others = np.empty(2 * lines, np.int64)
-        scratch = np.empty(LONGEST, np.uint8), np.empty(DEEPEST + 1, np.int64)
-        ascii_ = len(block) == 0 or int(block.max()) < 0x80
-        loop = ready(scan_json, self.compiled, counted=False)
-        while True:
-            rows, size, written, left, after = loop(block, line, plan, self._entries, others, ascii_, *scratch)
-            if rows >= 0:
+            if inside is not None and self.label is not None:
                 break
-            self._entries = self._entries._replace(text=np.empty(2 * len(self._entries.text), np.uint8))
-        sizes = [size] * 5 + [rows] * 7 + [written]
-        arrays: list[Any] = list(self._entries)
-        found = Entries._make([array[:size] for array, size in zip(arrays, sizes, strict=True)])
-        return found, others[: 2 * left].reshape(-1, 2), after
+        reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
+        ascii_ = len(block) == 0 or int(block.max()) < 0x80
+        return Plan(bool(inside), ascii_, words(reserved), words(self._ignored), words(self._categorical))
 
     def _read_others(
-        self, block: NDArray[np.uint8], others: NDArray[np.int64], source: str, start: Position
-    ) -> tuple[list[Left], list[Rejected]]:
+        self, block: NDArray[np.uint8], records: list[Any], source: str
+    ) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
-        left, rejected = [], []
-        whole = block.tobytes() if len(others) else b""
-        for line, begin in others.tolist():
+        others, rejected = [], []
+        whole = block.tobytes() if records else b""
+        for line, begin, _, _ in records:
             raw = whole[begin : whole.find(b"\n", begin)]
-            text = raw.removeprefix(BOM) if begin == start.offset == 0 else raw
-            if text.isspace():
-                continue
             try:
-                left.append(Left(line, begin, self._row(text)))
+                if not raw.isspace():
+                    others.append((line, begin, self._row(raw)))
             except BadValue as problem:
                 rejected.append(_rejected(source, line, raw, problem))
-        return left, rejected
+        return others, rejected
 
     def _row(self, raw: bytes) -> Labelled:
         """What orjson makes of a line."""
@@ -225,35 +169,41 @@ class JsonLines:
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
         return labelled(top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical)
 
-    def _codes(self, block: NDArray[np.uint8], found: Entries, others: list[str]) -> NDArray[np.uint8]:
-        """The group of each entry: first those that the loops found, then others."""
+    def _codes(self, text: NDArray[np.uint8], names: Names) -> NDArray[np.uint8]:
+        """The group of each entry."""
         assert self.interactions is not None
-        ones = np.ones(len(found.values))
-        places = self._groups.name_slots(block, found.group_starts, found.group_ends, Sections.none(), ones)
-        more, _ = self._groups.slots(others)
-        names = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
-        codes = np.array([self.interactions.code(name) for name in names], np.uint8)
+        ones = np.ones(len(names.values))
+        ends = names.starts + names.group_sizes
+        places = self._groups.name_slots(text, names.starts, ends, Sections.none(), ones)
+        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
+        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
         self._group_codes = np.concatenate([self._group_codes, codes])
-        return np.asarray(self._group_codes[np.concatenate([places, more])])
+        return np.asarray(self._group_codes[places])
 
 
-def _make_entries(size: int, lines: int, names: int) -> Entries:
-    """Buffers for so many entries, lines, and bytes of names; pages that are not written to take no memory."""
-    sizes = [size] * 5 + [lines] * 7
-    arrays: list[Any] = [
-        np.empty(size, np.float64 if name in FLOATS else np.int64)
-        for name, size in zip(Entries._fields, sizes, strict=False)
-    ]
-    return Entries._make([*arrays, np.empty(names + LONGEST, np.uint8)])
-
-
-def _tags(block: NDArray[np.uint8], found: Entries, left: list[Left], order: NDArray[np.int64]) -> tuple[str, ...]:
-    """The tags of all rows, if there is one."""
-    if not (found.tag_ends > found.tag_starts).any() and not any(each.row.tag for each in left):
-        return ()
-    pairs = zip(found.tag_starts.tolist(), found.tag_ends.tolist(), strict=True)
-    tags = [block[start:end].tobytes().decode() for start, end in pairs] + [each.row.tag for each in left]
-    return tuple(tags[k] for k in order.tolist())
+def _join(
+    rows: Rows, tags: tuple[str, ...], names: Names, text: NDArray[np.uint8], others: list[Other]
+) -> tuple[Rows, tuple[str, ...], Names, NDArray[np.uint8]]:
+    """The rows of the loop and of other lines, in the order of lines; their tags, entries and the text of names."""
+    features = [each for _, _, row in others for each in row.features]
+    raw = [each.name.encode() for each in features]
+    stops = len(text) + np.cumsum([0, *map(len, raw)])
+    entries = [each.value for each in features], stops[:-1], stops[1:], [len(each.group.encode()) for each in features]
+    names = Names._make(np.append(old, np.array(new, old.dtype)) for old, new in zip(names, entries, strict=True))
+    heads = [(row.label, row.weight, 0, 0, line, begin, 0) for line, begin, row in others]
+    sizes = np.append(np.diff(rows.ends, prepend=0), [len(row.features) for _, _, row in others])
+    more = zip(rows, zip(*heads, strict=True), strict=True)
+    rows = Rows._make(np.append(old, np.array(new, old.dtype)) for old, new in more)
+    order = np.argsort(rows.lines)
+    ends = np.cumsum(sizes[order])
+    places = np.repeat(np.cumsum(sizes)[order] - ends, sizes[order]) + np.arange(sizes.sum())
+    all_tags = [*(tags or [""] * (len(order) - len(others))), *(row.tag for _, _, row in others)]
+    return (
+        Rows._make(array[order] for array in rows)._replace(ends=ends),
+        tuple(all_tags[k] for k in order.tolist()) if any(all_tags) else (),
+        Names._make(array[places] for array in names),
+        np.append(text, np.frombuffer(b"".join(raw), np.uint8)),
+    )
 
 
 def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte, digit, number
-from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, broken_utf8
-from giftrl.streams.text.words import Words, copy, find_word, is_word
+from giftrl.streams.text.rows import Rows, add_row, make_arrays
+from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, broken_utf8, note, skip_line
+from giftrl.streams.text.words import Words, copy, find_word, is_word, words
 
-__all__ = ["DEEPEST", "FLOATS", "LONGEST", "Entries", "Plan", "scan_json"]
+__all__ = ["Names", "Plan", "make_buffers", "scan_json"]
 
 QUOTE, COMMA, PLUS, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 43, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
@@ -37,30 +38,45 @@ class Plan(NamedTuple):
     """What keys mean."""
 
     inside: bool  # the features are in an object of their own
+    ascii: bool  # all bytes are ASCII
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
 
 
-class Entries(NamedTuple):
-    """What plain lines mean: entries, whose names are in the text and whose groups are in the block; and rows."""
+class Names(NamedTuple):
+    """Entries: their values, where their names are in the text, and how many bytes of a name are its group."""
 
     values: NDArray[np.float64]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    group_starts: NDArray[np.int64]
-    group_ends: NDArray[np.int64]
-    labels: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    tag_starts: NDArray[np.int64]
-    tag_ends: NDArray[np.int64]
-    lines: NDArray[np.int64]
-    begins: NDArray[np.int64]  # where the line begins in the block
-    row_ends: NDArray[np.int64]  # how many entries there are up to the end of the row
+    group_sizes: NDArray[np.int64]
+
+
+class Buffers(NamedTuple):
+    """What the loop writes: entries, rows, and the lines that are not plain."""
+
+    plan: Plan
+    names: Names
+    rows: Rows
+    bad: NDArray[np.int64]  # four numbers for each line that is not plain: the first two are its number and its place
     text: NDArray[np.uint8]
+    path: NDArray[np.uint8]  # the keys that lead to a value
+    levels: NDArray[np.int64]  # for each level of nesting, how many bytes of the path lead to it
 
 
-FLOATS = ("values", "labels", "weights")
+def make_buffers(size: int, lines: int) -> Buffers:
+    """Buffers for a block of so many bytes and lines; a line with too long names for them is not plain."""
+    none = words([])
+    return Buffers(
+        plan=Plan(False, False, none, none, none),
+        names=make_arrays(Names, size // 2 + 1),
+        rows=make_arrays(Rows, lines),
+        bad=np.empty(4 * lines, np.int64),
+        text=np.empty(16 * size + LONGEST, np.uint8),
+        path=np.empty(LONGEST, np.uint8),
+        levels=np.empty(DEEPEST + 1, np.int64),
+    )
 
 
 @formula
@@ -103,41 +119,24 @@ def read_literal(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @formula
-def scan_json(
-    block: Any, line: Any, plan: Any, entries: Any, others: Any, ascii_: bool, path: Any, levels: Any
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Read the plain lines of a block, which ends with a newline.
-
-    Args:
-        block: lines.
-        line: the number of the first one.
-        plan: what keys mean.
-        entries: what the loop writes.
-        others: for each line that is not plain, its number and where it begins.
-        ascii_: whether all bytes are ASCII.
-        path: LONGEST bytes, for the keys that lead to a value.
-        levels: for each level of nesting, how many bytes of the path lead to it.
+def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Read the plain lines of a block, which ends with a newline, from a place and its line on.
 
     Returns:
-        how many rows, entries, bytes of names and other lines there are, and the line after the last; -1 rows where the
-        names did not fit.
+        the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
-    (
-        values, name_starts, name_ends, group_starts, group_ends, labels, weights, tag_starts, tag_ends, lines,
-        begins, row_ends, text,
-    ) = entries  # fmt: skip
-    inside, reserved, ignored, categorical = plan
-    row, out, written, left, full = 0, 0, 0, 0, False
-    at = 0
+    plan, names, rows, others, text, path, levels = buffers
+    inside, ascii_, reserved, ignored, categorical = plan
+    row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
-        label, weight, tag_start, tag_end = np.nan, 1.0, 0, 0
+        label, weight, tag = np.nan, 1.0, (np.int64(0), np.int64(0))
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
         hidden, category = False, False
         listed, place, listed_kind = False, 0, 0
-        group_start, group_end = 0, 0
+        group = 0
         following = Next.VALUE
         plain, blank = True, True
         c = byte(block, at)
@@ -146,13 +145,9 @@ def scan_json(
             blank &= c in (SPACE, TAB, RETURN)
             if c in (SPACE, TAB, RETURN):
                 at += 1
-            elif c == COLON:
-                plain = following == Next.COLON
-                following = Next.VALUE
-                at += 1
-            elif c == COMMA:
-                plain = following == Next.COMMA
-                following = Next.VALUE if listed else Next.KEY
+            elif c in (COLON, COMMA):
+                plain = following == (Next.COLON if c == COLON else Next.COMMA)
+                following = Next.VALUE if listed or c == COLON else Next.KEY
                 at += 1
             elif c in (UNBRACE, UNBRACKET):
                 # An object or a list ends behind a value, or right where it began.
@@ -193,16 +188,15 @@ def scan_json(
                     following = Next.COLON
                     use = np.int64(1 + find_word(block, start, end, reserved)) if depth == 1 else np.int64(Use.FEATURE)
                     if use == Use.FEATURE or use == Use.FEATURES:
-                        if length + (end - start) + 1 >= LONGEST:
-                            plain = False
-                        else:
+                        plain &= length + (end - start) + 1 < LONGEST
+                        if plain:
                             stem = copy(block, start, end, path, length)
                         if depth == (2 if inside else 1):
-                            group_start, group_end = start, end
+                            group = end - start
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
-                        if inside and depth == 1 and use == Use.FEATURE and not hidden:
-                            plain = False  # a key that should not be there
+                        # Beside an object of features, other keys are a mistake.
+                        plain &= not inside or depth > 1 or use == Use.FEATURES or hidden
                     else:
                         plain &= (seen >> use) & 1 == 0
                         seen |= 1 << use
@@ -212,11 +206,10 @@ def scan_json(
                     if use == Use.FEATURES:  # not an object
                         plain &= not inside
                         use = np.int64(Use.FEATURE)
-                    value, null, good = 0.0, False, True
+                    value, null = 0.0, c == BRACKET
                     if c == BRACKET:
                         plain &= not listed and use == Use.FEATURE
                         listed, place, listed_kind = True, -1, 0
-                        null = True
                         at += 1
                     elif is_text:
                         at += 1 if c == QUOTE else 0
@@ -234,48 +227,38 @@ def scan_json(
                         weight = value
                     elif use == Use.TAG:
                         plain &= is_text
-                        tag_start, tag_end = start, end
+                        tag = (np.int64(start), np.int64(end))
                     else:
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        if category and not is_text:
-                            plain = False
-                        elif written + stem + (end - start) + 32 > len(text):
-                            full = True
+                        if (category and not is_text) or written + stem + (end - start) + 32 > len(text):
                             plain = False
                         elif plain and not hidden and (value != 0.0 or (is_text and end > start)):
                             k = np.uint64(out)
-                            values[k] = 1.0 if is_text else value
-                            name_starts[k] = written
+                            names.values[k] = 1.0 if is_text else value
+                            names.starts[k] = written
+                            names.group_sizes[k] = group
                             written = copy(path, 0, stem, text, written)
                             if is_text:
                                 text[np.uint64(written)] = EQUALS
                                 written = copy(block, start, end, text, written + 1)
                             elif listed:
                                 written = write_place(place, text, written)
-                            name_ends[k] = written
-                            group_starts[k], group_ends[k] = group_start, group_end
+                            names.ends[k] = written
                             out += 1
                     place += 1
             c = byte(block, at)
-        while byte(block, at) != NEWLINE:
-            at += 1
+        after = skip_line(block, at)
         plain &= following == Next.NOTHING and not (inside and (seen >> Use.FEATURES) & 1 == 0)
         if plain and not ascii_:
-            plain = broken_utf8(block, begin, at) < 0
+            plain = broken_utf8(block, begin, after) < 0
         if plain:
-            k = np.uint64(row)
-            labels[k], weights[k] = label, weight
-            tag_starts[k], tag_ends[k] = tag_start, tag_end
-            lines[k], begins[k], row_ends[k] = line, begin, out
-            row += 1
+            row = add_row(rows, row, label, weight, tag, line, begin, out)
         else:
             out, written = first_out, first_written
             if not blank:
-                others[np.uint64(2 * left)] = line
-                others[np.uint64(2 * left + 1)] = begin
-                left += 1
-        at += 1
+                left = note(others, left, line, begin, begin, 0)
+        at = after
         line += 1
-    return -1 if full else row, out, written, left, line
+    return line, row, out, written, left

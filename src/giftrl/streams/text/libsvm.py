@@ -5,26 +5,20 @@ Written by hand because of speed: on one core this reads 238 MB/s of rows like a
 reads a file in blocks, and names what is wrong with a line.
 """
 
-import secrets
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.merge import longest_row
-from giftrl.streams.sources.lines import as_block
-from giftrl.streams.text.libsvm_scan import KINDS, drop_repeated, make_buffers, scan_libsvm
-from giftrl.streams.text.rows import Count, RowsFound, as_batch, scan, scan_start
+from giftrl.streams.sources.lines import count_lines
+from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm
+from giftrl.streams.text.rows import Found, TextParser, scan
 
 __all__ = ["LibsvmText"]
 
-#: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
-MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
 
-
-class LibsvmText:
+class LibsvmText(TextParser):
     """Reads blocks of LIBSVM text.
 
     Labels and values are decimal numbers, indices whole numbers from 1 on, in any order, none twice in a row. A
@@ -44,34 +38,16 @@ class LibsvmText:
     """
 
     def __init__(self, features: Features, *, compiled: bool = True) -> None:
-        self.features = features
-        self.compiled = compiled
-        self._buffers = make_buffers(0)
+        super().__init__(features, compiled)
+        self._buffers = make_buffers(0, 0)
 
-    def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines.
-
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
-        """
-        block = as_block(data)
-        state = scan_start(block, start)
-        buffers = self._buffers if len(self._buffers.values) > len(block) // 8 else make_buffers(len(block))
+    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+        buffers, lines = self._buffers, count_lines(block)
+        if len(buffers.values) <= len(block) // 4 + 1 or len(buffers.rows.labels) < lines:
+            buffers = self._buffers = make_buffers(len(block), lines)
         loop = ready(scan_libsvm, self.compiled, counted=False)
-        found = self._buffers = scan(loop, block, state, buffers, KINDS)
-        if state[Count.SUSPECTS]:
-            found = found._replace(bad=np.concatenate([found.bad, np.empty(4 * state[Count.SUSPECTS], np.int64)]))
-            longest = longest_row(np.concatenate([[0], found.ends[: state[Count.ROWS]]]))
-            cells = np.empty(max(4, 1 << (2 * longest - 1).bit_length()), np.uint64)
-            ready(drop_repeated, self.compiled, counted=False)(block, state, found, cells, MULTIPLIER)
-        numbers = found.numbers[: state[Count.ENTRIES]]
-        values = found.values[: state[Count.ENTRIES]].copy()
-        slots, distinct = self.features.number_slots(numbers, values)
-        rows = RowsFound(*found[3:]).cut(state)
-        return as_batch(
-            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])), rows,
-            np.ones(len(rows.labels)), (), values, slots, np.empty(0, np.uint8), distinct=distinct,
-            compiled=self.compiled,
-        )  # fmt: skip
+        (line, rows, entries), bad = scan(loop, block, start, buffers)
+        values = buffers.values[:entries].copy()
+        slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
+        groups = np.empty(0, np.uint8)
+        return Found(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))

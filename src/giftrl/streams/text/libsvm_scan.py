@@ -1,5 +1,6 @@
 """The loop over the lines of LIBSVM text; :mod:`giftrl.streams.text.libsvm` describes the format."""
 
+import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,58 +9,52 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
 from giftrl.streams.text.problems import Problem
-from giftrl.streams.text.rows import Count, Stop
+from giftrl.streams.text.rows import Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, HASH, SPACE, at_end, blame, blank, note, skip_blanks, skip_line
 
-__all__ = ["KINDS", "Buffers", "drop_repeated", "make_buffers", "scan_libsvm"]
+__all__ = ["Buffers", "make_buffers", "scan_libsvm"]
+
+
+#: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
+MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
+NO_TAG = (0, 0)
 
 
 class Buffers(NamedTuple):
-    """What the loop writes: entries, rows and rejected lines; the last five are :class:`RowsFound`."""
+    """What the loop writes: entries, rows and rejected lines; and a hash table."""
 
     values: NDArray[np.float64]
     numbers: NDArray[np.uint64]
-    shuffled: NDArray[np.bool_]  # for each row: its indices do not ascend
-    labels: NDArray[np.float64]
-    lines: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    bad: NDArray[np.int64]
+    rows: Rows
+    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
+    multiplier: np.uint64
 
 
-KINDS = (Stop.ENTRIES,) * 2 + (Stop.ROWS,) * 5 + (Stop.BAD,)
-
-
-def make_buffers(size: int) -> Buffers:
-    """Buffers for what a block of that size is likely to hold."""
-    entries, rows = size // 8 + 64, size // 64 + 16
+def make_buffers(size: int, lines: int) -> Buffers:
+    """Buffers for a block of so many bytes and lines; an entry takes four bytes at least."""
     return Buffers(
-        values=np.empty(entries),
-        numbers=np.empty(entries, np.uint64),
-        shuffled=np.empty(rows, np.bool_),
-        labels=np.empty(rows),
-        lines=np.empty(rows, np.int64),
-        begins=np.empty(rows, np.int64),
-        ends=np.empty(rows, np.int64),
-        bad=np.empty(4 * 16, np.int64),
+        values=np.empty(size // 4 + 2),
+        numbers=np.empty(size // 4 + 2, np.uint64),
+        rows=make_arrays(Rows, lines),
+        bad=np.empty(4 * lines, np.int64),
+        cells=np.empty(1 << (size // 2 + 4).bit_length(), np.uint64),
+        multiplier=MULTIPLIER,
     )
 
 
 @formula
-def scan_libsvm(block: Any, state: Any, buffers: Any) -> Any:
-    """Find the rows of a block, which ends with a newline, from where the state is; returns why it stopped."""
-    values, numbers, shuffled, labels, lines, begins, ends, bad_lines = buffers
-    at, line, entries, rows = state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS]
-    bad, suspects = state[Count.BAD], state[Count.SUSPECTS]
-    size = len(block)
-    why = Stop.END
-    while at < size and why == Stop.END:
+def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any]:
+    """Find the rows of a block, which ends with a newline, from a place and its line on.
+
+    Returns:
+        the line after the last, and how many rows, entries and rejected lines there are.
+    """
+    values, numbers, rows, bad_lines, cells, multiplier = buffers
+    row, entries, bad = 0, 0, 0
+    while at < len(block):
         begin = at
         first = entries
-        if rows == len(labels):
-            why = Stop.ROWS
-        elif 4 * bad == len(bad_lines):
-            why = Stop.BAD
         spot = at = skip_blanks(block, at)
         problem = 0
         label = 0.0
@@ -69,49 +64,35 @@ def scan_libsvm(block: Any, state: Any, buffers: Any) -> Any:
         ascending = True
         previous = np.uint64(0)
         at = skip_blanks(block, at)
-        while problem == 0 and why == Stop.END and not line_ends(block, at):
-            if entries == len(values):
-                why = Stop.ENTRIES
-            else:
-                k = np.uint64(entries)
-                numbers[k], at, spot, problem = read_index(block, at)
-                if problem == 0:
-                    spot = at
-                    values[k], at, wrong = number(block, at)
-                    if wrong == HARD:
-                        problem = Problem.HARD
-                    elif wrong or not field_ends(block, at):
-                        problem = Problem.VALUE_TOO_LARGE
-                        if wrong != TOO_LARGE:
-                            problem, spot = blame(block, at, spot, Problem.VALUE)
-                ascending &= numbers[k] > previous
-                previous = numbers[k]
-                entries += 1
-                at = skip_blanks(block, at)
-        if problem == Problem.HARD and why == Stop.END:
-            why = Stop.HARD
-            state[Count.SPOT] = spot
-        if why != Stop.END:
-            at = begin
+        while problem == 0 and not line_ends(block, at):
+            k = np.uint64(entries)
+            numbers[k], at, spot, problem = read_index(block, at)
+            if problem == 0:
+                spot = at
+                values[k], at, wrong = number(block, at)
+                if wrong == HARD:
+                    problem = Problem.HARD
+                elif wrong or not field_ends(block, at):
+                    problem = Problem.VALUE_TOO_LARGE
+                    if wrong != TOO_LARGE:
+                        problem, spot = blame(block, at, spot, Problem.VALUE)
+            ascending &= numbers[k] > previous
+            previous = numbers[k]
+            entries += 1
+            at = skip_blanks(block, at)
+        if problem == 0 and not ascending:
+            twice = first_repeated(numbers, first, entries, cells, multiplier)
+            if twice >= 0:
+                problem = Problem.REPEATED
+                spot = nth_feature(block, begin, twice)
+        if problem:
+            bad = note(bad_lines, bad, line, begin, spot, problem)
             entries = first
-        else:
-            if problem:
-                bad = note(bad_lines, bad, line, begin, spot, problem)
-                entries = first
-            elif not empty:
-                k = np.uint64(rows)
-                labels[k] = label
-                lines[k] = line
-                begins[k] = begin
-                ends[k] = entries
-                shuffled[k] = not ascending  # and may have an index twice
-                suspects += 0 if ascending else 1
-                rows += 1
-            at = skip_line(block, at)
-            line += 1
-    state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS] = at, line, entries, rows
-    state[Count.BAD], state[Count.SUSPECTS] = bad, suspects
-    return why
+        elif not empty:
+            row = add_row(rows, row, label, 1.0, NO_TAG, line, begin, entries)
+        at = skip_line(block, at)
+        line += 1
+    return line, row, entries, bad
 
 
 @formula
@@ -185,38 +166,6 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
         if start == at or at - start > 19 or index >> np.uint64(63):
             problem = Problem.INDEX_RANGE
     return index, (at + 1 if problem == 0 else at), spot, problem
-
-
-@formula
-def drop_repeated(block: Any, state: Any, buffers: Any, cells: Any, multiplier: Any) -> None:
-    """Reject the rows that use an index twice, and close the gaps that they leave.
-
-    Args:
-        block: lines.
-        state: what the loop over them left.
-        found: what it buffers.
-        cells: a hash table of twice as many cells as the longest row has entries: a power of two, of at least 4.
-        multiplier: an odd number of 64 bits, drawn at random so that no file can be made to fill cells in a row.
-    """
-    begin, entries, rows, bad = 0, 0, 0, state[Count.BAD]
-    for row in range(state[Count.ROWS]):
-        end = buffers.ends[row]
-        twice = first_repeated(buffers.numbers, begin, end, cells, multiplier) if buffers.shuffled[row] else -1
-        if twice >= 0:
-            spot = nth_feature(block, buffers.begins[row], twice)
-            bad = note(buffers.bad, bad, buffers.lines[row], buffers.begins[row], spot, Problem.REPEATED)
-        else:
-            for k in range(begin, end):
-                buffers.values[entries] = buffers.values[k]
-                buffers.numbers[entries] = buffers.numbers[k]
-                entries += 1
-            buffers.labels[rows] = buffers.labels[row]
-            buffers.lines[rows] = buffers.lines[row]
-            buffers.begins[rows] = buffers.begins[row]
-            buffers.ends[rows] = entries
-            rows += 1
-        begin = end
-    state[Count.ENTRIES], state[Count.ROWS], state[Count.BAD] = entries, rows, bad
 
 
 @formula

@@ -1,149 +1,165 @@
-"""What the parsers of lines share: running a loop over a block, and making a batch of what it found."""
+"""What the parsers of lines share: the arrays that their loops write rows to, and making a batch of them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.streams.batch import Batch, Position
+from giftrl.compiled.registry import formula
+from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.names.features import Features
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["Count", "RowsFound", "Stop", "as_batch", "as_block", "scan", "scan_start"]
+__all__ = ["Found", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
 
 
-class Count(IntEnum):
-    """What a loop over lines carries from call to call: its place in the block, the line, and how much it has found."""
-
-    AT, LINE, ENTRIES, ROWS, BAD, SECTIONS, SPOT = range(7)
-    SUSPECTS = 5  # in place of SECTIONS
-
-
-class Stop(IntEnum):
-    """Why a loop over lines stopped: at the end, because a buffer is full, or at a hard number (at SPOT).
-
-    In the last two cases it goes on with the line that it was in.
-    """
-
-    END, ENTRIES, ROWS, BAD, SECTIONS, HARD = range(6)
-
-
-B = TypeVar("B", bound=tuple[Any, ...])
-
-
-def scan_start(block: NDArray[np.uint8], start: Position) -> NDArray[np.int64]:
-    """The state that a loop begins with; it skips a byte order mark at the beginning of a file.
-
-    >>> scan_start(as_block(b"\\xef\\xbb\\xbf1 2:3"), Position()).tolist()
-    [3, 1, 0, 0, 0, 0, 0]
-    """
-    at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
-    return np.array([at, start.line, 0, 0, 0, 0, 0], dtype=np.int64)
-
-
-def scan(
-    loop: Callable[..., int], block: NDArray[np.uint8], state: NDArray[np.int64], buffers: B, kinds: tuple[Stop, ...]
-) -> B:
-    """Run a loop to the end of a block; returns the buffers, made larger where that was needed.
-
-    Args:
-        loop: takes the block, the state and the buffers, and returns why it stopped.
-        block: lines.
-        state: from :func:`scan_start`; changed to what it is at the end.
-        buffers: a NamedTuple of arrays.
-        kinds: for each buffer, the reason to stop that makes it larger.
-    """
-    text = block
-    while (why := loop(text, state, buffers)) != Stop.END:
-        if why == Stop.HARD:
-            if text is block:
-                text = block.copy()
-            _shorten(text, int(state[Count.AT]), int(state[Count.SPOT]))
-        else:
-            buffers = type(buffers)(*(_twice(a) if kind == why else a for a, kind in zip(buffers, kinds, strict=True)))
-    return buffers
-
-
-def _shorten(text: NDArray[np.uint8], begin: int, spot: int) -> None:
-    """Write the long numbers of the line that begins at one place shorter, at least the one at another."""
-    end = spot + text[spot:].tobytes().index(b"\n")
-    text.flags.writeable = True
-    text[begin:end] = np.frombuffer(shorten(text[begin:end].tobytes(), spot - begin), np.uint8)
-    text.flags.writeable = False
-
-
-def _twice(array: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([array, np.empty_like(array)])
-
-
-class RowsFound(NamedTuple):
-    """The rows of a block, and its rejected lines."""
+class Rows(NamedTuple):
+    """The rows of a block, in the order of their lines."""
 
     labels: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    tag_starts: NDArray[np.int64]
+    tag_ends: NDArray[np.int64]
     lines: NDArray[np.int64]
     begins: NDArray[np.int64]  # where the line begins in the block
     ends: NDArray[np.int64]  # how many entries there are up to the end of the row
-    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
 
-    def cut(self, state: NDArray[np.int64]) -> "RowsFound":
-        """Copies of as much as a loop has written."""
-        rows, bad = int(state[Count.ROWS]), int(state[Count.BAD])
-        return RowsFound(
-            labels=self.labels[:rows].copy(),
-            lines=self.lines[:rows].copy(),
-            begins=self.begins[:rows].copy(),
-            ends=self.ends[:rows].copy(),
-            bad=self.bad[: 4 * bad],
-        )
+    def first(self, count: int) -> "Rows":
+        """Copies of the first rows."""
+        return Rows._make(array[:count].copy() for array in self)
+
+    def tags(self, block: NDArray[np.uint8]) -> tuple[str, ...]:
+        """The tag of each row, or nothing where no row has one."""
+        if not (self.tag_ends > self.tag_starts).any():
+            return ()
+        pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
+        return tuple(block[start:end].tobytes().decode() for start, end in pairs)
 
 
-def as_batch(
-    block: NDArray[np.uint8],
-    source: str,
-    end: Position,
-    rows: RowsFound,
-    weights: NDArray[np.float64],
-    tags: tuple[str, ...],
-    data: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    groups: NDArray[np.uint8],
-    *,
-    distinct: bool = False,
-    compiled: bool,
-) -> Batch:
-    """The batch of a block, from what was found in it.
+@formula
+def add_row(rows: Any, k: Any, label: Any, weight: Any, tag: Any, line: Any, begin: Any, end: Any) -> Any:
+    """Write row k; returns how many there are then."""
+    at = np.uint64(k)
+    rows.labels[at] = label
+    rows.weights[at] = weight
+    rows.tag_starts[at], rows.tag_ends[at] = tag
+    rows.lines[at] = line
+    rows.begins[at] = begin
+    rows.ends[at] = end
+    return k + 1
 
-    Equal features of a row are summed, and unknown ones (-1) left out, unless all are known to be ``distinct``. A row
-    in which a sum is too large is rejected.
+
+A = TypeVar("A", bound=tuple[Any, ...])
+
+
+def make_arrays(kind: Callable[..., A], size: int) -> A:
+    """A NamedTuple of arrays of one size; pages of memory that are not written to cost nothing.
+
+    >>> make_arrays(Rows, 3).lines.dtype
+    dtype('int64')
     """
-    indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
-    records = rows.bad.reshape(-1, 4).tolist()
-    lost = np.empty(0, np.int64)
-    if not distinct:
-        data, indices, groups, indptr = merge(data, indices, groups, indptr, compiled=compiled)
-        lost = overflowed(data, indptr)
-    batch = Batch(
-        source=source,
-        data=data,
-        indices=indices,
-        indptr=indptr,
-        labels=rows.labels,
-        weights=weights,
-        lines=rows.lines,
-        groups=groups,
-        end=end,
-        tags=tags,
-    )
-    if len(lost):
-        for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
-            records.append([line, begin, begin, int(Problem.SUM_TOO_LARGE)])
-        batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
-    if records:
-        records.sort()
-        batch = replace(batch, rejected=tuple(rejected(block, source, *record) for record in records))
-    return batch
+    floats = ("values", "labels", "weights")
+    names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return kind(*(np.empty(size, np.float64 if name in floats else np.int64) for name in names))
+
+
+class Found(NamedTuple):
+    """What a parser found in a block."""
+
+    line: int  # the one after the last
+    rows: Rows
+    tags: tuple[str, ...]
+    values: NDArray[np.float64]
+    slots: NDArray[np.int32]
+    groups: NDArray[np.uint8]
+    distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
+    bad: tuple[tuple[int, int, int, int], ...] = ()  # for each rejected line the arguments of :func:`rejected`
+    rejected: tuple[Rejected, ...] = ()
+
+
+def scan(
+    loop: Callable[..., Any], block: NDArray[np.uint8], start: Position, buffers: Any
+) -> tuple[list[int], list[Any]]:
+    """Run a loop over the lines of a block; returns its counts, and four numbers for each rejected line.
+
+    Args:
+        loop: takes lines, the place and the number of the first one, and buffers; returns counts, of which the last is
+            that of rejected lines.
+        block: lines.
+        start: their position; a byte order mark at the beginning of a file is skipped.
+        buffers: what the loop writes to; ``bad`` is for rejected lines.
+    """
+    at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
+    text = block
+    while True:
+        *counts, bad = loop(text, at, start.line, buffers)
+        records = buffers.bad[: 4 * bad].reshape(-1, 4).tolist()
+        hard = [(begin, spot) for _, begin, spot, problem in records if problem == Problem.HARD]
+        if not hard:
+            return counts, records
+        # Each round writes at least one more number of these lines shorter, and few can stand outside of a value.
+        text = text.copy()
+        for begin, spot in hard:
+            end = spot + text[spot:].tobytes().index(b"\n")
+            text[begin:end] = np.frombuffer(shorten(text[begin:end].tobytes(), spot - begin), np.uint8)
+        text.flags.writeable = False
+
+
+class TextParser(ABC):
+    """Reads blocks of lines of one format.
+
+    Args:
+        features: what turns a name or an index into a coordinate.
+        compiled: False to run the loops as plain Python.
+    """
+
+    def __init__(self, features: Features, compiled: bool) -> None:
+        self.features = features
+        self.compiled = compiled
+
+    @abstractmethod
+    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+        """What is in a block."""
+
+    def parse(self, data: Any, source: str, start: Position) -> Batch:
+        """The rows of a block of whole lines.
+
+        Equal features of a row are summed, and unknown ones left out. A row in which a sum is too large is rejected.
+
+        Args:
+            data: the bytes; the last line may lack its newline.
+            source: the name of the source, for messages.
+            start: the position of the first byte.
+        """
+        block = as_block(data)
+        found = self._find(block, source, start)
+        rows, values, slots, groups = found.rows, found.values, found.slots, found.groups
+        indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
+        bad, lost = list(found.bad), np.empty(0, np.int64)
+        if not found.distinct:
+            values, slots, groups, indptr = merge(values, slots, groups, indptr, compiled=self.compiled)
+            lost = overflowed(values, indptr)
+        batch = Batch(
+            source=source,
+            data=values,
+            indices=slots,
+            indptr=indptr,
+            labels=rows.labels,
+            weights=rows.weights,
+            lines=rows.lines,
+            groups=groups,
+            end=Position(start.source, start.offset + len(data), found.line),
+            tags=found.tags,
+        )
+        if len(lost):
+            for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
+                bad.append((line, begin, begin, int(Problem.SUM_TOO_LARGE)))
+            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
+        records = [*found.rejected, *(rejected(block, source, *record) for record in bad)]
+        return replace(batch, rejected=tuple(sorted(records, key=lambda each: each.line))) if records else batch

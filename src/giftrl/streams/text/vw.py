@@ -9,26 +9,25 @@ Written by hand because no library reads the format: Vowpal Wabbit's own package
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.errors import require
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.sources.lines import as_block
-from giftrl.streams.text.rows import Count, RowsFound, as_batch, scan, scan_start
-from giftrl.streams.text.vw_scan import KINDS, Buffers, make_buffers, scan_vw
+from giftrl.streams.sources.lines import count_lines
+from giftrl.streams.text.rows import Found, TextParser, scan
+from giftrl.streams.text.vw_scan import BAR, Names, make_buffers, scan_vw
 
 __all__ = ["VwText"]
 
 OTHERS = 255  # the number of all namespaces after the first 254
 
 
-class VwText:
+class VwText(TextParser):
     """Reads blocks of VW text.
 
     A row without a label has the label NaN, one without an importance the weight 1, a feature without a value the
@@ -56,10 +55,9 @@ class VwText:
     def __init__(
         self, features: Features, *, groups: bool = False, namespaces: Sequence[str] = (), compiled: bool = True
     ) -> None:
-        self.features = features
+        super().__init__(features, compiled)
         self.groups = groups
-        self.compiled = compiled
-        self._buffers = make_buffers(0)
+        self._buffers = make_buffers(0, 0, 0)
         self._namespaces = Dictionary(compiled=compiled)
         few = len(namespaces) < OTHERS and "" not in namespaces
         require(few, "namespaces", namespaces, "must be at most 254 names", "leave out the default one, which is 0")
@@ -70,51 +68,30 @@ class VwText:
         """The namespaces by their numbers; the default one, 0, has the empty name, and 255 is not listed."""
         return ("", *(str(self._namespaces.name(k)) for k in range(1, min(OTHERS, self._namespaces.dimension))))
 
-    def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines.
-
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
-        """
-        block = as_block(data)
-        state = scan_start(block, start)
-        buffers = self._buffers if len(self._buffers.values) > len(block) // 8 else make_buffers(len(block))
+    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+        buffers, lines, bars = self._buffers, count_lines(block), int(np.count_nonzero(block == BAR))
+        full = len(buffers.names.values) <= len(block) // 2 or len(buffers.rows.labels) < lines
+        if full or len(buffers.sections.first) < bars:
+            buffers = self._buffers = make_buffers(len(block), lines, bars)
         loop = ready(scan_vw, self.compiled, counted=False)
-        found = self._buffers = scan(loop, block, state, buffers, KINDS)
-        entries, rows, count = int(state[Count.ENTRIES]), int(state[Count.ROWS]), int(state[Count.SECTIONS])
-        values = found.values[:entries].copy()
-        sections = Sections(*(array[:count] for array in found[3:6]))
-        slots = self.features.name_slots(block, found.starts[:entries], found.ends[:entries], sections, values)
+        (line, count, entries, named), bad = scan(loop, block, start, buffers)
+        names = Names._make(array[:entries] for array in buffers.names)
+        sections = Sections._make(array[:named] for array in buffers.sections)
+        values = names.values.copy()
+        slots = self.features.name_slots(block, names.starts, names.ends, sections, values)
         groups = np.empty(0, np.uint8)
         if self.groups:
-            numbers = self._numbers(block, sections)
-            groups = np.repeat(numbers, np.diff(sections.first, append=entries))
-        return as_batch(
-            block, source, Position(start.source, start.offset + len(data), int(state[Count.LINE])),
-            RowsFound(*found[9:]).cut(state), found.weights[:rows].copy(), _tags(block, found, rows), values, slots,
-            groups, compiled=self.compiled,
-        )  # fmt: skip
+            groups = np.repeat(self._numbers(block, sections), np.diff(sections.first, append=entries))
+        rows = buffers.rows.first(count)
+        return Found(line, rows, rows.tags(block), values, slots, groups, bad=tuple(bad))
 
     def _numbers(self, block: NDArray[np.uint8], sections: Sections) -> NDArray[np.uint8]:
         """The number of the namespace of each section."""
         named = sections.end > sections.start
-        none = np.zeros(1, np.int64)
         starts, ends = sections.start[named], sections.end[named]
-        whole = Sections(none, none, none)
-        slots = self._namespaces.name_slots(block, starts, ends, whole, np.empty(len(starts)))
+        slots = self._namespaces.name_slots(block, starts, ends, Sections.none(), np.empty(len(starts)))
         if self._namespaces.dimension > OTHERS:
             self._namespaces.freeze()
         numbers = np.zeros(len(named), np.uint8)
         numbers[named] = np.where((slots < 0) | (slots > OTHERS), OTHERS, slots)
         return numbers
-
-
-def _tags(block: NDArray[np.uint8], found: Buffers, rows: int) -> tuple[str, ...]:
-    """The tag of each row, or nothing where no row has one."""
-    starts, ends = found.tag_starts[:rows], found.tag_ends[:rows]
-    if not (ends > starts).any():
-        return ()
-    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-    return tuple(block[start:end].tobytes().decode() if end > start else "" for start, end in pairs)

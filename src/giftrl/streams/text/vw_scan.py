@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
+from giftrl.streams.names.loops import Sections
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
 from giftrl.streams.text.problems import Problem
-from giftrl.streams.text.rows import Count, Stop
+from giftrl.streams.text.rows import Rows, add_row, make_arrays
 from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
@@ -24,7 +25,7 @@ from giftrl.streams.text.scan import (
     skip_line,
 )
 
-__all__ = ["KINDS", "Buffers", "make_buffers", "scan_vw"]
+__all__ = ["BAR", "Buffers", "Names", "make_buffers", "scan_vw"]
 
 BAR, QUOTE = 124, 39
 LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
@@ -34,74 +35,56 @@ STOPS = np.zeros(256, np.bool_)
 STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR]] = True
 
 
-class Buffers(NamedTuple):
-    """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
+class Names(NamedTuple):
+    """Entries: their values, and where their names are."""
 
     values: NDArray[np.float64]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    section_firsts: NDArray[np.int64]
-    section_starts: NDArray[np.int64]
-    section_ends: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    tag_starts: NDArray[np.int64]
-    tag_ends: NDArray[np.int64]
-    labels: NDArray[np.float64]
-    lines: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    row_ends: NDArray[np.int64]
-    bad: NDArray[np.int64]
 
 
-KINDS = (Stop.ENTRIES,) * 3 + (Stop.SECTIONS,) * 3 + (Stop.ROWS,) * 7 + (Stop.BAD,)
+class Buffers(NamedTuple):
+    """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
+
+    names: Names
+    sections: Sections
+    rows: Rows
+    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
 
 
-def make_buffers(size: int) -> Buffers:
-    """Buffers for what a block of that size is likely to hold."""
-    sizes = {Stop.ENTRIES: size // 8 + 64, Stop.SECTIONS: size // 64 + 16, Stop.ROWS: size // 64 + 16, Stop.BAD: 64}
-    arrays: list[Any] = []
-    for name, kind in zip(Buffers._fields, KINDS, strict=True):
-        arrays.append(np.empty(sizes[kind], np.float64 if name in ("values", "weights", "labels") else np.int64))
-    return Buffers(*arrays)
+def make_buffers(size: int, lines: int, bars: int) -> Buffers:
+    """Buffers for a block of so many bytes, lines and bars; an entry takes two bytes at least."""
+    names, sections = make_arrays(Names, size // 2 + 1), make_arrays(Sections, bars)
+    return Buffers(names, sections, make_arrays(Rows, lines), np.empty(4 * lines, np.int64))
 
 
 @formula
-def scan_vw(block: Any, state: Any, buffers: Any) -> Any:
-    """Find the rows of a block, which ends with a newline, from where the state is; returns why it stopped."""
-    (
-        values, starts, ends, section_firsts, section_starts, section_ends, weights, tag_starts, tag_ends, labels,
-        lines, begins, row_ends, bad_lines,
-    ) = buffers  # fmt: skip
-    at, line, entries, rows = state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS]
-    bad, sections = state[Count.BAD], state[Count.SECTIONS]
-    size = len(block)
-    why = Stop.END
-    while at < size and why == Stop.END:
+def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Find the rows of a block, which ends with a newline, from a place and its line on.
+
+    Returns:
+        the line after the last, and how many rows, entries, sections and rejected lines there are.
+    """
+    names, sections, rows, bad_lines = buffers
+    values, starts, ends = names
+    row, entries, section, bad = 0, 0, 0, 0
+    while at < len(block):
         begin = at
-        first, first_section = entries, sections
-        if rows == len(labels):
-            why = Stop.ROWS
-        elif 4 * bad == len(bad_lines):
-            why = Stop.BAD
+        first, first_section = entries, section
         spot = at = skip_blanks(block, at)
         problem = 0
-        label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
+        label, weight, tag = np.nan, 1.0, (np.int64(0), np.int64(0))
         empty = at_end(block, at)
         if not empty:
-            label, weight, tag_start, tag_end, at, spot, problem = read_head(block, begin)
+            label, weight, tag, at, spot, problem = read_head(block, begin)
         factor = 1.0
-        while problem == 0 and why == Stop.END and not at_end(block, at):
+        while problem == 0 and not at_end(block, at):
             if byte(block, at) == BAR:
-                if sections == len(section_firsts):
-                    why = Stop.SECTIONS
-                else:
-                    k = np.uint64(sections)
-                    section_firsts[k] = entries
-                    section_starts[k] = at + 1
-                    section_ends[k], at, factor, spot, problem = read_namespace(block, at + 1)
-                    sections += 1
-            elif entries == len(values):
-                why = Stop.ENTRIES
+                k = np.uint64(section)
+                sections.first[k] = entries
+                sections.start[k] = at + 1
+                sections.end[k], at, factor, spot, problem = read_namespace(block, at + 1)
+                section += 1
             else:
                 k = np.uint64(entries)
                 starts[k] = at
@@ -112,35 +95,18 @@ def scan_vw(block: Any, state: Any, buffers: Any) -> Any:
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
-        if problem == Problem.HARD and why == Stop.END:
-            why = Stop.HARD
-            state[Count.SPOT] = spot
-        if why != Stop.END:
-            at = begin
-            entries, sections = first, first_section
-        else:
-            if problem:
-                bad = note(bad_lines, bad, line, begin, spot, problem)
-                entries, sections = first, first_section
-            elif not empty:
-                k = np.uint64(rows)
-                labels[k] = label
-                weights[k] = weight
-                tag_starts[k] = tag_start
-                tag_ends[k] = tag_end
-                lines[k] = line
-                begins[k] = begin
-                row_ends[k] = entries
-                rows += 1
-            at = skip_line(block, at)
-            line += 1
-    state[Count.AT], state[Count.LINE], state[Count.ENTRIES], state[Count.ROWS] = at, line, entries, rows
-    state[Count.BAD], state[Count.SECTIONS] = bad, sections
-    return why
+        if problem:
+            bad = note(bad_lines, bad, line, begin, spot, problem)
+            entries, section = first, first_section
+        elif not empty:
+            row = add_row(rows, row, label, weight, tag, line, begin, entries)
+        at = skip_line(block, at)
+        line += 1
+    return line, row, entries, section, bad
 
 
 @formula
-def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     """Read what is before the first bar: label, weight, the ends of the tag, the bar; and where what is wrong."""
     label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
     problem = 0
@@ -184,7 +150,7 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
             elif value != 0.0:
                 problem = Problem.BASE_USED
             count += 1
-    return label, weight, tag_start, tag_end, bar if problem == 0 else at, spot, problem
+    return label, weight, (tag_start, tag_end), bar if problem == 0 else at, spot, problem
 
 
 @formula
