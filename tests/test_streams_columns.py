@@ -386,3 +386,24 @@ def test_one_bad_row_does_not_change_how_others_are_read():
         rows, bad, _ = read_csv(b"y,n,c\n" + good[:at] + wrong + good[at:], Columns(), schema)
         assert [line for line, _ in bad] == [1001] and len(rows) == 2000
         assert rows[1000][1:] == (0.0, 1.0, {"n": 1000.0, "c=v6": 1.0})
+
+
+@pytest.mark.parametrize("header", [b"y,n,c\n", b"", b"\xef\xbb\xbf\n\ny,n,c\n"])
+@pytest.mark.parametrize("quote", [b"", b'"'])
+@pytest.mark.parametrize("wrong", [b"", b"0,x,a\n"])
+def test_rows_that_show_what_columns_hold_are_the_rows_of_the_first_block(header, quote, wrong):
+    rows = b"".join(b"%d,%d,%bv%d%b\n" % (i % 2, i + 1, quote, i % 7, quote) for i in range(1500))
+    raw = header + rows + wrong + b"1,2,v1"
+    columns = Columns(label=0)
+    found, bad, batch = read_csv(raw, columns)
+    names = ("y", "n", "c") if header else ("0", "1", "2")
+    again, bad_again, batch_again = read_csv(raw, columns, Schema(names, ("label", "number", "category")))
+    assert found == again and len(found) == 1501 and bad == bad_again and len(bad) == bool(wrong)
+    assert batch.end == batch_again.end
+
+
+def test_a_row_longer_than_what_pyarrow_takes_at_once_is_read():
+    short = b"1,2,a\n" * 3000
+    rows, bad, _ = read_csv(b"y,n,c\n" + short + b"1,3," + b"b" * (3 << 20) + b"\n" + short)
+    assert len(rows) == 6001 and not bad
+    assert rows[3000][3] == {"n": 3.0, "c=" + "b" * (3 << 20): 1.0}

@@ -16,14 +16,14 @@ from giftrl.kernels.checks import as_weights
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import grid
-from giftrl.mixtures.features import FeatureState, mean_norm, no_features, with_capacity
+from giftrl.mixtures.features import FeatureState, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.layout import THETA, Columns, aligned, blocks
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts
 from giftrl.mixtures.presets import preset as named_preset
-from giftrl.mixtures.restoring import Layout, unsound
-from giftrl.mixtures.weights import Weights, predict_mixture, weigh_all
+from giftrl.mixtures.restoring import unsound
+from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_all
 
 __all__ = ["Array", "Mixture"]
 
@@ -150,7 +150,8 @@ class Mixture:
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
         constants, out = self._constants(self._shares()), np.empty((n, *self._scores))
-        ready = door.ready(predict_mixture, self.compiled, counted=False)
+        loop = predict_classes if self._scores else predict_mixture
+        ready = door.ready(loop, self.compiled, counted=False)
         ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
         return out
 
@@ -166,12 +167,8 @@ class Mixture:
         return self.features.record.view(self.dtype)
 
     def _weights(self) -> Weights:
-        scores, per_norm = math.prod(self._scores), unit.per_norm(self._units(), mean_norm(self.features))
-        columns = self.matrix.x.reshape(len(self.matrix.x), scores)
-        return Weights(
-            self.grid, self.places, self.features, self._view, columns, self._shares(), float(per_norm),
-            np.empty(scores),
-        )  # fmt: skip
+        columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
+        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), self._units())
 
     @property
     def x(self) -> Array:
@@ -250,8 +247,7 @@ class Mixture:
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
-        layout = Layout(self.places, math.prod(self._scores), self.dtype, self.constant, len(self.matrix.x))
-        bad = unsound(layout, self.state(), state)
+        bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
         def part(name: str, kind: Any) -> Any:

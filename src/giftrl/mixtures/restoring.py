@@ -1,7 +1,8 @@
 """The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices."""
 
+import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
 from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
-from giftrl.mixtures.layout import THETA, Columns
+from giftrl.mixtures.layout import THETA
 
-__all__ = ["Layout", "unsound"]
+__all__ = ["unsound"]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -27,26 +28,17 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 }
 
 
-class Layout(NamedTuple):
-    """What the numbers of a state mean to the loops that read it."""
-
-    columns: Columns
-    scores: int
-    dtype: np.dtype[Any]
-    constant: int | None
-    places: int  # of the full matrix
-
-
-def unsound(layout: Layout, new: Arrays, state: Arrays) -> str | None:
-    """The name of an array with which a learner cannot go on, or None; ``new`` is the state of a new learner."""
-    for name, mine in new.items():
-        if name not in state or not _fits(name, mine, state[name]):
+def unsound(learner: Any, state: Arrays) -> str | None:
+    """The name of an array with which a mixture cannot go on, or None."""
+    own: Arrays = learner.state()
+    for name in own:
+        if name not in state or not _fits(name, own[name], state[name]):
             return name
     if not np.isfinite(state["mixing.totals"]).any():
         return "mixing.totals"
-    if not _sound_dense(layout, state):
+    if not _sound_dense(learner, state):
         return "features.dense"
-    return None if _sound_blocks(layout, state) else "features.record"
+    return None if _sound_blocks(learner, state) else "features.record"
 
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
@@ -61,11 +53,11 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
     return bool(np.isfinite(given).all())
 
 
-def _sound_dense(layout: Layout, state: Arrays) -> bool:
+def _sound_dense(learner: Any, state: Arrays) -> bool:
     """Whether the list of dense features and the records of features agree about who is in it."""
     record, dense, stamps = (state[name] for name in GROWING)
     total = float(state["features.counts"][DENSE])
-    if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (layout.constant or 0):
+    if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
         return False
     listed = dense[: int(total)]
     if len(np.flatnonzero(record[:, DENSE_PLACE])) != len(listed) or bool((listed >= len(record)).any()):
@@ -73,17 +65,18 @@ def _sound_dense(layout: Layout, state: Arrays) -> bool:
     return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
 
 
-def _sound_blocks(layout: Layout, state: Arrays) -> bool:
+def _sound_blocks(learner: Any, state: Arrays) -> bool:
     """Whether the blocks of features hold numbers where there must be some, and places that the full matrix has."""
-    record, columns, size = state["features.record"], layout.columns, int(state["matrix.size"][0])
-    if not np.isfinite(record[:, :THETA]).all() or np.isnan(record[:, THETA : THETA + layout.scores]).any():
+    record, columns, size = state["features.record"], learner.places, int(state["matrix.size"][0])
+    scores, places = math.prod(learner.matrix.x.shape[1:]), len(learner.matrix.x)
+    if not np.isfinite(record[:, :THETA]).all() or np.isnan(record[:, THETA : THETA + scores]).any():
         return False
-    weights = np.ascontiguousarray(record).view(layout.dtype)
-    used = weights[:, int(columns.curve) : int(columns.coin) + 3 * layout.scores]
+    weights = np.ascontiguousarray(record).view(learner.dtype)
+    used = weights[:, int(columns.curve) : int(columns.coin) + 3 * scores]
     if (record[:, [SCALE, COUNT]] < 0.0).any() or not np.isfinite(used).all():
         return False
     taken = weights[:, int(columns.place)]
     taken = taken[taken != 0.0]
-    inside = bool(((taken >= 1) & (taken <= layout.places) & (taken == np.floor(taken))).all())
-    whole = -1 <= size <= layout.places and (size < 0 or size == len(taken))
+    inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
+    whole = -1 <= size <= places and (size < 0 or size == len(taken))
     return inside and whole and len(np.unique(taken)) == len(taken)
