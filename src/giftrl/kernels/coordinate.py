@@ -117,7 +117,7 @@ def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: 
             gather(psi, rows, i, coordinates, m, w)
         low = 0
         while low < models:
-            high = end_of_run(parts.update, low, models, side.WIDTH)
+            high = end_of_run(parts.update, low, min(models, low + side.WIDTH))
             for m in range(low, high):
                 k = m - low
                 r[side.LABEL, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]

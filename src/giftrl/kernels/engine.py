@@ -52,10 +52,6 @@ class Engine:
         #: True for one strength for all coordinates, where only theta is stored; False for a strength for each.
         self.uniform = psi_known_ahead(self.regularizer)
 
-    def _check(self, update: Any, schedule: Any) -> bool:
-        """Whether the update uses H; raise where the parts do not go together."""
-        return check_parts(self.loss, self.regularizer, update, schedule)
-
     def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""
         shape = (self.dimension, models) if self.uniform else (self.dimension, models, columns(self.regularizer))
@@ -133,7 +129,7 @@ class OneLearner(Engine):
         super().__init__(dimension, loss, regularizer, dtype, compiled)
         self.update = updates.BY_NAME.member(update, "pick")
         self.schedule = schedules.BY_NAME.member(schedule, "lam")
-        self.lookahead = self._check(self.update, self.schedule)
+        self.lookahead = check_parts(loss, self.regularizer, self.update, self.schedule)
         self.states = self._start([self.schedule])
 
     def _run(self, loop: Callable[..., int], rows: Rows, y: Any, weights: Array, predictions: Array) -> Array:

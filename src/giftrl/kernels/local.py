@@ -46,16 +46,6 @@ class Step(NamedTuple):
     next_lam: float  # lambda_{t+1}
 
 
-class Moved(NamedTuple):
-    """What is known of the coordinates of a row after they have moved."""
-
-    stored: float  # norm2^2 of the theta that is stored
-    divergence: float  # from x_t to x_{t+1} in these coordinates
-    p_after: float  # the prediction at x_{t+1}
-    before2: float  # their part of E before
-    after2: float  # and after
-
-
 @formula(fast=True)
 def columns(psi: Any) -> int:
     """How many numbers are stored of each coordinate."""
@@ -189,8 +179,12 @@ def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, step: Step) -> fl
 
 
 @formula(fast=True)
-def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> Moved:
-    """Move the coordinates of a psi that is not centred; ``energy`` asks for more than what is stored."""
+def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> tuple[float, ...]:
+    """Move the coordinates of a psi that is not centred; norm2^2 of the theta that is stored.
+
+    And, 0 unless ``energy`` asks for them: the divergence from x_t to x_{t+1} in these coordinates, the prediction at
+    x_{t+1}, and their part of E before and after.
+    """
     a, bend, lam_now, next_lam = step
     l1 = l1_strength(psi)
     stored, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -209,4 +203,4 @@ def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> Mo
             p_after += s * x_new
             before2 += soft_old * soft_old / strength(psi, 1.0, q)
             after2 += soft_new * soft_new / strength(psi, 1.0, q_new)
-    return Moved(stored, moved, p_after, before2, after2)
+    return stored, moved, p_after, before2, after2

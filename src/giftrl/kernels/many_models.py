@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
 from giftrl.kernels.checks import as_labels, as_weights
+from giftrl.kernels.compatible import check_parts
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
@@ -23,13 +24,6 @@ from giftrl.schedules.built_in import AnySchedule, encode_schedule
 from giftrl.updates.built_in import AnyUpdate, encode_update
 
 __all__ = ["LinearLearners"]
-
-
-class Run(NamedTuple):
-    """Neighbouring models that one call of the loop learns, and their parts."""
-
-    models: slice
-    parts: Parts
 
 
 class LinearLearners(Engine):
@@ -75,13 +69,13 @@ class LinearLearners(Engine):
                 f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
                 "not share; use one LinearLearner for each, or a regularizer without an L1 term"
             )
-        for setting in self.settings:
-            self._check(*setting)
+        self.lookaheads = [check_parts(self.loss, self.regularizer, *setting) for setting in self.settings]
         self.coordinates = self._empty(len(settings))
         self.states = self._start([schedule for _, schedule in self.settings])
 
     @cached_property
-    def _runs(self) -> list[Run]:
+    def _runs(self) -> list[tuple[slice, Parts]]:
+        """Neighbouring models that one call of the loop learns, and their parts."""
         encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
 
         def own(m: int) -> list[Any]:
@@ -97,9 +91,9 @@ class LinearLearners(Engine):
                 update = CodedUpdates(np.array([encoded[m][0].code for m in models], dtype=np.int64))
             if isinstance(schedule, AnySchedule):
                 schedule = CodedSchedules(np.array([tuple(encoded[m][1]) for m in models], dtype=np.float64))
-            ahead = np.array([self._check(*self.settings[m]) for m in models])
-            parts = Parts(self.loss, self.regularizer, update, schedule, ahead)
-            runs.append(Run(slice(models[0], models[-1] + 1), parts))
+            which = slice(models[0], models[-1] + 1)
+            ahead = np.array(self.lookaheads[which])
+            runs.append((which, Parts(self.loss, self.regularizer, update, schedule, ahead)))
         return runs
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:

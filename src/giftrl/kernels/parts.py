@@ -36,8 +36,11 @@ class CodedUpdates(NamedTuple):
     def of_model(self, m: int) -> AnyUpdate:
         return AnyUpdate(self.codes[m])
 
-    def same(self, m: int, other: int) -> bool:
-        return bool(self.codes[m] == self.codes[other])
+    def end_of_run(self, low: int, models: int) -> int:
+        high = low + 1
+        while high < models and self.codes[high] == self.codes[low]:
+            high += 1
+        return high
 
 
 class CodedSchedules(NamedTuple):
@@ -56,24 +59,15 @@ def of_model(choices: Any, m: int) -> Any:
 
 
 @operation
-def same(updates: Any, m: int, other: int) -> bool:
-    """Whether two models have the same update."""
-    return True
+def end_of_run(updates: Any, low: int, models: int) -> int:
+    """The end of the models from ``low`` on that have the same update, at most ``models``."""
+    return models
 
 
 @formula(fast=True)
 def model(parts: Parts, m: int) -> Parts:
     """The parts of model m of many."""
     return Parts(parts.loss, parts.psi, of_model(parts.update, m), of_model(parts.schedule, m), parts.ahead[m])
-
-
-@formula(fast=True)
-def end_of_run(updates: Any, low: int, models: int, most: int) -> int:
-    """The end of the models from ``low`` on that have the same update, at most ``most`` of them."""
-    high = low + 1
-    while high < models and same(updates, high, low) and high - low < most:
-        high += 1
-    return high
 
 
 @formula(fast=True)

@@ -226,7 +226,7 @@ def learn_uniform_many(parts: Parts, batch: Batch, theta: Any, states: Any) -> i
                 ts[m] += s * np.float64(theta[j, m])
         low = 0
         while low < theta.shape[1]:
-            high = end_of_run(parts.update, low, theta.shape[1], side.WIDTH)
+            high = end_of_run(parts.update, low, min(theta.shape[1], low + side.WIDTH))
             for m in range(low, high):
                 k = m - low
                 w[side.LABEL, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
