@@ -88,7 +88,7 @@ def test_inspect_shows_tables_and_draws(rows, tmp_path):
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")
 
 
-@pytest.mark.plain(False)
+@pytest.mark.verify
 def test_all_ways_in_give_the_same_model(rows, tmp_path):
     """Plain, gzip, standard input, converted, and the same rows as VW text with the same numbers."""
     (tmp_path / "rows.svm.gz").write_bytes(gzip.compress(rows.read_bytes()))

@@ -38,6 +38,7 @@ ORDER = np.random.default_rng(0).permutation(len(WINE[1]))
 WINE = (scale(WINE[0])[ORDER], WINE[1][ORDER])
 #: The mixture and a single learner: what holds for every estimator holds for both.
 BOTH = pytest.mark.parametrize("beta", ["auto", 1.0])
+SLOW_AUTO = pytest.mark.parametrize("beta", [pytest.param("auto", marks=pytest.mark.verify), 1.0])
 
 
 @contextlib.contextmanager
@@ -220,7 +221,7 @@ def test_partial_fit_in_pieces_is_fit():
         same(pieces, whole)
 
 
-@BOTH
+@SLOW_AUTO
 def test_passes_and_shuffling(beta):
     X, y = CANCER
     twice = FTRLClassifier(beta=beta, passes=2).fit(X, y)
@@ -327,7 +328,7 @@ def test_searches():
     assert search.best_params_ == {"ftrlclassifier__beta": 1.0}
 
 
-@BOTH
+@SLOW_AUTO
 def test_pipelines_and_ensembles(beta):
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), FTRLClassifier(beta=beta))

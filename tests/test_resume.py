@@ -79,6 +79,7 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
     assert not checkpoint.exists()
 
 
+@pytest.mark.verify
 def test_a_killed_run_on_csv_goes_on_to_the_same_model(tmp_path):
     rng = random.Random(1)
     rows, whole, broken = tmp_path / "rows.csv", tmp_path / "whole.giftrl", tmp_path / "broken.giftrl"
