@@ -28,7 +28,7 @@ unit: $(STAMP)
 	$(BIN)/pytest -n auto --dist worksteal -m "not verify"
 
 verify: bench-test
-	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled --hypothesis-profile=thorough
+	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled
 
 bench-test: $(VENV)/.bench
 	$(BIN)/pytest -n auto benchmarks/tests

@@ -125,7 +125,7 @@ def tables(draw):
 def test_csv_agrees_with_the_csv_module(table, delimiter, quoting, ending, mark, cut):
     names, kinds, rows = table
     if quoting == csv.QUOTE_MINIMAL:  # which writes carriage returns without quotes
-        rows = [[field.replace("\r", "") for field in row] for row in rows]
+        rows = [[field.replace("\r", "").strip(" ") for field in row] for row in rows]
     sink = io.StringIO(newline="")
     writer = csv.writer(sink, delimiter=delimiter, quoting=quoting, lineterminator=ending)
     writer.writerow(names)
