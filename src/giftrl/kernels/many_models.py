@@ -69,7 +69,8 @@ class LinearLearners(Engine):
                 f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
                 "not share; use one LinearLearner for each, or a regularizer without an L1 term"
             )
-        self.lookaheads = [check_parts(self.loss, self.regularizer, *setting) for setting in self.settings]
+        for setting in self.settings:
+            check_parts(self.loss, self.regularizer, *setting)
         self.coordinates = self._empty(len(settings))
         self.states = self._start([schedule for _, schedule in self.settings])
 
@@ -92,7 +93,7 @@ class LinearLearners(Engine):
             if isinstance(schedule, AnySchedule):
                 schedule = CodedSchedules(np.array([tuple(encoded[m][1]) for m in models], dtype=np.float64))
             which = slice(models[0], models[-1] + 1)
-            ahead = np.array(self.lookaheads[which])
+            ahead = np.array([check_parts(self.loss, self.regularizer, *setting) for setting in self.settings[which]])
             runs.append((which, Parts(self.loss, self.regularizer, update, schedule, ahead)))
         return runs
 
