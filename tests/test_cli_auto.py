@@ -217,22 +217,22 @@ def test_a_file_keeps_only_features_that_were_seen(tmp_path):
 
 
 def test_examples_a_second_are_those_of_this_run(tmp_path):
-    rows = [write_rows(tmp_path / f"{name}.svm", n=n) for name, n in (("a", 300), ("b", 200))]
+    rows = [write_rows(tmp_path / f"{name}.svm", n=n) for name, n in (("a", 60), ("b", 40))]
     sources = list(map(str, rows))
 
     class Stopped(Exception):
         pass
 
     def watch(trainer, batch, first, last, predictions):
-        if trainer.model.examples > 300:
+        if trainer.model.examples > 60:
             raise Stopped
 
     trainer = Trainer(LinearModel(Settings()), sources, checkpoint=Checkpoint(tmp_path / "m.giftrl.checkpoint", 1))
     with pytest.raises(Stopped):
         trainer.run(watch)
     shown = giftrl("train", *sources, "--model", tmp_path / "m.giftrl", "--resume").stderr.decode()
-    assert "continuing after 300 examples" in shown and "500 examples, 30 features" in shown
-    assert re.search(r"^200 examples in \d", shown, re.MULTILINE)
+    assert "continuing after 60 examples" in shown and "100 examples, 30 features" in shown
+    assert re.search(r"^40 examples in \d", shown, re.MULTILINE)
     giftrl("train", *sources, "--model", tmp_path / "whole.giftrl", "--quiet")
     assert (tmp_path / "m.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.plain
 @pytest.mark.parametrize("kind", [FTRLClassifier, FTRLRegressor])
 @BOTH
 def test_every_container_of_the_same_numbers_teaches_the_same(kind, beta):
-    X, y = CANCER[0][:100], CANCER[1][:100]
+    X, y = CANCER[0][:40], CANCER[1][:40]
     names = [f"f{j}" for j in range(X.shape[1])]
     expected = kind(beta=beta).fit(X, y)
     frame = pd.DataFrame(X, columns=names)
@@ -64,7 +64,7 @@ def test_float32_rows_stay_float32():
 
 
 def test_a_mixture_learns_the_same_from_float32_and_float64_rows():
-    X, y = CANCER[0].astype(np.float32), CANCER[1]
+    X, y = CANCER[0][:100].astype(np.float32), CANCER[1][:100]
     for intercept in (True, False):
         model = FTRLClassifier(fit_intercept=intercept).fit(X, y)
         same(model, FTRLClassifier(fit_intercept=intercept).fit(X.astype(np.float64), y))

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.plain
 
 CANCER = load_breast_cancer(return_X_y=True)
 CANCER = (scale(CANCER[0]), CANCER[1])
+FEW = (CANCER[0][:120], CANCER[1][:120])
 WINE = load_wine(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(WINE[1]))
 WINE = (scale(WINE[0])[ORDER], WINE[1][ORDER])
@@ -153,7 +154,7 @@ def test_weight_k_is_k_repetitions_for_importance_aware_updates_at_a_fixed_regul
 
 
 def test_a_row_of_weight_0_is_no_row():
-    X, y = CANCER
+    X, y = FEW
     kept = np.random.default_rng(0).random(len(y)) < 0.5
     for parameters in ({}, {"beta": 1.0}, {"beta": 1.0, "schedule": "sqrt"}, {"beta": 1.0, "loss": "softmax"}):
         same(
@@ -195,7 +196,7 @@ def test_rows_of_all_scales_together():
 
 @BOTH
 def test_class_weights_are_weights(beta):
-    X, y = CANCER
+    X, y = FEW
     factors = len(y) / (2.0 * np.bincount(y))
     plain = FTRLClassifier(beta=beta).fit(X, y, sample_weight=factors[y])
     same(plain, FTRLClassifier(beta=beta, class_weight="balanced").fit(X, y))
@@ -236,7 +237,7 @@ def test_passes_and_shuffling(beta):
 
 @BOTH
 def test_unit_rows(beta):
-    X, y = CANCER
+    X, y = FEW
     model = FTRLClassifier(beta=beta, normalize="unit").fit(X, y)
     by_hand = FTRLClassifier(beta=beta).fit(X / np.linalg.norm(X, axis=1, keepdims=True), y)
     assert_allclose(model.coef_, by_hand.coef_, rtol=1e-5)
@@ -299,7 +300,7 @@ def test_an_error_names_the_parameter_and_leaves_the_model(parameters, message):
 
 @BOTH
 def test_bad_rows_change_nothing(beta):
-    X, y = CANCER
+    X, y = FEW
     model = FTRLClassifier(beta=beta).fit(X, y)
     before = pickle.dumps(model)
     bad = X.copy()
@@ -342,7 +343,7 @@ def test_pipelines_and_ensembles(beta):
 
 @BOTH
 def test_weights_find_their_way_through_a_pipeline(beta):
-    X, y = CANCER
+    X, y = FEW
     w = np.random.default_rng(0).random(len(y))
     with sklearn.config_context(enable_metadata_routing=True):
         step = FTRLClassifier(beta=beta).set_fit_request(sample_weight=True)
@@ -388,12 +389,12 @@ def test_sparse_weights():
 
 @BOTH
 def test_copies_go_on_where_the_original_was(beta):
-    X, y = CANCER
-    model = FTRLClassifier(beta=beta).fit(X[:300], y[:300])
+    X, y = FEW
+    model = FTRLClassifier(beta=beta).fit(X[:80], y[:80])
     copies = [pickle.loads(pickle.dumps(model)), *joblib.Parallel(n_jobs=1)([joblib.delayed(clone)(model, safe=False)])]
-    copies[0].partial_fit(X[300:], y[300:])
+    copies[0].partial_fit(X[80:], y[80:])
     same(copies[0], FTRLClassifier(beta=beta).fit(X, y))
-    assert model.t_ == 301 and not hasattr(copies[1], "classes_")
+    assert model.t_ == 81 and not hasattr(copies[1], "classes_")
 
 
 def test_importing_giftrl_imports_neither_scikit_learn_nor_numba():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl import Learner, domains, losses, mirror, regularizers, schedules, updates
@@ -13,6 +13,8 @@ from tests.streams import learners, play, stream, total_loss
 
 a_loss = st.sampled_from(members("loss"))
 a_seed = st.integers(0, 2**32 - 1)
+#: For the laws of whole runs, each of which takes a tenth of a second.
+third = settings(max_examples=settings.default.max_examples // 3)
 
 
 def rounding(learner: Learner) -> float:
@@ -22,6 +24,7 @@ def rounding(learner: Learner) -> float:
     return 1e-10 * max([1.0, *sizes])
 
 
+@third
 @given(learner=learners(), loss=a_loss, seed=a_seed)
 def test_every_run_is_algorithm_1(learner, loss, seed):
     """x_t minimises psi_t - <theta_t, .> over V, theta is minus the sum of z, and lambda never falls."""
@@ -46,6 +49,7 @@ def test_every_run_is_algorithm_1(learner, loss, seed):
         np.testing.assert_allclose(learner.x, best, atol=1e-6 * (1 + np.abs(best).max()))
 
 
+@third
 @given(learner=learners(), loss=a_loss, seed=a_seed)
 def test_no_update_is_worse_than_linear_under_its_objective(learner, loss, seed):
     """delta_t = H(g) - H(z) >= 0, always but for the literal two-step update, which needs c L <= 1."""
@@ -61,6 +65,7 @@ def test_no_update_is_worse_than_linear_under_its_objective(learner, loss, seed)
             assert step.delta >= -rounding(learner)
 
 
+@third
 @given(learner=learners(), loss=a_loss, seed=a_seed)
 def test_the_certificate_is_never_below_the_regret(learner, loss, seed):
     examples = stream(loss, 15, seed)
@@ -78,6 +83,7 @@ def test_the_certificate_is_never_below_the_regret(learner, loss, seed):
             assert certificate.best_loss_lower_bound(radius, norm) <= optimum + slack
 
 
+@third
 @given(learner=learners(), loss=a_loss, seed=a_seed)
 def test_the_terms_of_theorem_3_1_sum_to_the_bound(learner, loss, seed):
     play(learner, loss, stream(loss, 12, seed))

@@ -171,9 +171,8 @@ def test_the_mixture_is_one_weight_vector(loss, preset, dtype):
 # --------------------------------------------------------------------------- compiled, in batches, restored, grown
 
 
-@pytest.mark.parametrize(
-    "loss", [pytest.param(loss, marks=[] if loss == "logistic" else pytest.mark.verify) for loss in COMPILED]
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("loss", COMPILED)
 def test_compiled_loops_are_the_same_formulas(loss):
     stream = ordinary(losses.get(loss), 200, 5, seed=2, weights=True)
     plain, fast = mixture(loss, 6), mixture(loss, 6, compiled=True)

@@ -184,11 +184,12 @@ def test_the_loop_is_its_slow_twin(loss, regularizer, update, schedule, seed):
     compare(MulticlassLearner(*parts, dtype="float64", compiled=False), Twin(*parts), seed)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("regularizer", "update"),
     [
-        pytest.param(regularizers.SquaredNorm(), "proximal", marks=pytest.mark.verify),
-        pytest.param(regularizers.SquaredNorm(), Halfway(), marks=pytest.mark.verify),
+        (regularizers.SquaredNorm(), "proximal"),
+        (regularizers.SquaredNorm(), Halfway()),
         (regularizers.Curvature(), "proximal"),
         (regularizers.Curvature(), "iwa"),
     ],

@@ -67,7 +67,7 @@ def state(model):
 
 
 @BOTH
-@settings(max_examples=max(6, settings.default.max_examples // 16))
+@settings(max_examples=max(3, settings.default.max_examples // 33))
 @given(
     st.integers(0, 10**6), st.sampled_from(["dense", "sparse", "dictionaries"]), st.sampled_from([None, "unit"]),
     st.booleans(),

@@ -19,7 +19,7 @@ MACHINE = json.loads((HERE / "machine.json").read_text())
 #: Mixtures of K classes share the steps of one score since version 2: their last digits are others.
 CHANGED = {("softmax", "auto"), ("multiclass_hinge", "auto")}
 #: What is compiled by every run of the tests; the others are left to a longer one.
-COMPILED = {("logistic", "auto"), ("squared", "auto"), ("logistic", 1.0)}
+COMPILED = {("logistic", "auto")}
 each_loss = pytest.mark.parametrize("loss", INPUTS)
 each_beta = pytest.mark.parametrize("beta", BETAS)
 
