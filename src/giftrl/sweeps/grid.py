@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 #: How many predictions (rows times models) are in memory at once: 32 MiB.
 MOST_PREDICTIONS = 1 << 22
 
+#: The most betas of a grid.
+MOST_BETAS = 10_000
+
 #: What may follow the name of an update after a colon, with the argument that it sets and its value.
 MODIFIERS = {"ahead": ("lookahead", True), "now": ("lookahead", False), "safe": ("safeguard", True)}
 
@@ -115,6 +118,8 @@ def parse_betas(text: str) -> tuple[float, ...]:
     try:
         if ":" in text:
             low, high, count = text.split(":")
+            rule = f"must have at most {MOST_BETAS} values: each is a model"
+            require(int(count) <= MOST_BETAS, "betas", text, rule, remedy)
             betas = spaced(float(low), float(high), int(count))
         else:
             betas = tuple(float(part) for part in text.split(","))
