@@ -146,3 +146,27 @@ def test_a_checkpoint_is_not_a_model_to_go_on_from(interrupted, tmp_path):
     data, _ = interrupted
     said = refused(tmp_path, "train", data[1], "--from", tmp_path / "m.checkpoint")
     assert "is the checkpoint of an unfinished run" in said
+
+
+def test_predictions_made_before_each_label_survive_an_interruption(interrupted, tmp_path):
+    data, command = interrupted
+    (tmp_path / "m.checkpoint").unlink()
+    options = ["train", *data, *QUICK, "--label", "y", "--ignore", "z"]
+    giftrl(*options, "-p", tmp_path / "whole")
+    lines = (tmp_path / "whole").read_text().splitlines()
+    assert len(lines) == 100 and lines[0] == "0"
+
+    def watch(trainer, batch, *_):
+        if batch.source == str(data[1]):
+            raise KeyboardInterrupt
+
+    trainer = Trainer(
+        LinearModel(Settings(bits=8)), [str(path) for path in data], columns=Columns(label="y", ignore=("z",)),
+        checkpoint=Checkpoint(tmp_path / "m.checkpoint", 1), predictions=tmp_path / "p",
+    )  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run(watch)
+    assert not (tmp_path / "p").exists()
+    giftrl(*command, "-p", tmp_path / "p")
+    assert (tmp_path / "p").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not list(tmp_path.glob("*.partial"))

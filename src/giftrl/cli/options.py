@@ -51,20 +51,21 @@ def check_files(
 ) -> None:
     """Compare every input and output of a command with every other; see :func:`giftrl.outputs.check_outputs`.
 
-    Sources under "data" may be globs and directories. An output "rejects" is written beside itself until it is
-    finished, under a name that counts too.
+    Sources under "data" may be globs and directories. Outputs that grow, "rejects" and "predictions", are written
+    beside themselves until they are finished, under names that count too.
     """
     from giftrl.files import is_stream
+    from giftrl.growing import partial
     from giftrl.outputs import check_outputs
-    from giftrl.streams.rejects import partial
     from giftrl.streams.sources.source import find_sources
 
     if "data" in read:
         files = ["-" if source.path is None else str(source.path) for source in find_sources(read["data"])]
         read = read | {"data": files}
-    rejects = written.get("rejects")
-    if rejects is not None and not is_stream(rejects):
-        written = written | {"the unfinished rejects": str(partial(rejects))}
+    growing = [(name, written[name]) for name in ("rejects", "predictions") if name in written]
+    written = written | {
+        f"unfinished {name}": str(partial(path)) for name, path in growing if path is not None and not is_stream(path)
+    }
     check_outputs(read, written, files_only=files_only, kept=kept)
 
 

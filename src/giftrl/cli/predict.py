@@ -1,7 +1,7 @@
 """``giftrl predict``: print a model's prediction for each row."""
 
 import contextlib
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -39,6 +39,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
+    from giftrl.training.predictions import lines_of
 
     reading = reading_of(options)
     check_files({"model": [model], "data": data}, {"output": output, "rejects": reading["rejects"]})
@@ -55,21 +56,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
-        _write(file, trained, reader, proba)
-
-
-def _write(file: IO[bytes], model: Any, reader: Any, proba: bool) -> None:
-    import numpy as np
-
-    predictor = model.freeze()
-    for batch in reader:
-        scores = model.scores(batch, predictor)
-        answers = model.probabilities(scores) if proba else model.decide(scores)
-        lines = [" ".join(f"{each:.9g}" for each in row) for row in np.atleast_2d(answers.T).T.tolist()]
-        if batch.tags:
-            lines = [f"{line} {tag}".rstrip() for line, tag in zip(lines, batch.tags, strict=True)]
-        if batch.rejected:
-            bad = [each.line for each in batch.rejected]
-            where = np.concatenate([batch.lines, bad]).argsort(kind="stable")
-            lines = [(lines + ["nan"] * len(bad))[k] for k in where]
-        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
+        predictor = trained.freeze()
+        for batch in reader:
+            scores = trained.scores(batch, predictor)
+            file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))

@@ -69,6 +69,10 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--model", "model_path", type=click.Path(), help="Write the model to this file.")
 @click.option("--summary", "summary_path", type=click.Path(), help="Write a JSON summary to this file.")
+@click.option(
+    "-p", "--predictions", type=click.Path(),
+    help="Write the prediction for each row to this file, made before its label was used; of the first pass.",
+)  # fmt: skip
 @radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
@@ -83,7 +87,8 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @input_options
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...], passes: int,
-    checkpoint_every: int | None, resume: bool, from_path: str | None, quiet: bool, as_json: bool, **options: Any,
+    checkpoint_every: int | None, resume: bool, from_path: str | None, predictions: str | None, quiet: bool,
+    as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -124,7 +129,7 @@ def command(
         {"data": data, "from": [] if from_path is None else [from_path]},
         {
             "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
-            "summary": summary_path, "rejects": reading["rejects"],
+            "summary": summary_path, "rejects": reading["rejects"], "predictions": predictions,
         },
         files_only=["model", "checkpoint"],
         kept=[("from", "model")],
@@ -132,7 +137,7 @@ def command(
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
     model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
-    trainer = Trainer(model, data, passes=passes, checkpoint=checkpoint, **reading)
+    trainer = Trainer(model, data, passes=passes, checkpoint=checkpoint, predictions=predictions, **reading)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
     if resume:

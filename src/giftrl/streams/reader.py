@@ -164,7 +164,7 @@ class Reader:
             file = None
             if self.rejects is not None:
                 file = opened.enter_context(
-                    RejectsFile(self.rejects, append=self.start != Position(), keep=self.keep_rejects)
+                    RejectsFile("rejects", self.rejects, append=self.start != Position(), keep=self.keep_rejects)
                 )
             for batch, news in self._items(opened):
                 if news is not None:
@@ -176,7 +176,7 @@ class Reader:
                         yield replace(batch, rejected=())
                     raise BadRow(bad[0].source, str(bad[0]), bad[0])
                 if file is not None:
-                    file.write(bad)
+                    file.add(bad)
                 self.rejected += len(bad)
                 self.rows += len(batch)
                 if len(batch) or bad:

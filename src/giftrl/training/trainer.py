@@ -1,5 +1,6 @@
 """The way from a stream to a model: passes, checkpoints, and going on after an interruption."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require
+from giftrl.growing import GrowingFile
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
-from giftrl.streams.rejects import RejectsFile
 from giftrl.training.consumed import Consumed
 from giftrl.training.model import LinearModel
+from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
 
 __all__ = ["Checkpoint", "Trainer", "train"]
@@ -46,6 +48,8 @@ class Trainer:
         sources: files, globs, directories, or "-" for standard input.
         passes: how often to go over the data.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
+        predictions: a file to write predictions to, made before each label was used, a line for each row of the first
+            pass; None for none.
         checkpoint: None for none.
     """
 
@@ -59,6 +63,7 @@ class Trainer:
         columns: Columns | None = None,
         on_error: str = "stop",
         rejects: Named | None = None,
+        predictions: Named | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         require(passes >= 1, "passes", passes, "must be at least 1", "try passes=1")
@@ -71,6 +76,7 @@ class Trainer:
         self.columns = columns
         self.on_error = on_error
         self.rejects = rejects
+        self.predictions = predictions
         self.checkpoint = checkpoint
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
@@ -108,14 +114,14 @@ class Trainer:
         try:
             self._pass = int(more["pass"])
             self._position = Position(*(int(each) for each in more["position"]))
-            kept = int(more["rejects"])
+            sizes = {name: int(more.get(name, 0)) for name in self._growing}
         except (KeyError, TypeError, ValueError):
             raise ModelFileError(path, "is a model but not a checkpoint", "start anew") from None
         if "read" in more:  # versions before 2 wrote no digests
             self._consumed.require(more["read"], self._furthest())
-        if self.rejects is not None and self._pass == 0:
-            # What was rejected after the checkpoint will be rejected once more.
-            RejectsFile.cut(self.rejects, kept)
+        if self._pass == 0:
+            for name, growing in self._growing.items():
+                GrowingFile.cut(name, growing, sizes[name])  # what came after the checkpoint will be written once more
         self.model = model
         self._written = model.examples
 
@@ -146,19 +152,33 @@ class Trainer:
             expected=settings.expected(),
             start=self._position,
         )
-        for batch in self.reader:
-            model.schema = self.reader.schema
-            first, begun = 0, time.perf_counter()
-            for last, predictions in model.learn(batch):
-                self.seconds_learning += time.perf_counter() - begun
-                if watch is not None:
-                    watch(self, batch, first, last, predictions)
-                first, begun = last, time.perf_counter()
-            if self._pass == 0:
-                model.rejected += len(batch.rejected)
-            self._position = batch.end
-            if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
-                self.write_checkpoint()
+        with contextlib.ExitStack() as opened:
+            file = None
+            if self.predictions is not None and self._pass == 0:
+                append, keep = self._position != Position(), self.checkpoint is not None
+                file = opened.enter_context(GrowingFile("predictions", self.predictions, append=append, keep=keep))
+            for batch in self.reader:
+                model.schema = self.reader.schema
+                made = self._learn(batch, watch)
+                if file is not None:
+                    file.write(lines_of(batch, model.decide(made)))
+                if self._pass == 0:
+                    model.rejected += len(batch.rejected)
+                self._position = batch.end
+                if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
+                    self.write_checkpoint()
+
+    def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
+        """Learn from a batch, and return the predictions that were made on the way."""
+        made = []
+        first, begun = 0, time.perf_counter()
+        for last, predictions in self.model.learn(batch):
+            self.seconds_learning += time.perf_counter() - begun
+            if watch is not None:
+                watch(self, batch, first, last, predictions)
+            made.append(predictions)
+            first, begun = last, time.perf_counter()
+        return np.concatenate(made) if made else np.empty((0, self.model.settings.classes))
 
     def write_checkpoint(self) -> None:
         """Write down where the run is."""
@@ -168,8 +188,7 @@ class Trainer:
             "pass": self._pass,
             "position": list(self._position),
             "read": self._consumed.until(self._furthest()),
-            "rejects": 0 if self.rejects is None else RejectsFile.size(self.rejects),
-        }
+        } | {name: GrowingFile.size(path) for name, path in self._growing.items()}
         self.model.save(self.checkpoint.path, more | self._reading())
         self._written = self.model.examples
 
@@ -188,6 +207,12 @@ class Trainer:
     def _furthest(self) -> Position:
         """How far the data has been read, in this pass or one before."""
         return self._position if self._pass == 0 else Position(len(self._consumed.sources))
+
+    @property
+    def _growing(self) -> dict[str, Named]:
+        """The files that are written row by row, by their arguments."""
+        named = {"rejects": self.rejects, "predictions": self.predictions}
+        return {name: path for name, path in named.items() if path is not None}
 
     @cached_property
     def _consumed(self) -> Consumed:
