@@ -197,3 +197,22 @@ def test_shell_completion():
     asked = environment(_GIFTRL_COMPLETE="bash_complete", COMP_WORDS="giftrl tr", COMP_CWORD="1")
     found = subprocess.run([GIFTRL], env=asked, capture_output=True, check=False, timeout=60).stdout.decode()
     assert "train" in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "-d", "rows"], "the files are arguments"),
+        (["train", "ROWS", "-b", "20"], "--bits N"),
+        (["train", "ROWS", "--loss_function", "logistic"], "--loss logistic"),
+        (["train", "ROWS", "--l1", "1e-6"], "elastic_net --set l1"),
+        (["train", "ROWS", "--oaa", "3"], "--loss softmax --labels 1..K"),
+        (["train", "ROWS", "-t"], "giftrl predict MODEL FILE"),
+        (["train", "ROWS", "-l", "0.5"], "there is no learning rate"),
+        (["predict", "-t", "ROWS"], "giftrl predict MODEL FILE"),
+    ],
+)
+def test_options_of_vowpal_wabbit_are_answered_with_ours(rows, arguments, words):
+    done = giftrl(*[rows if each == "ROWS" else each for each in arguments], check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 2 and "is an option of Vowpal Wabbit; here: " in said and words in " ".join(said.split())

@@ -6,9 +6,10 @@ from typing import Any
 import click
 
 from giftrl.cli.options import check_files, input_options, reading_of
+from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
-@click.command()
+@click.command(cls=VowpalWabbitHints)
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")

@@ -9,6 +9,7 @@ import click
 
 from giftrl import losses, updates
 from giftrl.cli.options import check_files, feature_options, input_options, label_list, radius_option, reading_of
+from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
 def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -33,7 +34,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
         raise click.BadParameter(f"{value!r} is neither a number nor auto; write --beta 1.0 or --beta auto") from None
 
 
-@click.command()
+@click.command(cls=VowpalWabbitHints)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
     "--loss", default="logistic", show_default=True,
