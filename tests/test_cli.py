@@ -216,3 +216,21 @@ def test_options_of_vowpal_wabbit_are_answered_with_ours(rows, arguments, words)
     done = giftrl(*[rows if each == "ROWS" else each for each in arguments], check=False)
     said = done.stderr.decode()
     assert done.returncode == 2 and "is an option of Vowpal Wabbit; here: " in said and words in " ".join(said.split())
+
+
+def test_options_that_matched_nothing_are_named(tmp_path):
+    data = tmp_path / "a.vw"
+    data.write_text("1 |user age:3 |ad size:2\n-1 |user age:1 |ad size:4\n")
+    common = ["-q", "zz", "-q", "ua", "--ignore", "ctx", "--bits", "6"]
+    said = giftrl("train", data, "--beta", "1", *common, "--model", tmp_path / "m").stderr.decode()
+    assert "note: ignore: the data has no columns" in said and "note: interactions z:z: nothing is called that" in said
+    assert "u:a" not in said
+    assert json.loads(giftrl("train", data, "--beta", "1", *common, "--json").stdout)["unmatched"] == [
+        "ignore: the data has no columns", "interactions z:z: nothing is called that",
+    ]  # fmt: skip
+    assert "note: " not in giftrl("train", data, "--beta", "1", "-q", "ua").stderr.decode()
+    for command in (
+        ["predict", tmp_path / "m", data, "--ignore", "ctx"],
+        ["convert", data, tmp_path / "a.arrow", "-q", "zz"],
+    ):
+        assert "note: i" in giftrl(*command).stderr.decode()

@@ -48,4 +48,6 @@ def command(
     if not quiet:
         seconds = time.perf_counter() - begun
         skipped = f", {reader.rejected:,} skipped" if reader.rejected else ""
+        for each in reader.unmatched:
+            click.echo(f"giftrl: note: {each}", err=True)
         click.echo(f"{reader.rows:,} rows written to {output}{skipped} in {seconds:.1f} s", err=True)

@@ -61,3 +61,5 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         for batch in reader:
             scores = trained.scores(batch, predictor)
             file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))
+    for each in reader.unmatched:
+        click.echo(f"giftrl: note: {each}", err=True)

@@ -159,6 +159,30 @@ class Reader:
         """How much has been read, a little more than the batches so far."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
+    @property
+    def unmatched(self) -> list[str]:
+        """What was asked for and matched nothing so far, in words; meant for the end of the loop.
+
+        >>> import pathlib, tempfile
+        >>> from giftrl.streams.names.features import Hashing
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "a.vw")
+        >>> _ = path.write_text("1 |user age:3\\n")
+        >>> reader = Reader(path, Hashing(4), interactions=["uz"], columns=Columns(ignore=("ctx",)), compiled=False)
+        >>> _ = list(reader)
+        >>> reader.unmatched
+        ['ignore: the data has no columns', 'interactions u:z: nothing is called that']
+        >>> folder.cleanup()
+        """
+        nothing = []
+        if not self._parsing.has_tables:
+            given = self._parsing.columns._asdict()
+            usual = Columns()._asdict()
+            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
+        if self.interactions is not None:
+            nothing += [f"interactions {a}:{b}: nothing is called that" for a, b in self.interactions.unmatched]
+        return nothing
+
     def __iter__(self) -> Iterator[Batch]:
         with contextlib.ExitStack() as opened:
             file = None
