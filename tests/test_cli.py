@@ -163,12 +163,12 @@ def test_parameters_go_to_their_member(rows):
         (["train", "no-such-file.svm"], ["no-such-file.svm"]),
         (["train", "ROWS", "--beta", "1", "--lookahead", "--schedule", "adagrad_norm"],
          ["lookahead=True", "not known in time"]),
-        (["train", "ROWS", "--model", "ROWS"], ["model=", "must not be a file that is read: its content"]),
+        (["train", "ROWS", "--model", "ROWS"], ["model=", "must not be a file that is read (data): its content"]),
         (["train", "ROWS", "--summary", "ROWS"], ["summary=", "must not be a file that is read"]),
         (["train", "ROWS", "--on-error", "skip", "--rejects", "ROWS"], ["rejects=", "must not be a file that is read"]),
         (["convert", "ROWS", "ROWS"], ["output=", "must not be a file that is read"]),
         (["train", "ROWS", "--resume"], ["is needed for checkpoints"]),
-        (["train", "ROWS", "--model", "no/such/folder/m.giftrl"], ["the folder does not exist"]),
+        (["train", "ROWS", "--model", "no/such/folder/m.giftrl"], ["cannot be written", "which does not exist"]),
         (["predict", "ROWS", "ROWS"], ["rows.svm"]),
         (["inspect", "no-such-model"], ["no-such-model"]),
     ],
@@ -197,3 +197,40 @@ def test_shell_completion():
     asked = environment(_GIFTRL_COMPLETE="bash_complete", COMP_WORDS="giftrl tr", COMP_CWORD="1")
     found = subprocess.run([GIFTRL], env=asked, capture_output=True, check=False, timeout=60).stdout.decode()
     assert "train" in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "-d", "rows"], "the files are arguments"),
+        (["train", "ROWS", "-b", "20"], "--bits N"),
+        (["train", "ROWS", "--loss_function", "logistic"], "--loss logistic"),
+        (["train", "ROWS", "--l1", "1e-6"], "elastic_net --set l1"),
+        (["train", "ROWS", "--oaa", "3"], "--loss softmax --labels 1..K"),
+        (["train", "ROWS", "-t"], "giftrl predict MODEL FILE"),
+        (["train", "ROWS", "-l", "0.5"], "there is no learning rate"),
+        (["predict", "-t", "ROWS"], "giftrl predict MODEL FILE"),
+    ],
+)
+def test_options_of_vowpal_wabbit_are_answered_with_ours(rows, arguments, words):
+    done = giftrl(*[rows if each == "ROWS" else each for each in arguments], check=False)
+    said = done.stderr.decode()
+    assert done.returncode == 2 and "is an option of Vowpal Wabbit; here: " in said and words in " ".join(said.split())
+
+
+def test_options_that_matched_nothing_are_named(tmp_path):
+    data = tmp_path / "a.vw"
+    data.write_text("1 |user age:3 |ad size:2\n-1 |user age:1 |ad size:4\n")
+    common = ["-q", "zz", "-q", "ua", "--ignore", "ctx", "--bits", "6"]
+    said = giftrl("train", data, "--beta", "1", *common, "--model", tmp_path / "m").stderr.decode()
+    assert "note: ignore: the data has no columns" in said and "note: interactions z:z: nothing is called that" in said
+    assert "u:a" not in said
+    assert json.loads(giftrl("train", data, "--beta", "1", *common, "--json").stdout)["unmatched"] == [
+        "ignore: the data has no columns", "interactions z:z: nothing is called that",
+    ]  # fmt: skip
+    assert "note: " not in giftrl("train", data, "--beta", "1", "-q", "ua").stderr.decode()
+    for command in (
+        ["predict", tmp_path / "m", data, "--ignore", "ctx"],
+        ["convert", data, tmp_path / "a.arrow", "-q", "zz"],
+    ):
+        assert "note: i" in giftrl(*command).stderr.decode()

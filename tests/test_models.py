@@ -384,7 +384,7 @@ def test_permissions(plain_user):
     path.chmod(0o640)
     plain_user.chmod(0o500)
     for name in ("a.giftrl", "b.giftrl"):
-        with pytest.raises(ModelFileError, match="check the permissions"):
+        with pytest.raises(ModelFileError, match="which may not be written to"):
             save(plain_user / name, NEW, {})
     plain_user.chmod(0o300)  # a folder that can be written to and not listed
     save(path, NEW, {})

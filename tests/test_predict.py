@@ -26,7 +26,7 @@ def test_an_output_that_cannot_be_written_is_named(arguments, tmp_path):
     ran = CliRunner().invoke(command, [*arguments, "-o", output])
     assert isinstance(ran.exception, InvalidInput)
     assert (ran.exception.argument, ran.exception.value) == ("output", output)
-    assert "cannot be written (No such file or directory)" in str(ran.exception)
+    assert "cannot be written: it lies in the folder" in str(ran.exception)
 
 
 @pytest.mark.parametrize("option", ["--output", "--rejects"])

@@ -56,8 +56,9 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
     while killed < kills and time.monotonic() < deadline:
         went_on += checkpoint.exists()
         before = written(checkpoint)
+        resume = ["--resume"] if checkpoint.exists() else []
         process = subprocess.Popen(
-            [GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))], env=environment(), stderr=subprocess.PIPE
+            [GIFTRL, *map(str, command(rows, broken, [*extra, *resume]))], env=environment(), stderr=subprocess.PIPE
         )
         if killed > 0:  # the first at any moment, the others after a checkpoint of their own
             while process.poll() is None and written(checkpoint) == before:
@@ -72,7 +73,7 @@ def test_killed_at_random_moments_the_model_is_the_same(rows, tmp_path, extra, k
             assert broken.read_bytes() == whole.read_bytes()
             broken.unlink()
     went_on += checkpoint.exists()
-    giftrl(*command(rows, broken, [*extra, "--resume"]))
+    giftrl(*command(rows, broken, [*extra, *(["--resume"] if checkpoint.exists() else [])]))
     assert killed == kills and went_on >= 1
     assert broken.read_bytes() == whole.read_bytes()
     assert (tmp_path / "broken.giftrl.rejects").read_bytes() == (tmp_path / "whole.giftrl.rejects").read_bytes()
@@ -88,7 +89,7 @@ def test_a_killed_run_on_csv_goes_on_to_the_same_model(tmp_path):
     rows.write_text("label,n,c\n" + ("".join(lines) + "1,x,a\n") * 80)
     extra = ["--beta", "1", "--dictionary"]
     giftrl(*command(rows, whole, extra))
-    process = subprocess.Popen([GIFTRL, *map(str, command(rows, broken, [*extra, "--resume"]))])
+    process = subprocess.Popen([GIFTRL, *map(str, command(rows, broken, extra))])
     while process.poll() is None and not checkpoint.exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)

@@ -12,19 +12,18 @@ Generalized implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023)
 0.841122
 """
 
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+import importlib
 
-from giftrl import algorithms, domains, errors, losses, regularizers, schedules, updates
-from giftrl.certificates import Certificate, TheoremTerms
-from giftrl.errors import GiftrlError
-from giftrl.learner import Learner
-from giftrl.trace import Step, Trace
-
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than all others here
 if TYPE_CHECKING:
+    from giftrl import algorithms, domains, errors, losses, regularizers, schedules, updates
+    from giftrl.certificates import Certificate, TheoremTerms
+    from giftrl.errors import GiftrlError
+    from giftrl.learner import Learner
     from giftrl.linear import FTRLClassifier, FTRLRegressor
+    from giftrl.trace import Step, Trace
 
-__version__ = version("giftrl")
+    __version__: str
 
 __all__ = [
     "Certificate",
@@ -46,10 +45,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # The estimators need scikit-learn, which takes a second to import and is optional: only those who ask pay.
-    if name in ("FTRLClassifier", "FTRLRegressor"):
-        from giftrl import linear
+#: Where names come from that are not modules of their own.
+HOMES = {
+    "Certificate": "certificates", "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
+    "Learner": "learner", "Step": "trace", "TheoremTerms": "certificates", "Trace": "trace",
+}  # fmt: skip
 
-        return getattr(linear, name)
+
+def __getattr__(name: str) -> object:
+    # Imported when asked for: all of it takes a second, and the command line does with less.
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("giftrl")
+    if name in HOMES:
+        return getattr(importlib.import_module(f"giftrl.{HOMES[name]}"), name)
+    if name in __all__:
+        return importlib.import_module(f"giftrl.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

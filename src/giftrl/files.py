@@ -17,7 +17,7 @@ try:
 except ImportError:  # Windows: nothing is locked there, and leftovers are not removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_errors", "physical_memory", "replacing", "write"]
+__all__ = ["file_errors", "is_stream", "open_stream", "physical_memory", "replacing", "require_replaceable", "write"]
 
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
@@ -33,6 +33,7 @@ REMEDIES = {
     errno.EDQUOT: ("does not fit: the quota is used up", "free some space or save elsewhere"),
     errno.EFBIG: ("is larger than this system lets a file be", "raise the limit (ulimit -f) or save elsewhere"),
     errno.ENAMETOOLONG: ("has too long a name", "choose a shorter one"),
+    errno.ENXIO: ("is a pipe that nobody reads from", "start the reader first"),
     errno.ELOOP: ("is a symbolic link that leads back to itself", "remove the link"),
 }
 
@@ -77,7 +78,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     with file_errors(path):
         target = Path(os.path.realpath(path))
-        earlier = _mode_of(path, target)
+        earlier = require_replaceable(path)
         _remove_leftovers(target)
         with _private_folder(target) as folder:
             new = folder / "new"
@@ -164,23 +165,53 @@ def _unlock(lock: int | None) -> None:
         os.close(lock)
 
 
-def _mode_of(path: str | os.PathLike[str], target: Path) -> int | None:
-    """The permissions of an earlier file, None where there is none; an error where it may not be replaced."""
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
+
+    >>> is_stream("/dev/null"), is_stream("no such file")
+    (True, False)
+    """
     try:
-        status = target.stat()
-    except FileNotFoundError:
-        if not target.parent.exists():
-            problem = f"lies in the folder {target.parent}, which does not exist"
-            raise ModelFileError(path, problem, "create it, or check the name") from None
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        raise ModelFileError(path, *REMEDIES[errno.EISDIR])
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelFileError(path, "is a device or a pipe and not a file", "give the name of a file")
-    # To replace a file, the system asks only for write access to its folder; a file marked read-only must stay.
-    if not os.access(target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise ModelFileError(path, "is read-only", "save under another name, or allow writing to it")
-    return stat.S_IMODE(status.st_mode)
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def open_stream(path: str, flags: int) -> int:
+    """Open a pipe or a device; an error if it is a pipe without a reader, for which a plain open would wait."""
+    handle = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    return handle
+
+
+def require_replaceable(path: str | os.PathLike[str]) -> int | None:
+    """Raise an error if :func:`replacing` would; else return the permissions of an earlier file, None without one.
+
+    >>> require_replaceable("new.giftrl") is None
+    True
+    """
+    with file_errors(path):
+        target = Path(os.path.realpath(path))
+        try:
+            status = target.stat()
+        except FileNotFoundError:
+            status = None
+            if not target.parent.exists():
+                problem = f"lies in the folder {target.parent}, which does not exist"
+                raise ModelFileError(path, problem, "create it, or check the name") from None
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise ModelFileError(path, *REMEDIES[errno.EISDIR])
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(path, "is a device or a pipe and not a file", "give the name of a file")
+        effective = os.access in os.supports_effective_ids
+        # To replace a file, the system asks only for write access to its folder; a file marked read-only must stay.
+        if status is not None and not os.access(target, os.W_OK, effective_ids=effective):
+            raise ModelFileError(path, "is read-only", "save under another name, or allow writing to it")
+        if not os.access(target.parent, os.W_OK | os.X_OK, effective_ids=effective):
+            problem = f"lies in the folder {target.parent}, which may not be written to"
+            raise ModelFileError(path, problem, "give another folder, or allow writing to it")
+        return None if status is None else stat.S_IMODE(status.st_mode)
 
 
 def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:

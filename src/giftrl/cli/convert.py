@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import feature_options, input_options, reading_of, require_apart
+from giftrl.cli.options import check_files, feature_options, input_options, reading_of
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
-@click.argument("output", type=click.Path(dir_okay=False))
+@click.argument("output", type=click.Path())
 @feature_options
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
 @click.option("--quiet", is_flag=True, help="Print nothing.")
@@ -38,7 +38,7 @@ def command(
     features = Dictionary() if dictionary else Hashing(bits)
     products = Interactions(interactions) if interactions else None
     reading = reading_of(options)
-    require_apart(data, output=output, rejects=reading["rejects"])
+    check_files({"data": data}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
     reader = Reader(data, features, interactions=products, constant=False, **reading)
     codec = None if compression == "none" else compression
     with ConvertedWriter(output, features, interactions=products, compression=codec) as writer:
@@ -48,4 +48,6 @@ def command(
     if not quiet:
         seconds = time.perf_counter() - begun
         skipped = f", {reader.rejected:,} skipped" if reader.rejected else ""
+        for each in reader.unmatched:
+            click.echo(f"giftrl: note: {each}", err=True)
         click.echo(f"{reader.rows:,} rows written to {output}{skipped} in {seconds:.1f} s", err=True)

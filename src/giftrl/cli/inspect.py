@@ -1,12 +1,15 @@
 """``giftrl inspect``: show a model's settings, weights and certificate."""
 
-import json
+import io
+import math
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from giftrl.cli.options import radius_option
+from giftrl.cli.options import check_files, radius_option
 
 
 @click.command()
@@ -15,7 +18,7 @@ from giftrl.cli.options import radius_option
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
 )
 @radius_option
-@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the weights to this .png, .svg or .pdf file.")
+@click.option("--plot", type=click.Path(), help="Draw the weights to this .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as_json: bool) -> None:
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
@@ -30,9 +33,15 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     """
     import numpy as np
 
+    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.summary import summary_of
 
+    check_files({"model": [model]}, {"plot": plot})
+    if plot is not None:
+        require_matplotlib()
+    standard_output()
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
     weights, settings = trained.learner.x, trained.settings
@@ -54,7 +63,7 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     if plot is not None:
         _draw(plot, weights, largest)
     if as_json:
-        click.echo(json.dumps(summary, indent=2))
+        standard_output().write(json_text(summary).encode() + b"\n")
     else:
         _say(model, summary, trained.weight)
 
@@ -126,19 +135,18 @@ def _number(value: int | float | str) -> str:
 
 def _bar(value: float, largest: float, blocks: int) -> str:
     """A bar of at most ``blocks`` blocks: red for a negative value, green for a positive one."""
-    size = max(1, round(blocks * abs(value) / largest)) if value else 0
-    return f"[{'red' if value < 0 else 'green'}]{'█' * size}"
+    size = max(1, round(blocks * abs(value) / largest)) if value and math.isfinite(value / largest) else 0
+    block = "█" if "utf" in (sys.stdout.encoding or "").lower() else "#"
+    return f"[{'red' if value < 0 else 'green'}]{block * size}"
 
 
 def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     import numpy as np
+    from matplotlib.figure import Figure
 
     from giftrl.errors import InvalidInput
+    from giftrl.outputs import writing
 
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InvalidInput("plot", path, "needs Matplotlib", "pip install 'giftrl[experiments]'") from None
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
     values = [value for _, value in largest[::-1]]
@@ -150,7 +158,10 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     sizes = np.sort(np.abs(weights[weights != 0.0]))[::-1]
     right.loglog(np.arange(1, len(sizes) + 1), sizes)
     right.set(title="all weights, by size", xlabel="rank", ylabel="absolute value")
+    image = io.BytesIO()
     try:
-        figure.savefig(path)
-    except (OSError, ValueError) as problem:
-        raise InvalidInput("plot", path, f"cannot be written ({problem})", "give a .png, .svg or .pdf file") from None
+        figure.savefig(image, format=Path(path).suffix.lstrip(".") or "png")
+    except ValueError as problem:
+        raise InvalidInput("plot", path, f"cannot be drawn ({problem})", "give a .png, .svg or .pdf file") from None
+    with writing(path) as file:
+        file.write(image.getvalue())

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from giftrl.cli.terminal import settle_output
 from giftrl.errors import GiftrlError
 
 #: Each command with its line in ``giftrl --help``. The function is ``giftrl.cli.<name>.command``.
@@ -46,11 +47,24 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; problems end it with a message in one line, and not with a traceback."""
         try:
-            return super().invoke(ctx)
-        except GiftrlError as problem:  # the user gets the message, not a traceback
-            click.echo(f"giftrl: {problem}", err=True)
-            sys.exit(1)
+            answer = super().invoke(ctx)
+            settle_output()
+            return answer
+        except GiftrlError as problem:
+            message, status = str(problem), 1
+        except BrokenPipeError:  # nobody reads on
+            raise
+        except OSError as problem:
+            place = problem.filename or "standard output"
+            message, status = f"{place}: cannot be used ({problem.strerror}); check the file and its disk", 1
+        except MemoryError:
+            message, status = "there is not enough memory; try fewer --bits, or a smaller part of the data", 1
+        except KeyboardInterrupt:
+            message, status = "interrupted", 130
+        click.echo(f"giftrl: {message}", err=True)
+        sys.exit(status)
 
 
 @click.group(

@@ -1,14 +1,14 @@
 """Options that several commands share."""
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: More classes than any memory has weights for.
+MOST_CLASSES = 1_000_000
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
 
 format_option = click.option(
@@ -37,34 +37,36 @@ input_options = _together(
     click.option("--categorical", multiple=True, help="Tables: a column of categories that look like numbers."),
     click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
                  help="What to do at a row that cannot be used."),
-    click.option("--rejects", type=click.Path(dir_okay=False),
+    click.option("--rejects", type=click.Path(),
                  help="With skip: write these rows to this file, as JSON lines."),
 )  # fmt: skip
 
 
-def require_apart(sources: Sequence[str], **written: str | None) -> None:
-    """Raise an error if a file would be both read and written. Called before any file is opened for writing.
+def check_files(
+    read: dict[str, Sequence[str]],
+    written: dict[str, str | None],
+    *,
+    files_only: Collection[str] = (),
+    kept: Collection[tuple[str, str]] = (),
+) -> None:
+    """Compare every input and output of a command with every other; see :func:`giftrl.outputs.check_outputs`.
 
-    Args:
-        sources: the sources that are read.
-        written: the files that are written, by the name of their argument; None for a file that is not written.
+    Sources under "data" may be globs and directories. Outputs that grow, "rejects" and "predictions", are written
+    beside themselves until they are finished, under names that count too.
     """
-    from giftrl.errors import InvalidInput
+    from giftrl.files import is_stream
+    from giftrl.growing import partial
+    from giftrl.outputs import check_outputs
     from giftrl.streams.sources.source import find_sources
 
-    files = {name: Path(path) for name, path in written.items() if path is not None and Path(path).is_file()}
-    if not files:
-        return
-    for source in find_sources(sources):
-        try:
-            # Standard input, descriptor 0, may be a file too.
-            read = os.fstat(0) if source.path is None else source.path.stat()
-        except OSError:
-            continue  # the reader will say what is wrong with it
-        for name, path in files.items():
-            if os.path.samestat(read, path.stat()):
-                rule = "must not be a file that is read: its content would be lost"
-                raise InvalidInput(name, str(path), rule, "give another file")
+    if "data" in read:
+        files = ["-" if source.path is None else str(source.path) for source in find_sources(read["data"])]
+        read = read | {"data": files}
+    growing = [(name, written[name]) for name in ("rejects", "predictions") if name in written]
+    written = written | {
+        f"unfinished {name}": str(partial(path)) for name, path in growing if path is not None and not is_stream(path)
+    }
+    check_outputs(read, written, files_only=files_only, kept=kept)
 
 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -103,6 +105,9 @@ def label_list(context: click.Context, parameter: click.Parameter, value: str | 
     try:
         for part in value.split(","):
             first, dots, last = part.partition("..")
+            if dots and int(last) - int(first) >= MOST_CLASSES:
+                rule = f"has {int(last) - int(first) + 1} labels; there can be {MOST_CLASSES} classes at most"
+                raise click.BadParameter(f"{value!r} {rule}")
             labels += [float(each) for each in range(int(first), int(last) + 1)] if dots else [float(part)]
     except ValueError:
         rule = "is not a list of numbers; write --labels 0,1, or --labels 0..9 for ten classes"

@@ -1,18 +1,18 @@
 """``giftrl predict``: print a model's prediction for each row."""
 
-import sys
-from pathlib import Path
-from typing import IO, Any
+import contextlib
+from typing import Any
 
 import click
 
-from giftrl.cli.options import input_options, reading_of, require_apart
+from giftrl.cli.options import check_files, input_options, reading_of
+from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
-@click.command()
+@click.command(cls=VowpalWabbitHints)
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of standard output.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
 @click.option(
     "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
 )
@@ -34,14 +34,18 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
     """
-    from giftrl.errors import Incompatible, InvalidInput
+    from giftrl.cli.terminal import standard_output
+    from giftrl.errors import Incompatible
+    from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
+    from giftrl.training.predictions import lines_of
 
+    reading = reading_of(options)
+    check_files({"model": [model], "data": data}, {"output": output, "rejects": reading["rejects"]})
     trained, _ = LinearModel.load(model)
-    reading, settings = reading_of(options), trained.settings
-    require_apart([model, *data], output=output, rejects=reading["rejects"])
+    settings = trained.settings
     if proba and not link_of(trained.learner.loss).probable:
         raise Incompatible(
             f"--proba needs the logistic or the softmax loss, and {model} was trained with {settings.loss}"
@@ -51,28 +55,11 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         data, trained.features, schema=trained.schema, interactions=settings.interactions or None,
         normalize=settings.normalize, constant=settings.constant, **reading,
     )  # fmt: skip
-    if output is None:
-        _write(sys.stdout, trained, reader, proba)
-        return
-    try:
-        with Path(output).open("w") as file:
-            _write(file, trained, reader, proba)
-    except OSError as problem:
-        raise InvalidInput("output", output, f"cannot be written ({problem.strerror})", "give another file") from None
-
-
-def _write(file: IO[str], model: Any, reader: Any, proba: bool) -> None:
-    import numpy as np
-
-    predictor = model.freeze()
-    for batch in reader:
-        scores = model.scores(batch, predictor)
-        answers = model.probabilities(scores) if proba else model.decide(scores)
-        lines = [" ".join(f"{each:.9g}" for each in row) for row in np.atleast_2d(answers.T).T.tolist()]
-        if batch.tags:
-            lines = [f"{line} {tag}".rstrip() for line, tag in zip(lines, batch.tags, strict=True)]
-        if batch.rejected:
-            bad = [each.line for each in batch.rejected]
-            where = np.concatenate([batch.lines, bad]).argsort(kind="stable")
-            lines = [(lines + ["nan"] * len(bad))[k] for k in where]
-        file.write("".join(f"{line}\n" for line in lines))
+    with contextlib.ExitStack() as opened:
+        file = standard_output() if output is None else opened.enter_context(writing(output))
+        predictor = trained.freeze()
+        for batch in reader:
+            scores = trained.scores(batch, predictor)
+            file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))
+    for each in reader.unmatched:
+        click.echo(f"giftrl: note: {each}", err=True)

@@ -52,8 +52,10 @@ def command(
     from giftrl.paper.panels import available, bundled
     from giftrl.paper.report import write_report
     from giftrl.paper.reproduce import Plan, reproduce
+    from giftrl.reports.figure import require_matplotlib
 
     begun = time.perf_counter()
+    require_matplotlib()
     given: dict[str, Any] = {"repetitions": repetitions, "beyond": beyond}
     plan = Plan.quick() if quick else Plan()
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})

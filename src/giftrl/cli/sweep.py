@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from giftrl.cli.options import format_option
+from giftrl.cli.options import check_files, format_option
 from giftrl.cli.tables import print_table
 
 
@@ -55,10 +55,16 @@ def command(
     """
     from giftrl import regularizers, schedules
     from giftrl.errors import require
+    from giftrl.reports.figure import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
     from giftrl.sweeps.report import COLUMNS, report, rows
 
     begun = time.perf_counter()
+    require_matplotlib()
+    outputs: dict[str, str | None] = {
+        f"out/sweep.{suffix}": str(out / f"sweep.{suffix}") for suffix in ("csv", "svg", "png", "html")
+    }
+    check_files({"data": [str(data)]}, outputs if out.exists() else {}, files_only=outputs)
     if floor is not None:
         require(schedule == "temporal", "floor", floor, "belongs to the temporal schedule", "leave out --floor")
     parameters = {} if floor is None else {"floor": floor}

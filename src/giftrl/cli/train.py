@@ -1,6 +1,6 @@
 """``giftrl train``: learn a model from a stream."""
 
-import json
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from giftrl import losses, updates
-from giftrl.cli.options import feature_options, input_options, label_list, radius_option, reading_of, require_apart
+from giftrl.cli.options import check_files, feature_options, input_options, label_list, radius_option, reading_of
+from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
 def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -33,7 +34,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
         raise click.BadParameter(f"{value!r} is neither a number nor auto; write --beta 1.0 or --beta auto") from None
 
 
-@click.command()
+@click.command(cls=VowpalWabbitHints)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
     "--loss", default="logistic", show_default=True,
@@ -67,19 +68,28 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )
 @click.option("--constant/--no-constant", default=True, show_default=True, help="Add a constant feature to each row.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
-@click.option("--model", "model_path", type=click.Path(dir_okay=False), help="Write the model to this file.")
-@click.option("--summary", "summary_path", type=click.Path(dir_okay=False), help="Write a JSON summary to this file.")
+@click.option("--model", "model_path", type=click.Path(), help="Write the model to this file.")
+@click.option("--summary", "summary_path", type=click.Path(), help="Write a JSON summary to this file.")
+@click.option(
+    "-p", "--predictions", type=click.Path(),
+    help="Write the prediction for each row to this file, made before its label was used; of the first pass.",
+)  # fmt: skip
 @radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
 )
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint of an interrupted run.")
+@click.option(
+    "--from", "-i", "from_path", type=click.Path(dir_okay=False), metavar="MODEL",
+    help="Go on learning from a model: the same as one run over its data and DATA. Its settings are used.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @input_options
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...], passes: int,
-    checkpoint_every: int | None, resume: bool, quiet: bool, as_json: bool, **options: Any,
+    checkpoint_every: int | None, resume: bool, from_path: str | None, predictions: str | None, quiet: bool,
+    as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -95,13 +105,16 @@ def command(
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
       giftrl train digits.svm.xz --loss softmax --labels 0..9 --model digits.giftrl
       giftrl train clicks.svm.gz --beta 1 --update proximal --regularizer curvature
+      giftrl train tuesday.vw.gz --from clicks.giftrl --model clicks.giftrl
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
     from rich.console import Console
 
     from giftrl.cli.progress import Progression
-    from giftrl.errors import ModelFileError, require
+    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.errors import require
+    from giftrl.outputs import writing
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.summary import summary_of
 
@@ -112,36 +125,69 @@ def command(
     checkpoint = None
     if model_path is not None and (checkpoint_every is not None or resume):
         checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
-    reading, bits = reading_of(options), options.pop("bits")
-    bits = None if options.pop("dictionary") else bits
-    settings = Settings(bits=bits, label_values=options.pop("labels"), **options)
-    trainer = Trainer(LinearModel(settings), data, passes=passes, checkpoint=checkpoint, **reading)
-    if model_path is not None and not Path(model_path).absolute().parent.is_dir():
-        problem = "cannot be written: the folder does not exist"
-        raise ModelFileError(model_path, problem, "create it, or give another one")
-    require_apart(data, model=model_path, summary=summary_path, rejects=reading["rejects"])
+    reading = reading_of(options)
+    check_files(
+        {"data": data, "from": [] if from_path is None else [from_path]},
+        {
+            "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
+            "summary": summary_path, "rejects": reading["rejects"], "predictions": predictions,
+        },
+        files_only=["model", "checkpoint"],
+        kept=[("from", "model")],
+    )  # fmt: skip
+    options["label_values"] = options.pop("labels")
+    options["bits"] = None if options.pop("dictionary") else options["bits"]
+    model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
+    trainer = Trainer(model, data, passes=passes, checkpoint=checkpoint, predictions=predictions, **reading)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
-    resumed = resume and trainer.resume()
+    if resume:
+        trainer.resume()
     before = trainer.model.examples
-    if resume and not quiet:
-        console.print(f"continuing after {before:,} examples" if resumed else "no checkpoint: starting afresh")
-    with Progression(console, quiet, settings.auto) as progression:
-        model = trainer.run(progression.watch)
-    if model_path is not None:
-        model.save(model_path)
-        if checkpoint is not None:
-            checkpoint.path.unlink(missing_ok=True)
-    summary = summary_of(model, radii)
-    summary["seconds_total"] = time.perf_counter() - begun
-    summary["seconds_learning"] = trainer.seconds_learning
-    text = json.dumps(summary, indent=2)
-    if summary_path is not None:
-        Path(summary_path).write_text(text + "\n")
-    if as_json:
-        click.echo(text)
-    elif not quiet:
+    if before and not quiet:
+        console.print(f"continuing after {before:,} examples")
+    with contextlib.ExitStack() as opened:
+        outputs = [standard_output()] if as_json else []
+        if summary_path is not None:  # opened before the work, so that a problem shows before it
+            outputs.append(opened.enter_context(writing(summary_path)))
+        with Progression(console, quiet, trainer.model.settings.auto) as progression:
+            model = trainer.run(progression.watch)
+        if model_path is not None:
+            model.save(model_path)
+            if checkpoint is not None:
+                checkpoint.path.unlink(missing_ok=True)
+        summary = summary_of(model, radii)
+        summary["seconds_total"] = time.perf_counter() - begun
+        summary["seconds_learning"] = trainer.seconds_learning
+        summary["unmatched"] = [] if trainer.reader is None else trainer.reader.unmatched
+        for file in outputs:
+            file.write(json_text(summary).encode() + b"\n")
+    if not quiet:
         _say(console, summary, model, before, model_path)
+
+
+def _go_on(path: str, options: dict[str, Any]) -> Any:
+    """The model of a file, if the options that were given agree with its settings."""
+    from giftrl.errors import InvalidInput
+    from giftrl.training import LinearModel, Settings
+
+    model, more = LinearModel.load(path)
+    if "position" in more:
+        raise InvalidInput("from", path, "is the checkpoint of an unfinished run", "use --resume with its command")
+    context = click.get_current_context()
+    renamed = {"labels": "label_values", "dictionary": "bits"}
+    names = {
+        renamed.get(name, name)
+        for name in context.params
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+    }
+    given = {name: value for name, value in options.items() if name in names}
+    wanted = Settings.restore(model.settings.state() | given)
+    different = wanted.differences(model.settings)
+    if different:
+        rule = f"was trained with other settings: {'; '.join(different)}"
+        raise InvalidInput("from", path, rule, "leave these options out, or train anew")
+    return model
 
 
 def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
@@ -166,6 +212,7 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
         share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
         remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
         lines.append(f"{share} with another {remedy}")
+    lines += [f"note: {each}" for each in summary["unmatched"]]
     if path is not None:
         lines.append(f"model written to {path}")
     console.print("\n".join(lines))

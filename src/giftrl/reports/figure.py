@@ -1,5 +1,6 @@
 """How a figure looks: axes, colours that tell curves apart, and SVG text that a page can hold."""
 
+import importlib.util
 import io
 import re
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from giftrl.errors import GiftrlError
 from giftrl.files import write
 
-__all__ = ["INK", "Look", "inline", "new_figure", "save", "style", "svg"]
+__all__ = ["INK", "Look", "inline", "new_figure", "require_matplotlib", "save", "style", "svg"]
 
 #: The colour of text and axes; :func:`inline` replaces it by the text colour of the page.
 INK = "#1b1f23"
@@ -47,12 +48,17 @@ def style(names: Sequence[str]) -> dict[str, Look]:
     return {name: Look(COLOURS[places[name]], DASHES[places[name]], MARKERS[places[name]]) for name in names}
 
 
+def require_matplotlib() -> None:
+    """Raise an error if figures cannot be drawn; called before the work whose results they show."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise GiftrlError("figures need Matplotlib; pip install 'giftrl[experiments]'")
+
+
 def new_figure(columns: int = 1) -> tuple[Any, list[Any]]:
     """A Matplotlib figure and its axes, which stand side by side in as many columns."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as missing:
-        raise GiftrlError("figures need Matplotlib; pip install 'giftrl[experiments]'") from missing
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(3.7 * columns, 2.9), layout="constrained")
     # A page hides the elements called "backdrop", so that its own background shows.
     figure.patch.set_gid("backdrop")

@@ -74,6 +74,11 @@ class Parsing:
             self.features = features
             self._parsers = {}
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether a table has been read, or JSON, whose keys are columns."""
+        return bool({"csv", "json", "arrow"} & self._parsers.keys())
+
     def read(self, source: Source, start: Position) -> Iterator[Parsed]:
         """The batches of a source."""
         self.consumed = 0

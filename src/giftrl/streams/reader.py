@@ -67,8 +67,9 @@ class Reader:
             after that.
         constant: whether to add the constant feature 1 to every row.
         on_error: "stop" at a row that cannot be used, or "skip" it.
-        rejects: a file to write skipped rows to, as JSON lines; one from an earlier run is written over if reading
-            starts at the beginning, and continued if not.
+        rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
+            loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
+        keep_rejects: whether an interrupted loop keeps what it wrote, as ``*.partial``, for one that goes on.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: what ``accepts`` accepts, in words.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
@@ -104,6 +105,7 @@ class Reader:
         constant: bool = True,
         on_error: str = "stop",
         rejects: Named | None = None,
+        keep_rejects: bool = False,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str = "a label that can be used",
         start: Position | None = None,
@@ -132,6 +134,7 @@ class Reader:
         self.constant = constant
         self.on_error = on_error
         self.rejects = rejects
+        self.keep_rejects = keep_rejects
         self.accepts = accepts
         self.expected = expected
         self.compiled = compiled
@@ -156,11 +159,37 @@ class Reader:
         """How much has been read, a little more than the batches so far."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
+    @property
+    def unmatched(self) -> list[str]:
+        """What was asked for and matched nothing so far, in words; meant for the end of the loop.
+
+        >>> import pathlib, tempfile
+        >>> from giftrl.streams.names.features import Hashing
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "a.vw")
+        >>> _ = path.write_text("1 |user age:3\\n")
+        >>> reader = Reader(path, Hashing(4), interactions=["uz"], columns=Columns(ignore=("ctx",)), compiled=False)
+        >>> _ = list(reader)
+        >>> reader.unmatched
+        ['ignore: the data has no columns', 'interactions u:z: nothing is called that']
+        >>> folder.cleanup()
+        """
+        nothing = []
+        if not self._parsing.has_tables:
+            given = self._parsing.columns._asdict()
+            usual = Columns()._asdict()
+            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
+        if self.interactions is not None:
+            nothing += [f"interactions {a}:{b}: nothing is called that" for a, b in self.interactions.unmatched]
+        return nothing
+
     def __iter__(self) -> Iterator[Batch]:
         with contextlib.ExitStack() as opened:
             file = None
             if self.rejects is not None:
-                file = opened.enter_context(RejectsFile(self.rejects, append=self.start != Position()))
+                file = opened.enter_context(
+                    RejectsFile("rejects", self.rejects, append=self.start != Position(), keep=self.keep_rejects)
+                )
             for batch, news in self._items(opened):
                 if news is not None:
                     self.features.learn(news)
@@ -171,7 +200,7 @@ class Reader:
                         yield replace(batch, rejected=())
                     raise BadRow(bad[0].source, str(bad[0]), bad[0])
                 if file is not None:
-                    file.write(bad)
+                    file.add(bad)
                 self.rejected += len(bad)
                 self.rows += len(batch)
                 if len(batch) or bad:

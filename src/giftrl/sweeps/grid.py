@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 #: How many predictions (rows times models) are in memory at once: 32 MiB.
 MOST_PREDICTIONS = 1 << 22
 
+#: The most betas of a grid.
+MOST_BETAS = 10_000
+
 #: What may follow the name of an update after a colon, with the argument that it sets and its value.
 MODIFIERS = {"ahead": ("lookahead", True), "now": ("lookahead", False), "safe": ("safeguard", True)}
 
@@ -112,14 +115,17 @@ def parse_betas(text: str) -> tuple[float, ...]:
     (1.0, 3.0)
     """
     remedy = "try 1e-3:1e3:13, or a list such as 0.1,1,10"
+    many = False
     try:
         if ":" in text:
             low, high, count = text.split(":")
-            betas = spaced(float(low), float(high), int(count))
+            many = int(count) > MOST_BETAS
+            betas = () if many else spaced(float(low), float(high), int(count))
         else:
             betas = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InvalidInput("betas", text, "must be low:high:count, or numbers separated by commas", remedy) from None
+    require(not many, "betas", text, f"must have at most {MOST_BETAS} values, a model each", remedy)
     require(all(0.0 < beta < math.inf for beta in betas), "betas", text, "must be positive and finite", remedy)
     require(all(a < b for a, b in pairwise(betas)), "betas", text, "must be in ascending order", remedy)
     return betas

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require
+from giftrl.growing import GrowingFile
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
+from giftrl.training.consumed import Consumed
 from giftrl.training.model import LinearModel
+from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
 
 __all__ = ["Checkpoint", "Trainer", "train"]
@@ -34,14 +38,18 @@ class Checkpoint(NamedTuple):
 class Trainer:
     """Trains a model on a stream, one or more passes, and can go on where a checkpoint was written.
 
-    A checkpoint holds the model, the position in the stream and the counts; it is written atomically between two
-    batches. A run that goes on from one gives the same model, byte by byte, as a run that was never interrupted.
+    A checkpoint holds the model, the position in the stream, how the data is read, and digests of what was read; it is
+    written atomically between two batches. A run that goes on from one gives the same model, byte by byte, as a run
+    that was never interrupted. So does a run that begins with the model of an earlier run: the same as one run over the
+    data of both.
 
     Args:
-        model: as it is before the first row.
+        model: a new one, or one that has learnt from other data.
         sources: files, globs, directories, or "-" for standard input.
         passes: how often to go over the data.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
+        predictions: a file to write predictions to, made before each label was used, a line for each row of the first
+            pass; None for none.
         checkpoint: None for none.
     """
 
@@ -55,6 +63,7 @@ class Trainer:
         columns: Columns | None = None,
         on_error: str = "stop",
         rejects: Named | None = None,
+        predictions: Named | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         require(passes >= 1, "passes", passes, "must be at least 1", "try passes=1")
@@ -67,9 +76,11 @@ class Trainer:
         self.columns = columns
         self.on_error = on_error
         self.rejects = rejects
+        self.predictions = predictions
         self.checkpoint = checkpoint
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
+        self.examples_before = model.examples  # learnt from other data
         self._pass = 0
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
@@ -79,35 +90,40 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self) -> bool:
-        """Take up the checkpoint, if there is one; whether there was."""
+    def resume(self) -> None:
+        """Go on from the checkpoint; an error if there is none, or if it belongs to another run."""
         if self.checkpoint is None or not self.checkpoint.path.exists():
-            return False
-        model, more = LinearModel.load(self.checkpoint.path)
+            raise InvalidInput(
+                "resume", None if self.checkpoint is None else str(self.checkpoint.path),
+                "there is no checkpoint to go on from",
+                "leave out --resume to start anew; --from MODEL goes on from a finished model",
+            )  # fmt: skip
+        path = self.checkpoint.path
+        model, more = LinearModel.load(path)
         different = self.model.settings.differences(model.settings)
-        named = [str(source) for source in self.sources]
-        if more.get("sources") != named:
-            different.append(f"sources={named!r}, not {more.get('sources')!r}")
-        if more.get("passes") != self.passes:
-            different.append(f"passes={self.passes!r}, not {more.get('passes')!r}")
+        different += [
+            f"{name}={value!r}, not {more.get(name)!r}"
+            for name, value in self._reading().items()
+            if name in more and more[name] != value
+        ]
         if different:
             raise InvalidInput(
-                "resume", str(self.checkpoint.path), f"was written with other settings: {'; '.join(different)}",
+                "resume", str(path), f"was written with other settings: {'; '.join(different)}",
                 "give the same settings and data, or start anew without resuming",
             )  # fmt: skip
         try:
             self._pass = int(more["pass"])
             self._position = Position(*(int(each) for each in more["position"]))
-            kept = int(more["rejects"])
+            sizes = {name: int(more.get(name, 0)) for name in self._growing}
         except (KeyError, TypeError, ValueError):
-            raise ModelFileError(self.checkpoint.path, "is a model but not a checkpoint", "start anew") from None
-        if self.rejects is not None:
-            # What was rejected after the checkpoint will be rejected once more.
-            with contextlib.suppress(FileNotFoundError), Path(self.rejects).open("r+b") as file:
-                file.truncate(kept)
+            raise ModelFileError(path, "is a model but not a checkpoint", "start anew") from None
+        if "read" in more:  # versions before 2 wrote no digests
+            self._consumed.require(more["read"], self._furthest())
+        if self._pass == 0:
+            for name, growing in self._growing.items():
+                GrowingFile.cut(name, growing, sizes[name])  # what came after the checkpoint will be written once more
         self.model = model
         self._written = model.examples
-        return True
 
     def run(self, watch: Watch | None = None) -> LinearModel:
         """Train to the end of the last pass."""
@@ -131,41 +147,76 @@ class Trainer:
             on_error=self.on_error,
             # The side file is that of the first pass: later ones reject the same rows.
             rejects=self.rejects if self._pass == 0 else None,
+            keep_rejects=self.checkpoint is not None,
             accepts=settings.accepts,
             expected=settings.expected(),
             start=self._position,
         )
-        for batch in self.reader:
-            model.schema = self.reader.schema
-            first, begun = 0, time.perf_counter()
-            for last, predictions in model.learn(batch):
-                self.seconds_learning += time.perf_counter() - begun
-                if watch is not None:
-                    watch(self, batch, first, last, predictions)
-                first, begun = last, time.perf_counter()
-            if self._pass == 0:
-                model.rejected += len(batch.rejected)
-            self._position = batch.end
-            if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
-                self.write_checkpoint()
+        with contextlib.ExitStack() as opened:
+            file = None
+            if self.predictions is not None and self._pass == 0:
+                append, keep = self._position != Position(), self.checkpoint is not None
+                file = opened.enter_context(GrowingFile("predictions", self.predictions, append=append, keep=keep))
+            for batch in self.reader:
+                model.schema = self.reader.schema
+                made = self._learn(batch, watch)
+                if file is not None:
+                    file.write(lines_of(batch, model.decide(made)))
+                if self._pass == 0:
+                    model.rejected += len(batch.rejected)
+                self._position = batch.end
+                if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
+                    self.write_checkpoint()
+
+    def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
+        """Learn from a batch, and return the predictions that were made on the way."""
+        made = []
+        first, begun = 0, time.perf_counter()
+        for last, predictions in self.model.learn(batch):
+            self.seconds_learning += time.perf_counter() - begun
+            if watch is not None:
+                watch(self, batch, first, last, predictions)
+            made.append(predictions)
+            first, begun = last, time.perf_counter()
+        return np.concatenate(made) if made else np.empty((0, self.model.settings.classes))
 
     def write_checkpoint(self) -> None:
         """Write down where the run is."""
         if self.checkpoint is None:
             return
-        size = 0
-        if self.rejects is not None:
-            with contextlib.suppress(FileNotFoundError):
-                size = Path(self.rejects).stat().st_size
         more: dict[str, Any] = {
-            "sources": [str(source) for source in self.sources],
-            "passes": self.passes,
             "pass": self._pass,
             "position": list(self._position),
-            "rejects": size,
-        }
-        self.model.save(self.checkpoint.path, more)
+            "read": self._consumed.until(self._furthest()),
+        } | {name: GrowingFile.size(path) for name, path in self._growing.items()}
+        self.model.save(self.checkpoint.path, more | self._reading())
         self._written = self.model.examples
+
+    def _reading(self) -> dict[str, Any]:
+        """What decides which rows are read, as JSON holds it: a run can go on only where this is the same."""
+        columns = (self.columns or Columns())._asdict()
+        return {
+            "sources": [str(source) for source in self.sources],
+            "passes": self.passes,
+            "examples_before": self.examples_before,
+            "format": self.format,
+            "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
+            "on_error": self.on_error,
+        }
+
+    def _furthest(self) -> Position:
+        """How far the data has been read, in this pass or one before."""
+        return self._position if self._pass == 0 else Position(len(self._consumed.sources))
+
+    @property
+    def _growing(self) -> dict[str, Named]:
+        """The files that are written row by row, by their arguments."""
+        named = {"rejects": self.rejects, "predictions": self.predictions}
+        return {name: path for name, path in named.items() if path is not None}
+
+    @cached_property
+    def _consumed(self) -> Consumed:
+        return Consumed(self.sources, self.format)
 
 
 def train(settings: Settings, sources: Named | Sequence[Named], **options: Any) -> LinearModel:

@@ -69,6 +69,18 @@ class Interactions:
         size = len(self._codes)
         return np.ascontiguousarray(self._allowed[:size, :size])
 
+    @property
+    def unmatched(self) -> tuple[tuple[str, str], ...]:
+        """The pairs that name a group which has not been there so far.
+
+        >>> interactions = Interactions(["ab", "ac"])
+        >>> _ = interactions.code("age"), interactions.code("city")
+        >>> interactions.unmatched
+        (('a', 'b'),)
+        """
+        there = frozenset().union(*self._codes)
+        return tuple(pair for pair in self.pairs if not there.issuperset(pair))
+
     def table(self, groups: Sequence[str], source: str) -> NDArray[np.uint8]:
         """From a parser's numbers of groups to those of :meth:`code`; 255 is a parser's number of all groups after 254.
 

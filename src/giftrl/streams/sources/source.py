@@ -247,6 +247,8 @@ def _has_size(raw: Any) -> bool:
 def _standard_input() -> Any:
     # The descriptor rather than sys.stdin.buffer: a thread that waits inside the lock of that buffer when the
     # interpreter ends would crash it.
+    if sys.stdin is None:
+        raise BadSource(STANDARD_INPUT, "standard input is closed", "give a file, or leave it open")
     try:
         return io.FileIO(sys.stdin.fileno(), closefd=False)
     except (OSError, AttributeError, ValueError):

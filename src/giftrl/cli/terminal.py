@@ -1,0 +1,76 @@
+"""The streams and signals of a command: closed, full, of a narrow encoding, interrupted."""
+
+import json
+import math
+import os
+import signal
+import sys
+from typing import IO, Any
+
+from giftrl.errors import InvalidInput
+
+__all__ = ["json_text", "settle_output", "standard_output", "take_signals", "take_streams"]
+
+
+def take_streams() -> None:
+    """Make the standard streams safe to use.
+
+    A descriptor that was closed is opened on the null device: otherwise the next file that is opened would get it, and
+    messages would end up in that file. What an encoding cannot say is escaped.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (for as long as the process lives)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def take_signals() -> None:
+    """Have SIGTERM end the command as Ctrl-C does, so that unfinished files are removed."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def standard_output() -> IO[bytes]:
+    """Standard output, for what a command was called for."""
+    if sys.stdout is None:
+        raise InvalidInput("output", "-", "standard output is closed", "leave it open, or give a file")
+    sys.stdout.flush()
+    return sys.stdout.buffer
+
+
+def settle_output() -> None:
+    """Write what standard output still holds, and raise an error if that fails, for instance on a full disk."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # The interpreter would try once more when it ends, and print a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, with null for numbers that are not finite, which JSON has not.
+
+    >>> json_text({"a": float("inf")})
+    '{\\n  "a": null\\n}'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

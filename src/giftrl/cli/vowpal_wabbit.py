@@ -1,0 +1,75 @@
+"""The options of Vowpal Wabbit, and what giftrl has in their place."""
+
+import click
+
+__all__ = ["OPTIONS", "VowpalWabbitHints"]
+
+#: Option -> what to write instead, or why nothing is needed. docs/from-vowpal-wabbit.md has the same table.
+OPTIONS = {
+    "-d": "the files are arguments: giftrl train FILE",
+    "--data": "the files are arguments: giftrl train FILE",
+    "-f": "--model FILE",
+    "--final_regressor": "--model FILE",
+    "--initial_regressor": "--from MODEL",
+    "--save_resume": "not needed: every model can be gone on from, with --from MODEL",
+    "-t": "giftrl predict MODEL FILE",
+    "--testonly": "giftrl predict MODEL FILE",
+    "-r": "giftrl predict MODEL FILE prints scores",
+    "--raw_predictions": "giftrl predict MODEL FILE prints scores",
+    "--link": "giftrl predict --proba prints probabilities",
+    "-b": "--bits N",
+    "--bit_precision": "--bits N",
+    "--loss_function": "--loss logistic, hinge, squared, quantile, poisson, ...",
+    "--quantile_tau": "--loss quantile --set tau=NUMBER",
+    "--oaa": "--loss softmax --labels 1..K",
+    "--ect": "--loss softmax --labels 1..K",
+    "--binary": "the sign of a prediction; --proba for probabilities",
+    "-l": "not needed: there is no learning rate",
+    "--learning_rate": "not needed: there is no learning rate",
+    "--power_t": "not needed: there is no learning rate to decay",
+    "--initial_t": "not needed: there is no learning rate to decay",
+    "--decay_learning_rate": "not needed: there is no learning rate to decay",
+    "--adaptive": "not needed: features have their own scales by default",
+    "--normalized": "not needed: features may be in any units",
+    "--invariant": "not needed: updates take account of importance weights",
+    "--sgd": "--beta 1 --update linear",
+    "--ftrl": "--beta 1 --regularizer adagrad --update linear",
+    "--coin": "not needed: coin betting is one of the experts of the default",
+    "--bfgs": "not there: data are learnt from row by row",
+    "--l1": "--beta 1 --regularizer elastic_net --set l1=NUMBER",
+    "--l2": "--beta 1 --regularizer elastic_net --set l2=NUMBER",
+    "-c": "giftrl convert FILE FILE.arrow, once",
+    "--cache": "giftrl convert FILE FILE.arrow, once",
+    "--cache_file": "giftrl convert FILE FILE.arrow, once",
+    "-k": "not needed: no cache is used unless you name it",
+    "--kill_cache": "not needed: no cache is used unless you name it",
+    "--quadratic": "-q ab, or -q user:ad",
+    "--cubic": "not there: products are of two namespaces",
+    "--ngram": "not there",
+    "--skips": "not there",
+    "--ignore_linear": "not there",
+    "--noconstant": "--no-constant",
+    "--hash": "not needed: names are hashed, numbers are coordinates; --dictionary gives each name its own",
+    "-a": "giftrl inspect MODEL shows the weights by name",
+    "--audit": "giftrl inspect MODEL shows the weights by name",
+    "--invert_hash": "giftrl inspect MODEL --top N, of a model trained with --dictionary",
+    "--readable_model": "giftrl inspect MODEL --json",
+    "--progress": "not needed: a line is printed at each power of two",
+    "-P": "not needed: a line is printed at each power of two",
+    "--holdout_off": "not needed: no rows are held out",
+    "--daemon": "not there",
+}
+
+
+class VowpalWabbitHints(click.Command):
+    """A command that answers an option of Vowpal Wabbit with ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as problem:
+            ours = OPTIONS.get(problem.option_name)
+            if ours is None:
+                raise
+            message = f"{problem.option_name} is an option of Vowpal Wabbit; here: {ours}"
+            raise click.UsageError(message, ctx) from None
