@@ -22,6 +22,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownName",
     "require",
     "require_positive",
+    "require_whole",
 ]
 
 
@@ -162,3 +164,14 @@ def require_positive(argument: str, value: float) -> None:
     >>> require_positive("beta", 1.0)
     """
     require(0.0 < value < math.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")
+
+
+def require_whole(argument: str, value: Any, least: int, remedy: str) -> int:
+    """A whole number, of Python or NumPy, as an int; :class:`InvalidInput` unless it is one and at least ``least``.
+
+    >>> require_whole("dimension", 3, 1, "give the number of features")
+    3
+    """
+    good = isinstance(value, Integral) and int(value) >= least
+    require(good, argument, value, f"must be a whole number of at least {least}", remedy)
+    return int(value)

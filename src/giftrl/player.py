@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from giftrl import domains, losses, mirror, regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.domains import Domain
-from giftrl.errors import Incompatible, InvalidInput, Overflowed, require
+from giftrl.errors import Incompatible, InvalidInput, Overflowed, require, require_whole
 from giftrl.losses.vector import Vector
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
@@ -67,10 +67,7 @@ class Player(ABC):
     """
 
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
-        whole = isinstance(dimension, (int, np.integer)) and dimension >= 1
-        rule = "must be a whole number of at least 1"
-        require(whole, "dimension", dimension, rule, "give the number of features")
-        self.dimension = int(dimension)
+        self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
         self.domain: Domain = domains.BY_NAME.member(domain, "project")
         self.update = updates.BY_NAME.member(update, "pick", "pick_vector")

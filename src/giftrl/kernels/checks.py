@@ -1,4 +1,4 @@
-"""Labels and weights, checked, as the compiled loops take them."""
+"""What the compiled learners are given, checked, as their loops take it."""
 
 import math
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl.errors import InvalidInput, require
+from giftrl import losses
+from giftrl.errors import Incompatible, InvalidInput, require
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
+from giftrl.ops.vector_loss import multiclass
 
-__all__ = ["as_classes", "as_labels", "as_weights"]
+__all__ = ["as_classes", "as_labels", "as_weights", "loss_of_scores", "stored_type"]
 
 Array = NDArray[np.float64]
 
@@ -58,6 +60,25 @@ def as_weights(weights: ArrayLike | None, n: int) -> Array:
     good = bool(np.isfinite(given).all() and (given >= 0.0).all())
     require(good, "weights", weights, "must be finite and not negative", "leave out rows that have none")
     return given
+
+
+def stored_type(dtype: Any) -> np.dtype[Any]:
+    """The type in which weights are stored."""
+    stored: np.dtype[Any] = np.dtype(dtype)
+    known = stored in (np.float32, np.float64)
+    require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+    return stored
+
+
+def loss_of_scores(given: Any) -> Any:
+    """A loss of K scores, by its name or as it is."""
+    loss = losses.MULTICLASS.member(given, "slope")
+    if not multiclass(loss):
+        raise Incompatible(
+            f"{loss!r} is a loss of one prediction, and each class has a score here; use Softmax or MulticlassHinge, "
+            "or LinearLearners for one class against the rest"
+        )
+    return loss
 
 
 def _distinct(values: Array) -> Array:

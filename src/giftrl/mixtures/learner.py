@@ -7,14 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses
-from giftrl.kernels.checks import as_labels
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import start
-from giftrl.mixtures.experts import bets
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.presets import PRESETS
-from giftrl.mixtures.rounds import Buffers, Pieces, State, buffers, expert_columns, learn_mixture
+from giftrl.mixtures.rounds import Buffers, Pieces, State, buffers, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -50,7 +47,6 @@ class MixtureLearner(Mixture):
 
     places = ONE_SCORE
     _loop = staticmethod(learn_mixture)
-    _label_type = np.float64
 
     def __init__(
         self,
@@ -74,27 +70,16 @@ class MixtureLearner(Mixture):
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
             centre and there, scale, centre_labels and there, extend, stack,
         )  # fmt: skip
-        self._begin(ONE_SCORE, None)
-        names = [expert.name for expert in PRESETS[preset].experts]
-        names += ["coin betting" if bets(self.grid) else "", "full matrix" if len(self.matrix.x) > 0 else ""]
-        columns = expert_columns(self.grid)
-        self.expert_names = names + [""] * (columns - len(names))
         bolder = self.pieces.bold > 1.0
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
-            offsets=np.zeros(columns),
-            **start(
-                np.array([name != "" for name in self.expert_names]),
-                np.array([True, stack, bolder, stack and bolder]),
-            ),
+            offsets=np.zeros(len(self.expert_names)),
+            **start(self.expert_names, [True, stack, bolder, stack and bolder]),
             sums=np.zeros(7),
         )
 
     def _buffers(self, width: int) -> Buffers:
         return buffers(self.grid, width, len(self.matrix.x), self.dtype)
-
-    def _check_labels(self, y: ArrayLike, n: int) -> Array:
-        return as_labels(self.loss, y, (n,))
 
     def _constants(self, alpha: Array) -> Array:
         """With o the constant prediction: origin + sum_r alpha_r (constant_r + o - origin)."""

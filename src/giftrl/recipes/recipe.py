@@ -7,10 +7,9 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.kernels.checks import stored_type
 from giftrl.kernels.compatible import check_parts
 from giftrl.mixtures.presets import preset as known_preset
 from giftrl.ops.names import Names
@@ -85,8 +84,7 @@ class Recipe:
             known_preset(self.preset)  # raises, with the nearest name
         else:
             check_parts(*parts)
-        known = np.dtype(self.dtype) in (np.float32, np.float64)
-        require(known, "dtype", self.dtype, "must be float32 or float64", "float32 halves the memory")
+        stored_type(self.dtype)
 
     @classmethod
     def of(cls, estimator: Any) -> "Recipe":
