@@ -19,13 +19,32 @@ from giftrl.losses.vector import Vector
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
 from giftrl.regularizers import Evidence, Potential
-from giftrl.regularizers.contract import start, uses_curvature
+from giftrl.regularizers.contract import centred, start, uses_curvature
+from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.rounds import BlackBoxRound, Decision, LinearRound, OnlineRound
-from giftrl.schedules.contract import evidence, lam
+from giftrl.schedules.contract import evidence, lam, uses_gamma
+from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.trace import RoundRecord, Step, Trace
 from giftrl.updates.contract import check_loss
 
-__all__ = ["Move", "Player", "State"]
+__all__ = ["Move", "Player", "State", "looks_ahead"]
+
+
+def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
+    """Whether a learner made of these parts chooses z with H, or with H'; raise where it can do neither."""
+    ahead = psi_known_ahead(regularizer) and lam_known_ahead(schedule)
+    wanted = getattr(update, "lookahead", None)
+    if wanted and not ahead:
+        raise Incompatible(
+            f"lookahead=True uses the next regularizer, which is not known in time with {regularizer!r} and "
+            f"{schedule!r}; use lookahead=False or None"
+        )
+    if uses_gamma(schedule) and not centred(regularizer) and not lam_known_ahead(schedule):
+        raise Incompatible(
+            f"{schedule!r} needs the next point before the next lambda, and with {regularizer!r} the next point "
+            "depends on it; use Centred(...) around the regularizer, or TemporalVariability"
+        )
+    return bool(ahead if wanted is None else wanted)
 
 
 class State(NamedTuple):

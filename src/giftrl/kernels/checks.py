@@ -18,12 +18,7 @@ Array = NDArray[np.float64]
 
 
 def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Labels of this shape that the loss accepts; an error names the first that it does not accept.
-
-    >>> from giftrl.losses import Hinge
-    >>> as_labels(Hinge(), [1, -1], (2,))
-    array([ 1., -1.])
-    """
+    """Labels of this shape that the loss accepts; an error names the first that it does not accept."""
     given = np.ascontiguousarray(y, dtype=np.float64)
     require(given.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {given.shape}")
     for label in _distinct(given) if brings(loss, "accepts") else given[~np.isfinite(given)][:1]:
@@ -34,11 +29,7 @@ def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
 
 
 def as_classes(y: ArrayLike, n: int, classes: int) -> NDArray[np.int64]:
-    """The classes of n rows, whole numbers from 0 to ``classes`` - 1.
-
-    >>> as_classes([1.0, 0.0], 2, 3)
-    array([1, 0])
-    """
+    """The classes of n rows, whole numbers from 0 to ``classes`` - 1."""
     given = np.asarray(y)
     require(given.shape == (n,), "y", y, f"must have shape {(n,)}, a class for each row", f"it has {given.shape}")
     good = given.dtype.kind in "iuf" and ((given >= 0) & (given < classes) & (given == np.floor(given))).all()
@@ -47,11 +38,7 @@ def as_classes(y: ArrayLike, n: int, classes: int) -> NDArray[np.int64]:
 
 
 def as_weights(weights: ArrayLike | None, n: int) -> Array:
-    """The weights of n rows; an empty array where all are 1.
-
-    >>> as_weights([1, 2], 2), as_weights(None, 2)
-    (array([1., 2.]), array([], dtype=float64))
-    """
+    """The weights of n rows; an empty array where all are 1."""
     if weights is None:
         return np.empty(0)
     given = np.ascontiguousarray(weights, dtype=np.float64)

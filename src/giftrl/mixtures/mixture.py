@@ -17,14 +17,14 @@ from giftrl.kernels.engine import Array, RowLearner
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import bets, grid, lanes
+from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts
-from giftrl.mixtures.presets import preset as named_preset
 from giftrl.mixtures.restoring import unsound
-from giftrl.mixtures.weights import Weights, predict_mixture, weigh_all
+from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_all
 
 __all__ = ["Array", "Mixture"]
 
@@ -112,9 +112,9 @@ class Mixture(RowLearner):
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
         constants, out = self._constants(self._shares()), np.empty((n, *self._scores))
-        bets, centres = np.empty((2, len(constants)))
-        ready = door.ready(predict_mixture, self.compiled, counted=False)
-        ready(self._weights(), constants, bets, centres, rows, out.reshape(n, len(constants)))
+        loop = predict_mixture if self.classes is None else predict_classes
+        ready = door.ready(loop, self.compiled, counted=False)
+        ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
         return out
 
     # ------------------------------------------------------------------------------------------ what has been learnt
@@ -139,9 +139,8 @@ class Mixture(RowLearner):
         That of the constant feature is the intercept.
         """
         constants, out = self._constants(self._shares()), np.empty((self.dimension, *self._scores))
-        bets, centres = np.empty((2, len(constants)))
-        columns = out.reshape(self.dimension, len(constants))
-        door.ready(weigh_all, self.compiled, counted=False)(self._weights(), bets, centres, columns)
+        centres, columns = np.empty(len(constants)), out.reshape(self.dimension, len(constants))
+        door.ready(weigh_all, self.compiled, counted=False)(self._weights(), centres, columns)
         if self.constant is not None:
             intercepts = columns[self.constant] + constants - centres
             columns[self.constant] = np.clip(intercepts, -LARGEST_WEIGHT, LARGEST_WEIGHT)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.mixtures.coin import bet_all
+from giftrl.mixtures.coin import bet, bet_all
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import CENTRE, DENSE, SCALE, mean_norm
 from giftrl.mixtures.labels import per_norm
@@ -20,7 +20,7 @@ from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Weights", "predict_mixture", "weigh_all"]
+__all__ = ["Weights", "predict_classes", "predict_mixture", "weigh_all"]
 
 
 class Weights(NamedTuple):
@@ -36,8 +36,62 @@ class Weights(NamedTuple):
 
 
 @formula(fast=True)
+def weigh(w: Any, scores: Any, j: int, m: Any) -> float:
+    """The weight of feature j in score m."""
+    scale = w.features.record[j, SCALE]
+    if scale == 0.0:
+        return 0.0
+    n, total = np.uint64(lanes(w.grid)), 0.0
+    for r in range(n):
+        total += w.shares[r] * np.float64(w.x[j, w.columns.lanes + m * n + r])
+    total += w.shares[n] * bet(w.x, j, w.columns.coin + m, scores, per_norm(w.units, mean_norm(w.features)))
+    s = np.int64(w.x[j, w.columns.place]) - 1
+    if s >= 0:
+        total += w.shares[n + np.uint64(1)] * w.matrix[s, m]
+    return clamp(total / scale, -LARGEST_WEIGHT, LARGEST_WEIGHT) if math.isfinite(total) else 0.0
+
+
+@formula(fast=True)
+def weigh_centres(w: Any, out: Any) -> None:
+    """The sum of weights times centres over the dense features, for each score."""
+    scores = np.uint64(len(out))
+    for m in range(scores):
+        total = 0.0
+        for k in range(np.uint64(w.features.counts[DENSE])):
+            j = w.features.dense[k]
+            total += weigh(w, scores, j, m) * w.features.record[j, CENTRE]
+        out[m] = clamp(total, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+
+
+@formula(fast=True)
+def weigh_all(w: Any, centres: Any, out: Any) -> None:
+    """The weights of all features, a column for each score; and the sums of weights times centres."""
+    scores = np.uint64(len(centres))
+    for j in range(np.uint64(len(out))):
+        for m in range(scores):
+            out[j, m] = weigh(w, scores, j, m)
+    weigh_centres(w, centres)
+
+
+@formula(fast=True)
+def predict_mixture(w: Any, constants: Any, centres: Any, rows: Any, out: Any) -> None:
+    """The score of each row, at O(nonzeros + dense features)."""
+    scores = np.uint64(len(constants))
+    weigh_centres(w, centres)
+    for i in range(len(out)):
+        own = out[i]
+        for m in range(scores):
+            own[m] = constants[m] - centres[m]
+        for k in range(begin(rows, i), end(rows, i)):
+            for m in range(scores):
+                own[m] += np.float64(rows.data[k]) * weigh(w, scores, column(rows, i, k), m)
+        for m in range(scores):
+            own[m] = clamp(own[m], -LARGEST_WEIGHT, LARGEST_WEIGHT) if own[m] == own[m] else 0.0
+
+
+@formula(fast=True)
 def add_weights(w: Any, j: int, v: float, bets: Any, out: Any) -> None:
-    """Add v times the weight of feature j in each score; ``bets`` is a buffer for what the coin bets."""
+    """Add v times :func:`weigh` for each of K scores; what the coin bets is computed for all of them side by side."""
     n, scale, s = np.uint64(lanes(w.grid)), w.features.record[j, SCALE], np.int64(w.x[j, w.columns.place]) - 1
     if scale == 0.0:
         return
@@ -54,35 +108,18 @@ def add_weights(w: Any, j: int, v: float, bets: Any, out: Any) -> None:
 
 
 @formula(fast=True)
-def weigh_centres(w: Any, bets: Any, out: Any) -> None:
-    """The sum of weights times centres over the dense features, for each score."""
-    for m in range(len(out)):
-        out[m] = 0.0
-    for k in range(np.uint64(w.features.counts[DENSE])):
-        j = w.features.dense[k]
-        add_weights(w, j, w.features.record[j, CENTRE], bets, out)
-    for m in range(len(out)):
-        out[m] = clamp(out[m], -LARGEST_WEIGHT, LARGEST_WEIGHT)
+def predict_classes(w: Any, constants: Any, bets: Any, rows: Any, out: Any) -> None:
+    """:func:`predict_mixture` for K scores: 1.1 times as fast for 3 classes, 2.7 times for 40.
 
-
-@formula(fast=True)
-def weigh_all(w: Any, bets: Any, centres: Any, out: Any) -> None:
-    """The weights of all features, a column for each score; and the sums of weights times centres."""
-    for j in range(np.uint64(len(out))):
-        for m in range(len(centres)):
-            out[j, m] = 0.0
-        add_weights(w, j, 1.0, bets, out[j])
-    weigh_centres(w, bets, centres)
-
-
-@formula(fast=True)
-def predict_mixture(w: Any, constants: Any, bets: Any, centres: Any, rows: Any, out: Any) -> None:
-    """The scores of each row, at O(nonzeros + dense features)."""
-    weigh_centres(w, bets, centres)
+    The constants are overwritten, and ``bets`` is a buffer of K numbers.
+    """
+    weigh_centres(w, bets)
+    for m in range(len(constants)):
+        constants[m] -= bets[m]
     for i in range(len(out)):
         own = out[i]
         for m in range(len(own)):
-            own[m] = constants[m] - centres[m]
+            own[m] = constants[m]
         for k in range(begin(rows, i), end(rows, i)):
             add_weights(w, column(rows, i, k), np.float64(rows.data[k]), bets, own)
         for m in range(len(own)):

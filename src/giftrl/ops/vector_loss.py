@@ -19,7 +19,7 @@ of smallest norm.
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,11 @@ from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
 
 __all__ = [
-    "MulticlassLoss",
     "conjugate",
     "curvature",
     "curvatures",
     "flow",
     "infimum",
-    "is_class",
     "mass_moved",
     "multiclass",
     "objective",
@@ -44,31 +42,10 @@ __all__ = [
 ]
 
 
-class MulticlassLoss(Protocol):
-    """What a loss of K scores must bring."""
-
-    def multiclass(self) -> bool: ...
-    def value(self, p: Any, y: int) -> float: ...
-    def slope(self, p: Any, y: int, out: Any) -> None: ...
-    def conjugate(self, a: Any, y: int) -> float: ...
-    def prox(self, p: Any, y: int, c: float, out: Any) -> None: ...
-    def flow(self, p: Any, y: int, c: float, out: Any) -> None: ...
-
-
 @operation
 def multiclass(loss: Any) -> bool:
     """Whether this is a loss of K scores and not of one prediction."""
     return False
-
-
-@formula
-def is_class(y: float, classes: int) -> bool:
-    """Whether y is one of the classes 0 to K - 1.
-
-    >>> is_class(2.0, 3), is_class(3.0, 3), is_class(0.5, 3)
-    (True, False, False)
-    """
-    return 0.0 <= y < classes and y == math.floor(y)
 
 
 @operation
