@@ -41,20 +41,11 @@ class Learner(Player):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),
-        domain: Any = WholeSpace(),
-        update: Any = Proximal(),
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(), update: Any = Proximal(),
         schedule: Any = TemporalVariability(),
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, update, schedule)
-        self._lookahead = looks_ahead(self.regularizer, self.update, self.schedule)
-
-    @property
-    def lookahead(self) -> bool:
-        """Whether z is chosen with H (psi_{t+1}) or with H' (psi_t)."""
-        return self._lookahead
+        self.lookahead = looks_ahead(self.regularizer, self.update, self.schedule)
 
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         psi, theta, x = state.psi, state.theta, state.x
@@ -84,7 +75,6 @@ class Learner(Player):
         linearized = at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x)
         growth = 0.0
         if not self.lookahead:
-            growth = mirror.conjugate(next_psi, self.domain, next_theta) - mirror.conjugate(
-                psi, self.domain, next_theta
-            )
+            growth = mirror.conjugate(next_psi, self.domain, next_theta)
+            growth -= mirror.conjugate(psi, self.domain, next_theta)
         return Move(decision, next_x, next_theta, next_psi, next_lam, growth, linearized)

@@ -85,6 +85,8 @@ class Player(ABC):
         schedule: a member of :mod:`giftrl.schedules` or its name.
     """
 
+    lookahead: bool  #: whether z is chosen with H, which uses psi_{t+1}, or with H'
+
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
         self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
@@ -179,18 +181,9 @@ class Player(ABC):
         )
         return step
 
-    # What a subclass says -----------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def lookahead(self) -> bool:
-        """Whether z is chosen with H, which uses psi_{t+1}, or with H'."""
-
     @abstractmethod
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         """Choose z and go to the next point; change nothing."""
-
-    # What they share ----------------------------------------------------------------------------------------------
 
     def _evidence(self, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
         """What the round teaches the regularizer, x being the point to which z leads under psi_t."""
@@ -225,8 +218,6 @@ class Player(ABC):
             g_norm=state.psi.dual_norm(d.g),
         )
         return step, record, state.total + self._schedule_evidence(state, gamma, d.z)
-
-    # Input --------------------------------------------------------------------------------------------------------
 
     def _round(self, loss: Any, s: ArrayLike | None, y: float | None, weight: float) -> OnlineRound:
         remedy = "leave out the example if it has none"

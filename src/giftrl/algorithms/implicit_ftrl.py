@@ -21,6 +21,8 @@ __all__ = ["ImplicitFTRL", "KnownAhead"]
 class KnownAhead(Player):
     """A player that minimises psi_{t+1}, and refuses regularizers and schedules that do not know it in time."""
 
+    lookahead = True
+
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
         super().__init__(dimension, regularizer, domain, update, schedule)
         unknown = [] if psi_known_ahead(self.regularizer) else [self.regularizer]
@@ -30,11 +32,6 @@ class KnownAhead(Player):
                 f"{type(self).__name__} minimises psi_{{t+1}}, which is not known in time with {unknown[0]!r}; use "
                 "SquaredNorm, ElasticNet, Entropy or PNorm with a Constant, SquareRoot or TemporalVariability schedule"
             )
-
-    @property
-    def lookahead(self) -> bool:
-        """Whether z is chosen with psi_{t+1}: always."""
-        return True
 
     def _next(self, state: State) -> tuple[float, Potential]:
         """lambda_{t+1} and psi_{t+1}."""

@@ -98,7 +98,11 @@ def _compile(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> 
     if cacheable:
         try:
             kernel = _dispatcher(loop, fingerprint, counted, cache=True)
-            return _loaded(kernel, args)
+            # Two processes that compile different signatures at once could otherwise both take the next free number
+            # for their file, and the index could end up naming one signature's code for the other.
+            with _file_lock(Path(kernel._cache.cache_path), kernel.py_func.__qualname__):
+                kernel.compile((kernel.typeof_pyval(args),))
+            return kernel
         except RuntimeError as problem:  # no place to write: Numba says so when the function is made
             warnings.warn(
                 f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set "
@@ -126,22 +130,8 @@ def _dispatcher(loop: Callable[..., Any], fingerprint: str, counted: bool, cache
     # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so
     # loops over losses of different users, or of different versions of the package, have different names.
     kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    if not counted:
-        options["_nrt"] = False
-    return numba.njit(cache=cache, **options)(kernel)
-
-
-def _loaded(dispatcher: Any, args: tuple[Any, ...]) -> Any:
-    """The dispatcher with the code for these arguments loaded or compiled, under a lock between processes.
-
-    Two processes that compile different signatures at once could otherwise both take the next free number for their
-    file, and the index could end up naming one signature's code for the other.
-    """
-    signature = (dispatcher.typeof_pyval(args),)
-    with _file_lock(Path(dispatcher._cache.cache_path), dispatcher.py_func.__qualname__):
-        dispatcher.compile(signature)
-    return dispatcher
+    uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
+    return numba.njit(cache=cache, nogil=True, error_model="numpy", **uncounted)(kernel)
 
 
 @contextlib.contextmanager

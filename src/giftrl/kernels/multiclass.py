@@ -36,17 +36,9 @@ class MulticlassLearner(OneLearner):
     _loops = (learn_multiclass_uniform, learn_multiclass_coordinate)
 
     def __init__(
-        self,
-        dimension: int,
-        classes: int,
-        loss: Any = "softmax",
-        regularizer: Any = "squared_norm",
-        update: Any = "proximal",
-        schedule: Any = "temporal",
-        *,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, classes: int, loss: Any = "softmax", regularizer: Any = "squared_norm",
+        update: Any = "proximal", schedule: Any = "temporal", *, dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, loss_of_scores(loss), regularizer, update, schedule, dtype, compiled)
         self.classes: int = require_whole("classes", classes, 2, "give the number of classes")
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)

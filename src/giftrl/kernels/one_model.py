@@ -41,16 +41,9 @@ class LinearLearner(OneLearner):
     _loops = (learn_uniform, learn_coordinate)
 
     def __init__(
-        self,
-        dimension: int,
-        loss: Any = "logistic",
-        regularizer: Any = "squared_norm",
-        update: Any = "proximal",
-        schedule: Any = "temporal",
-        *,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, loss: Any = "logistic", regularizer: Any = "squared_norm", update: Any = "proximal",
+        schedule: Any = "temporal", *, dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, losses.scalar(loss), regularizer, update, schedule, dtype, compiled)
         self.coordinates = self._empty(1)
 

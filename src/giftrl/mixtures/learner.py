@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike
 
 from giftrl import losses
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import start
+from giftrl.mixtures.combination import CANDIDATES, start
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.rounds import Buffers, Pieces, State, buffers, learn_mixture
+from giftrl.mixtures.rounds import ROWS, Buffers, Pieces, State, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -49,20 +51,10 @@ class MixtureLearner(Mixture):
     _loop = staticmethod(learn_mixture)
 
     def __init__(
-        self,
-        dimension: int,
-        loss: Any = "logistic",
-        *,
-        constant: int | None = None,
-        preset: str = "default",
-        centre: bool = True,
-        scale: bool = True,
-        centre_labels: bool = True,
-        extend: bool = True,
-        stack: bool = True,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, loss: Any = "logistic", *, constant: int | None = None, preset: str = "default",
+        centre: bool = True, scale: bool = True, centre_labels: bool = True, extend: bool = True, stack: bool = True,
+        dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, constant, preset, dtype, compiled)
         self.loss = losses.scalar(loss)
         margin, there = not accepts(self.loss, 0.5), self.constant is not None
@@ -79,7 +71,11 @@ class MixtureLearner(Mixture):
         )
 
     def _buffers(self, width: int) -> Buffers:
-        return buffers(self.grid, width, len(self.matrix.x), self.dtype)
+        n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
+        return Buffers(
+            entries(width), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
+            np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
+        )  # fmt: skip
 
     def _constants(self, alpha: Array) -> Array:
         """With o the constant prediction: origin + sum_r alpha_r (constant_r + o - origin)."""

@@ -73,8 +73,6 @@ class Mixture(RowLearner):
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
         self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
 
-    # -------------------------------------------------------------------------------------------- learning, predicting
-
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         # Rows of weight 0 are predicted, and leave everything as it is.
         bounds = [0, len(y)]
@@ -116,8 +114,6 @@ class Mixture(RowLearner):
         ready = door.ready(loop, self.compiled, counted=False)
         ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
         return out
-
-    # ------------------------------------------------------------------------------------------ what has been learnt
 
     def _shares(self) -> Array:
         if self._kept is None:
@@ -183,8 +179,6 @@ class Mixture(RowLearner):
             loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
             theta=self.theta.reshape(-1),
         )  # fmt: skip
-
-    # ---------------------------------------------------------------------------------------------------- going on
 
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""

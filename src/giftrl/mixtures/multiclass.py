@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 from giftrl.errors import require_whole
 from giftrl.kernels.checks import loss_of_scores
 from giftrl.mixtures.combination import CANDIDATES, start
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.features import entries
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.multiclass_experts import ClassBuffers, class_buffers
+from giftrl.mixtures.multiclass_experts import ClassBuffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes
 from giftrl.ops.units import bold, kinked, reach
 
@@ -45,16 +47,9 @@ class MulticlassMixture(Mixture):
     _loop = staticmethod(learn_classes)
 
     def __init__(
-        self,
-        dimension: int,
-        classes: int,
-        loss: Any = "softmax",
-        *,
-        constant: int | None = None,
-        preset: str = "default",
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, classes: int, loss: Any = "softmax", *, constant: int | None = None,
+        preset: str = "default", dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         require_whole("classes", classes, 2, "give the number of classes")
         super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
         self.loss = loss_of_scores(loss)
@@ -70,7 +65,14 @@ class MulticlassMixture(Mixture):
         )
 
     def _buffers(self, width: int) -> ClassBuffers:
-        return class_buffers(self.grid, self.classes, width, len(self.matrix.x), self.dtype)
+        n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
+        lines = experts + CANDIDATES + 1
+        return ClassBuffers(
+            entries(width), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
+            np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
+            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
+            np.zeros((width, n), dtype), np.zeros((3, n), dtype), np.zeros((k, n), dtype),
+        )  # fmt: skip
 
     def _constants(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self.mixing.offsets)

@@ -14,7 +14,7 @@ from giftrl.mixtures.coin import bet, settle_bet
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remember
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import entries, mean_norm
+from giftrl.mixtures.features import mean_norm
 from giftrl.mixtures.full_matrix import admits, is_in, measure_matrix, spread_matrix, step_matrix
 from giftrl.mixtures.layout import ONE_SCORE, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
@@ -22,7 +22,7 @@ from giftrl.mixtures.parts import move_theta, read_row
 from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Buffers", "Pieces", "State", "buffers", "expert_columns", "learn_mixture"]
+__all__ = ["ROWS", "Buffers", "Pieces", "State", "learn_mixture"]
 
 ONE = np.uint64(1)
 # The rows of ``Buffers.every``, which has a column for each expert: predictions, those less the origin, A z of the
@@ -87,15 +87,6 @@ class Round(NamedTuple):
 def expert_columns(grid: Any) -> int:
     """How many columns there are; the last two are empty, so that wide registers of four numbers are full."""
     return lanes(grid) + 4
-
-
-def buffers(grid: Any, width: int, places: int, dtype: Any) -> Buffers:
-    """Scratch memory for rows of up to this many entries."""
-    n = lanes(grid)
-    return Buffers(
-        entries(width), np.zeros((ROWS, expert_columns(grid))), np.zeros((3, CANDIDATES)),
-        np.empty((width, n), dtype), np.zeros((3, n), dtype), np.empty(width), np.empty(places),
-    )  # fmt: skip
 
 
 @formula(fast=True)

@@ -32,14 +32,9 @@ def canonical(x: Any) -> Any:
 
 
 def blocks(
-    x: Any,
-    *,
-    constant: bool = False,
-    unit: bool = False,
-    order: NDArray[np.int64] | None = None,
-    entries: int = ENTRIES,
-    dtype: Any = None,
-) -> Iterator[tuple[int, int, Any]]:
+    x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
+    entries: int = ENTRIES, dtype: Any = None,
+) -> Iterator[tuple[int, int, Any]]:  # fmt: skip
     """(begin, end, rows) for consecutive blocks of a canonical matrix; the whole, if there is nothing to do.
 
     Args:

@@ -116,17 +116,11 @@ class Recipe:
     def _check_beta(self) -> None:
         beta = self.beta
         number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
-        rule = f"must be positive and finite, or {AUTO!r}"
-        require(number, "beta", beta, rule, f"beta={AUTO!r} needs no choice")
-        require(
-            self.preset == "default",
-            "preset", self.preset, f"is of beta={AUTO!r}, and beta is {beta!r}",
-            f"leave one of them out, or use beta={AUTO!r}",
-        )  # fmt: skip
-        require(
-            self.lookahead is None or isinstance(self.lookahead, bool),
-            "lookahead", self.lookahead, "must be True, False or None", "None uses H where it can be used",
-        )  # fmt: skip
+        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice")
+        rule, remedy = f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}"
+        require(self.preset == "default", "preset", self.preset, rule, remedy)
+        good, remedy = isinstance(self.lookahead, bool | None), "None uses H where it can be used"
+        require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
 
     def _check_parameters(self) -> None:
         """Raise unless a part that is named has every parameter, and nothing is named that "auto" chooses itself."""
