@@ -40,10 +40,7 @@ def longest(rows: Any) -> int:
 
 @operation
 def coming(rows: Any, i: int, k: int) -> int:
-    """The feature to prefetch at entry k: that of an entry a little later, of this row or of one that follows.
-
-    Fallback: the feature of entry k itself, where prefetching gains nothing.
-    """
+    """The feature to prefetch at entry k: one that comes a little later, or k's own where prefetching gains nothing."""
     return column(rows, i, k)
 
 

@@ -12,8 +12,7 @@ from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows, as_rows
 from giftrl.errors import Overflowed, require, require_whole
-from giftrl.kernels.checks import as_classes, as_labels, as_weights, stored_type
-from giftrl.kernels.compatible import check_parts
+from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts, stored_type
 from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
@@ -149,7 +148,7 @@ class RowLearner:
         """
         raise NotImplementedError
 
-    def _as_loops_take_them(self, y: NDArray[Any]) -> NDArray[Any]:
+    def _typed(self, y: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(y, np.float64 if self.classes is None else np.int64)
 
     @property
@@ -181,7 +180,7 @@ class OneLearner(RowLearner, Engine):
         update, schedule = encode_update(self.update), encode_schedule(self.schedule)
         parts = Parts(self.loss, self.regularizer, update, schedule, self.lookahead)
         predictions = np.empty((len(y), *self._scores))
-        batch = Batch(rows, self._as_loops_take_them(y), weights, predictions)
+        batch = Batch(rows, self._typed(y), weights, predictions)
         loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
         learnt = int(loop(parts, batch, self.coordinates, self.states))
         if learnt < len(y):

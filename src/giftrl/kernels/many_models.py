@@ -12,8 +12,7 @@ from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.compatible import check_parts
+from giftrl.kernels.checks import as_labels, as_weights, check_parts
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts

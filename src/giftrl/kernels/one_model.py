@@ -7,10 +7,9 @@ import numpy as np
 from giftrl import losses
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows
-from giftrl.kernels.coordinate import learn_coordinate
+from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, OneLearner, dual, point
-from giftrl.kernels.predict import predict_coordinate, predict_uniform
-from giftrl.kernels.uniform import learn_uniform
+from giftrl.kernels.uniform import learn_uniform, predict_uniform
 
 __all__ = ["LinearLearner"]
 

@@ -84,9 +84,6 @@ class MixtureLearner(Mixture):
         origin = self.mixing.units[unit.ORIGIN]
         return np.array([origin + alpha @ (self.mixing.offsets + self.mixing.units[unit.OFFSET] - origin)])
 
-    def _units(self) -> Array:
-        return np.asarray(self.mixing.units)
-
     def clip(self, p: ArrayLike) -> Array:
         """Predictions within :attr:`range`, as :meth:`learn` returns them."""
         low, high = self.range
@@ -97,6 +94,3 @@ class MixtureLearner(Mixture):
         """The least and the largest prediction: the labels seen, or the margins beyond which the loss is 0."""
         low, high = float(self.mixing.units[unit.LOW]), float(self.mixing.units[unit.HIGH])
         return (low, high) if low <= high else (-math.inf, math.inf)
-
-    def __repr__(self) -> str:
-        return f"MixtureLearner({self.dimension}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"

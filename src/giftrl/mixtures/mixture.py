@@ -45,10 +45,6 @@ class Mixture(RowLearner):
     _constants: Callable[[Array], Array]  # those of the experts, combined by their shares: one for each score
     _kept: Array | None = None  # the shares of the experts, until something is learnt
 
-    def _units(self) -> Array:
-        """The units of labels (:mod:`giftrl.mixtures.labels`)."""
-        return np.ones(unit.SIZE)
-
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
     ) -> None:
@@ -96,7 +92,7 @@ class Mixture(RowLearner):
         buffers = self._buffers(width + len(self.features.dense))
         parts = Parts(self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing, buffers)
         ready = door.ready(self._loop, self.compiled, counted=False)
-        ready(self.loss, parts, rows, self._as_loops_take_them(y), weights, predictions)
+        ready(self.loss, parts, rows, self._typed(y), weights, predictions)
         return predictions
 
     def predict(self, x: Any) -> Array:
@@ -126,7 +122,8 @@ class Mixture(RowLearner):
 
     def _weights(self) -> Weights:
         columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
-        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), self._units())
+        units = getattr(self.mixing, "units", np.ones(unit.SIZE))  # classes have the unit 1
+        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), units)
 
     @property
     def x(self) -> Array:
@@ -203,6 +200,10 @@ class Mixture(RowLearner):
         self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._kept = None
+
+    def __repr__(self) -> str:
+        size = ", ".join(str(each) for each in (self.dimension, *self._scores))
+        return f"{type(self).__name__}({size}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A pickle keeps the numbers of an array, but not where it begins in memory."""

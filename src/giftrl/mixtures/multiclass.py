@@ -83,9 +83,3 @@ class MulticlassMixture(Mixture):
         if self.pieces.reach == math.inf:
             return given
         return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
-
-    def __repr__(self) -> str:
-        return (
-            f"MulticlassMixture({self.dimension}, {self.classes}, {self.loss!r}, preset={self.preset!r}, "
-            f"dtype={self.dtype.name!r})"
-        )

@@ -15,16 +15,17 @@ p being the scores at grad psi*(theta). For H' these are the scores of the predi
 
 An example of weight h has the loss h phi. Every rule scales as it does for scalar losses (:mod:`giftrl.ops.loss`): with
 a picked for phi at step length h c, the slope for h phi at step length c is h a. The slope at a kink is the subgradient
-of smallest norm.
+of smallest norm. ``value``, ``infimum`` and ``smoothness`` are the operations of scalar losses; the last is measured in
+the Euclidean norm.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
+from giftrl.ops.loss import infimum, smoothness, value
 
 __all__ = [
     "conjugate",
@@ -46,12 +47,6 @@ __all__ = [
 def multiclass(loss: Any) -> bool:
     """Whether this is a loss of K scores and not of one prediction."""
     return False
-
-
-@operation
-def value(loss: Any, p: Any, y: int) -> float:
-    """phi(p; y)."""
-    raise Incompatible("a loss of K scores must bring value(self, p, y); add that method to its class")
 
 
 @operation
@@ -85,18 +80,6 @@ def flow(loss: Any, p: Any, y: int, c: float, out: Any) -> None:
     grow, phi falls at most at the rate c norm2(g)^2, and H'(a) <= -phi(p) + c norm2(g)^2 / 2 = H'(g).
     """
     raise Incompatible("a loss of K scores must bring flow(self, p, y, c, out); add that method to its class")
-
-
-@operation
-def infimum(loss: Any, y: int) -> float:
-    """inf over p of phi(p; y); minus infinity where the loss does not say."""
-    return -math.inf
-
-
-@operation
-def smoothness(loss: Any) -> float:
-    """An L such that phi' is L-Lipschitz in the Euclidean norm; infinity where the loss does not say."""
-    return math.inf
 
 
 @operation

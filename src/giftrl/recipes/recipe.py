@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.kernels.checks import stored_type
-from giftrl.kernels.compatible import check_parts
+from giftrl.kernels.checks import check_parts, stored_type
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
