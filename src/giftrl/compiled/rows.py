@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "column", "coming", "end", "longest", "slice_rows"]
+__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "canonical", "column", "coming", "end", "longest", "slice_rows"]
 
 #: How many entries ahead the memory of a feature is prefetched.
 AHEAD = 64
@@ -99,6 +99,15 @@ def slice_rows(rows: Rows, first: int, last: int) -> Rows:
     return rows._replace(data=rows.data[first * rows.dimension : last * rows.dimension])
 
 
+def canonical(x: Any) -> Any:
+    """A matrix with each feature once a row: one named twice would be updated twice from the same old value."""
+    if getattr(x, "has_canonical_format", True):
+        return x
+    x = x.copy()
+    x.sum_duplicates()
+    return x
+
+
 def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
     """A SciPy sparse matrix or array, or anything NumPy takes for a matrix, as rows; and how many there are.
 
@@ -110,10 +119,7 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
     """
     sparse = hasattr(x, "tocsr")
     if sparse:
-        x = x.tocsr()
-        if not x.has_canonical_format:
-            x = x.copy()
-            x.sum_duplicates()  # a feature named twice in a row would be updated twice from the same old value
+        x = canonical(x.tocsr())
     else:
         x = np.asarray(x)
         require(x.ndim == 2, "x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")

@@ -55,10 +55,7 @@ class LinearLearner(OneLearner):
 
     def predict(self, x: Any) -> Array:
         """<s, x_t> for each row."""
-        x_t = self.x
-        if hasattr(x, "tocsr"):
-            return np.asarray(x @ x_t)
-        return np.asarray(x, dtype=float) @ x_t
+        return np.asarray((x if hasattr(x, "tocsr") else np.asarray(x, dtype=float)) @ self.x)
 
     @property
     def x(self) -> Array:

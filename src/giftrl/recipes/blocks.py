@@ -11,24 +11,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.rows import canonical
 from giftrl.kernels.prepare import make_units, prepare_rows
 
 __all__ = ["blocks", "canonical"]
 
 #: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
 ENTRIES = 1 << 20
-
-
-def canonical(x: Any) -> Any:
-    """A matrix that the compiled loops take without a copy: dense as it is, sparse with each feature once a row.
-
-    >>> canonical(sparse.csr_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 2))).data
-    array([3.])
-    """
-    if sparse.issparse(x) and not x.has_canonical_format:
-        x = x.copy()
-        x.sum_duplicates()
-    return x
 
 
 def blocks(
