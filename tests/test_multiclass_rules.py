@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.errors import Incompatible
+from giftrl.errors import Incompatible, InvalidInput
+from giftrl.kernels.checks import as_classes
 from giftrl.losses import Hinge, Logistic
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax
@@ -21,7 +22,6 @@ from giftrl.ops.vector_loss import (
     curvatures,
     flow,
     infimum,
-    is_class,
     multiclass,
     objective,
     prox,
@@ -180,4 +180,7 @@ def test_what_a_loss_must_bring():
 
 
 def test_labels_are_classes():
-    assert [y for y in (-1.0, 0.0, 0.5, 2.0, 3.0, math.inf, math.nan) if is_class(y, 3)] == [0.0, 2.0]
+    assert as_classes([0.0, 2.0], 2, 3).tolist() == [0, 2]
+    for y in (-1.0, 0.5, 3.0, math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="whole numbers from 0 to 2"):
+            as_classes([y], 1, 3)

@@ -22,6 +22,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownName",
     "require",
     "require_positive",
+    "require_whole",
 ]
 
 
@@ -148,17 +150,18 @@ class DownloadFailed(GiftrlError):
 
 
 def require(condition: bool, argument: str, value: object, rule: str, remedy: str) -> None:
-    """Raise :class:`InvalidInput` unless the condition holds.
-
-    >>> require(1.0 > 0, "beta", 1.0, "must be positive", "try beta=1.0")
-    """
+    """Raise :class:`InvalidInput` unless the condition holds."""
     if not condition:
         raise InvalidInput(argument, value, rule, remedy)
 
 
 def require_positive(argument: str, value: float) -> None:
-    """Raise :class:`InvalidInput` unless a number is positive and finite.
-
-    >>> require_positive("beta", 1.0)
-    """
+    """Raise :class:`InvalidInput` unless a number is positive and finite."""
     require(0.0 < value < math.inf, argument, value, "must be positive and finite", f"try {argument}=1.0")
+
+
+def require_whole(argument: str, value: Any, least: int, remedy: str) -> int:
+    """A whole number, of Python or NumPy, as an int; :class:`InvalidInput` unless it is one and at least ``least``."""
+    good = isinstance(value, Integral) and int(value) >= least
+    require(good, argument, value, f"must be a whole number of at least {least}", remedy)
+    return int(value)

@@ -4,8 +4,7 @@ from typing import Any
 
 from giftrl import mirror
 from giftrl.domains import WholeSpace
-from giftrl.errors import Incompatible
-from giftrl.player import Move, Player, State
+from giftrl.player import Move, Player, State, looks_ahead
 from giftrl.regularizers import SquaredNorm
 from giftrl.regularizers.contract import advance, centred
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
@@ -42,36 +41,11 @@ class Learner(Player):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        regularizer: Any = SquaredNorm(),
-        domain: Any = WholeSpace(),
-        update: Any = Proximal(),
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(), update: Any = Proximal(),
         schedule: Any = TemporalVariability(),
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, update, schedule)
-        unknown = []
-        if not psi_known_ahead(self.regularizer):
-            unknown.append(f"{self.regularizer!r}, whose next psi depends on the round,")
-        if not lam_known_ahead(self.schedule):
-            unknown.append(f"{self.schedule!r}, whose next lambda depends on the round,")
-        wanted = getattr(self.update, "lookahead", None)
-        if wanted and unknown:
-            raise Incompatible(
-                f"lookahead=True uses the next regularizer, which is not known in time with {' and '.join(unknown)} "
-                "so use lookahead=False or None"
-            )
-        if not lam_known_ahead(self.schedule) and uses_gamma(self.schedule) and not centred(self.regularizer):
-            raise Incompatible(
-                f"{self.schedule!r} needs the next point before the next lambda, and with {self.regularizer!r} the "
-                "next point depends on it; use Centred(...) around the regularizer, or TemporalVariability"
-            )
-        self._lookahead = not unknown if wanted is None else bool(wanted)
-
-    @property
-    def lookahead(self) -> bool:
-        """Whether z is chosen with H (psi_{t+1}) or with H' (psi_t)."""
-        return self._lookahead
+        self.lookahead = looks_ahead(self.regularizer, self.update, self.schedule)
 
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         psi, theta, x = state.psi, state.theta, state.x
@@ -101,7 +75,6 @@ class Learner(Player):
         linearized = at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x)
         growth = 0.0
         if not self.lookahead:
-            growth = mirror.conjugate(next_psi, self.domain, next_theta) - mirror.conjugate(
-                psi, self.domain, next_theta
-            )
+            growth = mirror.conjugate(next_psi, self.domain, next_theta)
+            growth -= mirror.conjugate(psi, self.domain, next_theta)
         return Move(decision, next_x, next_theta, next_psi, next_lam, growth, linearized)

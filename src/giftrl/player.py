@@ -14,18 +14,37 @@ from numpy.typing import ArrayLike
 from giftrl import domains, losses, mirror, regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.domains import Domain
-from giftrl.errors import Incompatible, InvalidInput, Overflowed, require
+from giftrl.errors import Incompatible, InvalidInput, Overflowed, require, require_whole
 from giftrl.losses.vector import Vector
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
 from giftrl.regularizers import Evidence, Potential
-from giftrl.regularizers.contract import start, uses_curvature
+from giftrl.regularizers.contract import centred, start, uses_curvature
+from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.rounds import BlackBoxRound, Decision, LinearRound, OnlineRound
-from giftrl.schedules.contract import evidence, lam
+from giftrl.schedules.contract import evidence, lam, uses_gamma
+from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.trace import RoundRecord, Step, Trace
 from giftrl.updates.contract import check_loss
 
-__all__ = ["Move", "Player", "State"]
+__all__ = ["Move", "Player", "State", "looks_ahead"]
+
+
+def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
+    """Whether a learner made of these parts chooses z with H, or with H'; raise where it can do neither."""
+    ahead = psi_known_ahead(regularizer) and lam_known_ahead(schedule)
+    wanted = getattr(update, "lookahead", None)
+    if wanted and not ahead:
+        raise Incompatible(
+            f"lookahead=True uses the next regularizer, which is not known in time with {regularizer!r} and "
+            f"{schedule!r}; use lookahead=False or None"
+        )
+    if uses_gamma(schedule) and not centred(regularizer) and not lam_known_ahead(schedule):
+        raise Incompatible(
+            f"{schedule!r} needs the next point before the next lambda, and with {regularizer!r} the next point "
+            "depends on it; use Centred(...) around the regularizer, or TemporalVariability"
+        )
+    return bool(ahead if wanted is None else wanted)
 
 
 class State(NamedTuple):
@@ -66,11 +85,10 @@ class Player(ABC):
         schedule: a member of :mod:`giftrl.schedules` or its name.
     """
 
+    lookahead: bool  #: whether z is chosen with H, which uses psi_{t+1}, or with H'
+
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
-        whole = isinstance(dimension, (int, np.integer)) and dimension >= 1
-        rule = "must be a whole number of at least 1"
-        require(whole, "dimension", dimension, rule, "give the number of features")
-        self.dimension = int(dimension)
+        self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
         self.domain: Domain = domains.BY_NAME.member(domain, "project")
         self.update = updates.BY_NAME.member(update, "pick", "pick_vector")
@@ -163,18 +181,9 @@ class Player(ABC):
         )
         return step
 
-    # What a subclass says -----------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def lookahead(self) -> bool:
-        """Whether z is chosen with H, which uses psi_{t+1}, or with H'."""
-
     @abstractmethod
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         """Choose z and go to the next point; change nothing."""
-
-    # What they share ----------------------------------------------------------------------------------------------
 
     def _evidence(self, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
         """What the round teaches the regularizer, x being the point to which z leads under psi_t."""
@@ -209,8 +218,6 @@ class Player(ABC):
             g_norm=state.psi.dual_norm(d.g),
         )
         return step, record, state.total + self._schedule_evidence(state, gamma, d.z)
-
-    # Input --------------------------------------------------------------------------------------------------------
 
     def _round(self, loss: Any, s: ArrayLike | None, y: float | None, weight: float) -> OnlineRound:
         remedy = "leave out the example if it has none"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl import mirror
-from giftrl.algorithms.known_ahead import KnownAhead
+from giftrl.algorithms.implicit_ftrl import KnownAhead
 from giftrl.domains import WholeSpace
 from giftrl.errors import NotConverged
 from giftrl.losses.vector import Vector

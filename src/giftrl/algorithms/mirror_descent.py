@@ -23,6 +23,8 @@ class _Descent(Player):
     every round, with H'.
     """
 
+    lookahead = False
+
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
         super().__init__(dimension, regularizer, domain, update, schedule)
         if l1_strength(self.regularizer) > 0.0:
@@ -30,11 +32,6 @@ class _Descent(Player):
                 f"{self.regularizer!r} is not differentiable, and mirror descent needs grad psi; "
                 "use a regularizer without an L1 term, or Learner"
             )
-
-    @property
-    def lookahead(self) -> bool:
-        """Mirror descent uses psi_t."""
-        return False
 
     def _play(self, state: State, online_round: OnlineRound) -> Move:
         theta = state.psi.gradient(state.x)

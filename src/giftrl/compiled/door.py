@@ -18,13 +18,18 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled.digest import digest
-from giftrl.compiled.overloads import install
+from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
 
 __all__ = ["ready"]
 
 #: Environment variables that switch compilation off when they are set to anything but 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
 
+#: What the compiler may assume of fast formulas: that sums can be reordered and multiplications fused into them. Not
+#: that there are no NaN or infinities: looking for these must keep working.
+FAST = frozenset({"reassoc", "contract", "nsz"})
+
+_installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
 _lock = threading.RLock()
 
 
@@ -89,11 +94,15 @@ def _kind(value: Any) -> Any:
 def _compile(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> Any:
     """The loop for arguments of these types, from the disk where it is there."""
     fingerprint, cacheable = digest(loop, args)
-    install()
+    _install()
     if cacheable:
         try:
             kernel = _dispatcher(loop, fingerprint, counted, cache=True)
-            return _loaded(kernel, args)
+            # Two processes that compile different signatures at once could otherwise both take the next free number
+            # for their file, and the index could end up naming one signature's code for the other.
+            with _file_lock(Path(kernel._cache.cache_path), kernel.py_func.__qualname__):
+                kernel.compile((kernel.typeof_pyval(args),))
+            return kernel
         except RuntimeError as problem:  # no place to write: Numba says so when the function is made
             warnings.warn(
                 f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set "
@@ -121,22 +130,8 @@ def _dispatcher(loop: Callable[..., Any], fingerprint: str, counted: bool, cache
     # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so
     # loops over losses of different users, or of different versions of the package, have different names.
     kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    if not counted:
-        options["_nrt"] = False
-    return numba.njit(cache=cache, **options)(kernel)
-
-
-def _loaded(dispatcher: Any, args: tuple[Any, ...]) -> Any:
-    """The dispatcher with the code for these arguments loaded or compiled, under a lock between processes.
-
-    Two processes that compile different signatures at once could otherwise both take the next free number for their
-    file, and the index could end up naming one signature's code for the other.
-    """
-    signature = (dispatcher.typeof_pyval(args),)
-    with _file_lock(Path(dispatcher._cache.cache_path), dispatcher.py_func.__qualname__):
-        dispatcher.compile(signature)
-    return dispatcher
+    uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
+    return numba.njit(cache=cache, nogil=True, error_model="numpy", **uncounted)(kernel)
 
 
 @contextlib.contextmanager
@@ -153,3 +148,33 @@ def _file_lock(folder: Path, name: str) -> Iterator[None]:
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield  # closing the file releases the lock
+
+
+def _install() -> None:
+    """Tell Numba of the operations and formulas that it does not know yet."""
+    from numba.extending import overload
+
+    from giftrl.compiled import vectors
+
+    # Set for every formula, since a function inherits from its caller what it leaves open.
+    exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
+    fast: Any = exact | {"fastmath": set(FAST)}
+    if _installed == [0, 0]:
+        vectors.install(exact)
+    for operation in OPERATIONS[_installed[0] :]:
+        overload(operation, strict=False, jit_options=exact)(_method(operation))
+    for formula, sums_reordered in FORMULAS[_installed[1] :]:
+        compiled = TWINS.get(formula, formula)
+        options = fast if sums_reordered else exact
+        overload(formula, strict=False, jit_options=options)(vectors.choosing(compiled))
+    _installed[:] = [len(OPERATIONS), len(FORMULAS)]
+
+
+def _method(operation: Any) -> Callable[..., Any]:
+    """What Numba compiles for an operation on a member: the method of its class, or the fallback."""
+
+    def choose(member: Any, *args: Any) -> Any:
+        cls = getattr(member, "instance_class", None)
+        return None if cls is None else getattr(cls, operation.__name__, operation.__wrapped__)
+
+    return choose

@@ -2,44 +2,29 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-__all__ = ["FORMULAS", "OPERATIONS", "TWINS", "Operation", "brings", "compiled_as", "formula", "operation", "validated"]
+__all__ = ["FORMULAS", "OPERATIONS", "TWINS", "brings", "compiled_as", "formula", "operation", "validated"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class Operation(NamedTuple):
-    """A generic function: the method it looks for, its public dispatcher, and what runs for a member without one."""
-
-    name: str
-    dispatch: Callable[..., Any]
-    fallback: Callable[..., Any]
-
-
-class Formula(NamedTuple):
-    """A function that compiled loops call, and whether its sums may be reordered."""
-
-    function: Callable[..., Any]
-    fast: bool
-
-
-OPERATIONS: list[Operation] = []
-FORMULAS: list[Formula] = []
+#: Generic functions, each named like the method that it looks for; what runs for a member without one is wrapped in it.
+OPERATIONS: list[Any] = []
+#: The functions that compiled loops call, and whether their sums may be reordered.
+FORMULAS: list[tuple[Callable[..., Any], bool]] = []
 TWINS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def operation(fallback: F) -> F:
     """Turn a fallback into a generic function of its first argument.
 
-    >>> class Double(NamedTuple):
+    >>> class Double(tuple):
     ...     def grow(self, x): return 2 * x
-    >>> class Plain(NamedTuple):
-    ...     pass
     >>> @operation
     ... def grow(member, x): return x
-    >>> grow(Double(), 3), grow(Plain(), 3)
+    >>> grow(Double(), 3), grow((), 3)
     (6, 3)
     """
     name = fallback.__name__
@@ -48,7 +33,7 @@ def operation(fallback: F) -> F:
     def dispatch(member: Any, *args: Any) -> Any:
         return getattr(type(member), name, fallback)(member, *args)
 
-    OPERATIONS.append(Operation(name, dispatch, fallback))
+    OPERATIONS.append(dispatch)
     return dispatch  # type: ignore[return-value]
 
 
@@ -70,7 +55,7 @@ def formula(function: Any = None, *, fast: bool = False) -> Any:
     """
     if function is None:
         return functools.partial(formula, fast=fast)
-    FORMULAS.append(Formula(function, fast))
+    FORMULAS.append((function, fast))
     return function
 
 
@@ -85,13 +70,7 @@ def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def brings(member: object, name: str) -> bool:
-    """Whether a member has its own method for an operation.
-
-    >>> class OnlyValue(NamedTuple):
-    ...     def value(self, p, y): return p * p
-    >>> brings(OnlyValue(), "value"), brings(OnlyValue(), "prox")
-    (True, False)
-    """
+    """Whether a member has its own method for an operation."""
     return hasattr(type(member), name)
 
 

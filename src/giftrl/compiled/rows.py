@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "column", "coming", "end", "longest", "slice_rows"]
+__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "canonical", "column", "coming", "end", "longest", "slice_rows"]
 
 #: How many entries ahead the memory of a feature is prefetched.
 AHEAD = 64
@@ -40,10 +40,7 @@ def longest(rows: Any) -> int:
 
 @operation
 def coming(rows: Any, i: int, k: int) -> int:
-    """The feature to prefetch at entry k: that of an entry a little later, of this row or of one that follows.
-
-    Fallback: the feature of entry k itself, where prefetching gains nothing.
-    """
+    """The feature to prefetch at entry k: one that comes a little later, or k's own where prefetching gains nothing."""
     return column(rows, i, k)
 
 
@@ -96,14 +93,19 @@ Rows = CSR | Dense
 
 
 def slice_rows(rows: Rows, first: int, last: int) -> Rows:
-    """Rows ``first`` to ``last - 1``, in the same memory.
-
-    >>> slice_rows(Dense(np.arange(6.0), 2), 1, 2).data.tolist()
-    [2.0, 3.0]
-    """
+    """Rows ``first`` to ``last - 1``, in the same memory."""
     if isinstance(rows, CSR):
         return rows._replace(indptr=rows.indptr[first : last + 1])
     return rows._replace(data=rows.data[first * rows.dimension : last * rows.dimension])
+
+
+def canonical(x: Any) -> Any:
+    """A matrix with each feature once a row: one named twice would be updated twice from the same old value."""
+    if getattr(x, "has_canonical_format", True):
+        return x
+    x = x.copy()
+    x.sum_duplicates()
+    return x
 
 
 def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
@@ -117,10 +119,7 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
     """
     sparse = hasattr(x, "tocsr")
     if sparse:
-        x = x.tocsr()
-        if not x.has_canonical_format:
-            x = x.copy()
-            x.sum_duplicates()  # a feature named twice in a row would be updated twice from the same old value
+        x = canonical(x.tocsr())
     else:
         x = np.asarray(x)
         require(x.ndim == 2, "x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")

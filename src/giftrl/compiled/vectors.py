@@ -143,7 +143,7 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
 
 
 def arithmetic(name: str) -> Any:
-    """An intrinsic for an operator on two vectors, or on a vector and a number of its type."""
+    """What a compiled loop calls for an operator on two vectors, or on a vector and a number of its type."""
 
     @intrinsic
     def apply(typing: Any, a: Any, b: Any) -> Any:
@@ -156,7 +156,7 @@ def arithmetic(name: str) -> Any:
 
         return vector(a, b), code
 
-    return apply
+    return lambda a, b: apply(a, b)
 
 
 def fits(a: Any, b: Any) -> bool:
@@ -166,75 +166,27 @@ def fits(a: Any, b: Any) -> bool:
     return isinstance(b, Vector) and a == b.real
 
 
-def apply_add(a: Any, b: Any) -> Any:
-    return add(a, b)
-
-
-def apply_sub(a: Any, b: Any) -> Any:
-    return sub(a, b)
-
-
-def apply_mul(a: Any, b: Any) -> Any:
-    return mul(a, b)
-
-
-def apply_div(a: Any, b: Any) -> Any:
-    return div(a, b)
-
-
-add, sub, mul, div = (arithmetic(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
-OPERATORS = {operator.add: apply_add, operator.sub: apply_sub, operator.mul: apply_mul, operator.truediv: apply_div}
-
-
-def load(side: Any, x: Any, j: Any, at: Any) -> Any:
-    return load_vector(side, x, j, at)
-
-
-def store(x: Any, j: Any, at: Any, v: Any) -> None:
-    store_vector(x, j, at, v)
-
-
-def zeros(side: Any) -> Any:
-    return zero_vector(side)
-
-
-def wide(v: Any) -> Any:
-    return widen_vector(v)
-
-
-def narrow(x: Any, v: Any) -> Any:
-    return narrow_vector(x, v)
-
-
-def clip(v: Any, most: Any) -> Any:
-    return clip_vector(v, most)
-
-
-def prefetch(x: Any, j: Any, at: Any) -> None:
-    prefetch_line(x, j, at)
+#: What a compiled loop calls. Numba wants a function for each, and an intrinsic is none.
+LANES: dict[Any, Any] = {
+    lanes.load: lambda side, x, j, at: load_vector(side, x, j, at),
+    lanes.store: lambda x, j, at, v: store_vector(x, j, at, v),
+    lanes.zeros: lambda side: zero_vector(side),
+    lanes.wide: lambda v: widen_vector(v),
+    lanes.narrow: lambda x, v: narrow_vector(x, v),
+    lanes.clip: lambda v, most: clip_vector(v, most),
+    lanes.prefetch: lambda x, j, at: prefetch_line(x, j, at),
+}
+OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
 
 
 def install(options: Any) -> None:
     """Register the overloads with Numba, with the same ``options`` as every formula."""
-    for function in (load, store, zeros, wide, narrow, clip, prefetch):
-        overload(getattr(lanes, function.__name__), strict=False, jit_options=options)(always(function))
-    for symbol, apply in OPERATORS.items():
-        overload(symbol, strict=False, jit_options=options)(where_it_fits(apply))
+    for function, compiled in LANES.items():
+        overload(function, strict=False, jit_options=options)(choosing(compiled))
+    for symbol, name in OPERATORS.items():  # for other types Numba has the operator itself
+        overload(symbol, strict=False, jit_options=options)(choosing(arithmetic(name), fits))
 
 
-def always(function: Any) -> Any:
-    """An overload that applies to all types."""
-
-    def choose(*args: Any) -> Any:
-        return function
-
-    return choose
-
-
-def where_it_fits(function: Any) -> Any:
-    """An overload that applies to vectors; for other types Numba has the operator itself."""
-
-    def choose(a: Any, b: Any) -> Any:
-        return function if fits(a, b) else None
-
-    return choose
+def choosing(function: Any, where: Any = None) -> Any:
+    """An overload: the function, for the types for which it is meant."""
+    return lambda *args: function if where is None or where(*args) else None

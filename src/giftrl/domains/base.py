@@ -15,15 +15,12 @@ class Domain(Protocol):
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
         """Whether x is in V, up to a tolerance relative to the size of V and of x."""
-        ...
 
     def project(self, x: Vector) -> Vector:
         """The point of V nearest to x in the Euclidean norm."""
-        ...
 
     def support(self, theta: Vector) -> float:
         """The largest <theta, u> over u in V; infinity where there is none."""
-        ...
 
     def check_dimension(self, dimension: int) -> None:
         """Raise unless V lies in R^dimension; most sets exist in every dimension."""

@@ -15,18 +15,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import begin, end, longest
+from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels import side_by_side as side
-from giftrl.kernels.local import LocalLine, Step, gather, led_divergence, measure, move_centred, move_plain, scatter
+from giftrl.kernels.local import (
+    LocalLine,
+    Q,
+    Step,
+    X,
+    gather,
+    led_divergence,
+    measure,
+    move_centred,
+    move_plain,
+    scatter,
+)
 from giftrl.kernels.parts import Batch, Parts, end_of_run, model, weight
 from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TOTAL
-from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda
+from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
-from giftrl.regularizers.contract import centred, l1_strength, uses_curvature
+from giftrl.regularizers.contract import centred, l1_strength, strength, uses_curvature
 from giftrl.schedules.contract import evidence, uses_gamma
 
-__all__ = ["learn_coordinate", "learn_coordinate_many"]
+__all__ = ["learn_coordinate", "learn_coordinate_many", "predict_coordinate"]
 
 
 class Example(NamedTuple):
@@ -67,10 +78,7 @@ def finish(parts: Parts, example: Example, v: Any, w: Any, m: int, steps: Any, c
 def round_coordinate(
     parts: Parts, y: float, h: float, v: Any, w: Any, m: int, steps: Any, state: Any
 ) -> tuple[float, float]:
-    """One round: the prediction and a, z = a s.
-
-    a is not finite where it is beyond float64: then nothing has changed.
-    """
+    """One round: the prediction and a, z = a s; where a is beyond float64, nothing has changed."""
     psi, lam_now = parts.psi, state[m, LAM]
     p, c, n2 = measure(psi, v, w, m, steps, lam_now)
     # The point to which a leads under psi_t: what a centred psi will keep, and where its curvature is taken.
@@ -141,3 +149,18 @@ def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: 
         for m in range(models):
             scatter(psi, rows, i, coordinates, m, w)
     return len(labels)
+
+
+@formula(fast=True)
+def predict_coordinate(psi: Any, lam_now: float, rows: Any, coordinates: Any, scores: Any) -> int:
+    """Predict without learning: <s, x> with x_j as it is stored if psi is centred, soft(theta_j, l1)/L_j if not."""
+    for i in range(len(scores)):
+        p = 0.0
+        for k in range(begin(rows, i), end(rows, i)):
+            j = column(rows, i, k)
+            x = np.float64(coordinates[j, 0, X])
+            if not centred(psi):
+                x = soft(x, l1_strength(psi)) / strength(psi, lam_now, np.float64(coordinates[j, 0, Q]))
+            p += np.float64(rows.data[k]) * x
+        scores[i] = p
+    return len(scores)

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
-from giftrl.compiled.rows import Rows
-from giftrl.errors import Overflowed, require
-from giftrl.kernels.compatible import check_parts
+from giftrl.compiled.rows import Rows, as_rows
+from giftrl.errors import Overflowed, require, require_whole
+from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts, stored_type
 from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
@@ -22,7 +22,7 @@ from giftrl.schedules.built_in import encode_schedule
 from giftrl.schedules.contract import lam
 from giftrl.updates.built_in import encode_update
 
-__all__ = ["Array", "Engine", "OneLearner", "dual", "point"]
+__all__ = ["Array", "Engine", "OneLearner", "RowLearner", "dual", "point"]
 
 Array = NDArray[np.float64]
 
@@ -37,17 +37,11 @@ class Engine:
     states: Array
 
     def __init__(self, dimension: int, loss: Any, regularizer: Any, dtype: Any, compiled: bool) -> None:
-        require(
-            isinstance(dimension, (int, np.integer)) and dimension >= 1,
-            "dimension", dimension, "must be a whole number of at least 1", "give the number of features",
-        )  # fmt: skip
-        self.dimension = int(dimension)
+        self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
         self.loss = loss
         self.regularizer = regularizers.BY_NAME.member(regularizer, "strength", "start")
         require_diagonal("regularizer", self.regularizer)
-        self.dtype = np.dtype(dtype)
-        known = self.dtype in (np.float32, np.float64)
-        require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+        self.dtype = stored_type(dtype)
         self.compiled = compiled
         #: True for one strength for all coordinates, where only theta is stored; False for a strength for each.
         self.uniform = psi_known_ahead(self.regularizer)
@@ -118,10 +112,60 @@ class Engine:
         )
 
 
-class OneLearner(Engine):
+class RowLearner:
+    """What learners of one score and of K scores have in common, mixtures included."""
+
+    loss: Any
+    dimension: int
+    rounds: Any
+    theta: Any
+    classes: int | None = None  # K; None for one score
+
+    @property
+    def _scores(self) -> tuple[int, ...]:
+        """The shape of the scores of a row: () or (K,)."""
+        return () if self.classes is None else (self.classes,)
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: the labels, or the classes from 0 to K - 1.
+            weights: the importance of each example, 1 where left out.
+        """
+        rows, n = as_rows(x, self.dimension)
+        labels = as_labels(self.loss, y, (n,)) if self.classes is None else as_classes(y, n, self.classes)
+        return self.learn_rows(rows, labels, as_weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """:meth:`learn` without a check of its arguments, for readers that have made them.
+
+        Args:
+            rows: features below ``dimension``, none twice in a row; finite values.
+            y: labels of the loss.
+            weights: finite and not negative; empty for all 1.
+        """
+        raise NotImplementedError
+
+    def _typed(self, y: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(y, np.float64 if self.classes is None else np.int64)
+
+    @property
+    def t(self) -> int:
+        """The number of the round that comes next, from 1."""
+        return int(self.rounds) + 1
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2 of the entries of theta."""
+        return float(np.linalg.norm(self.theta))
+
+
+class OneLearner(RowLearner, Engine):
     """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
 
-    theta: Any
+    _loops: ClassVar[tuple[Callable[..., int], Callable[..., int]]]  # with one strength, and with one for each feature
 
     def __init__(
         self, dimension: int, loss: Any, regularizer: Any, update: Any, schedule: Any, dtype: Any, compiled: bool
@@ -132,12 +176,13 @@ class OneLearner(Engine):
         self.lookahead = check_parts(loss, self.regularizer, self.update, self.schedule)
         self.states = self._start([self.schedule])
 
-    def _run(self, loop: Callable[..., int], rows: Rows, y: Any, weights: Array, predictions: Array) -> Array:
-        """Run a loop over a batch, and return the predictions that it filled in."""
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         update, schedule = encode_update(self.update), encode_schedule(self.schedule)
         parts = Parts(self.loss, self.regularizer, update, schedule, self.lookahead)
-        batch = Batch(rows, y, weights, predictions)
-        learnt = int(door.ready(loop, self.compiled)(parts, batch, self.coordinates, self.states))
+        predictions = np.empty((len(y), *self._scores))
+        batch = Batch(rows, self._typed(y), weights, predictions)
+        loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
+        learnt = int(loop(parts, batch, self.coordinates, self.states))
         if learnt < len(y):
             raise Overflowed(
                 f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features, "
@@ -149,16 +194,6 @@ class OneLearner(Engine):
     def lam(self) -> float:
         """lambda_t."""
         return float(self.states[0, LAM])
-
-    @property
-    def t(self) -> int:
-        """The number of the round that comes next, from 1."""
-        return int(self.states[0, TIME])
-
-    @property
-    def theta_norm(self) -> float:
-        """norm2(theta_t) of all its entries."""
-        return float(np.linalg.norm(self.theta))
 
     @property
     def certificate(self) -> Certificate:

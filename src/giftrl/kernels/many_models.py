@@ -12,8 +12,7 @@ from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.compatible import check_parts
+from giftrl.kernels.checks import as_labels, as_weights, check_parts
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
@@ -47,19 +46,12 @@ class LinearLearners(Engine):
     """
 
     def __init__(
-        self,
-        dimension: int,
-        settings: list[tuple[Any, Any]],
-        loss: Any = "logistic",
-        regularizer: Any = "squared_norm",
-        *,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, settings: list[tuple[Any, Any]], loss: Any = "logistic",
+        regularizer: Any = "squared_norm", *, dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, losses.scalar(loss), regularizer, dtype, compiled)
-        require(
-            len(settings) > 0, "settings", settings, "must name at least one model", "give (update, schedule) pairs"
-        )
+        rule = "must name at least one model"
+        require(len(settings) > 0, "settings", settings, rule, "give (update, schedule) pairs")
         self.settings = [
             (updates.BY_NAME.member(update, "pick"), schedules.BY_NAME.member(schedule, "lam"))
             for update, schedule in settings

@@ -3,16 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from giftrl import losses
 from giftrl.compiled import door
-from giftrl.compiled.rows import Rows, as_rows
-from giftrl.kernels.checks import as_labels, as_weights
-from giftrl.kernels.coordinate import learn_coordinate
+from giftrl.compiled.rows import Rows
+from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, OneLearner, dual, point
-from giftrl.kernels.predict import predict_coordinate, predict_uniform
-from giftrl.kernels.uniform import learn_uniform
+from giftrl.kernels.uniform import learn_uniform, predict_uniform
 
 __all__ = ["LinearLearner"]
 
@@ -40,41 +37,14 @@ class LinearLearner(OneLearner):
     2.082726
     """
 
+    _loops = (learn_uniform, learn_coordinate)
+
     def __init__(
-        self,
-        dimension: int,
-        loss: Any = "logistic",
-        regularizer: Any = "squared_norm",
-        update: Any = "proximal",
-        schedule: Any = "temporal",
-        *,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, loss: Any = "logistic", regularizer: Any = "squared_norm", update: Any = "proximal",
+        schedule: Any = "temporal", *, dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, losses.scalar(loss), regularizer, update, schedule, dtype, compiled)
         self.coordinates = self._empty(1)
-
-    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
-
-        Args:
-            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
-            y: the labels.
-            weights: the importance of each example, 1 where left out.
-        """
-        rows, n = as_rows(x, self.dimension)
-        return self.learn_rows(rows, as_labels(self.loss, y, (n,)), as_weights(weights, n))
-
-    def learn_rows(self, rows: Rows, y: Array, weights: Array) -> Array:
-        """:meth:`learn` without a check of its arguments, for readers that have made them.
-
-        Args:
-            rows: features below ``dimension``, none twice in a row; finite values.
-            y: labels of the loss.
-            weights: finite and not negative; empty for all 1.
-        """
-        loop = learn_uniform if self.uniform else learn_coordinate
-        return self._run(loop, rows, y, weights, np.empty(len(y)))
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""
@@ -85,10 +55,7 @@ class LinearLearner(OneLearner):
 
     def predict(self, x: Any) -> Array:
         """<s, x_t> for each row."""
-        x_t = self.x
-        if hasattr(x, "tocsr"):
-            return np.asarray(x @ x_t)
-        return np.asarray(x, dtype=float) @ x_t
+        return np.asarray((x if hasattr(x, "tocsr") else np.asarray(x, dtype=float)) @ self.x)
 
     @property
     def x(self) -> Array:

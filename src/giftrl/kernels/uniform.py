@@ -28,7 +28,7 @@ from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength, strength
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 
-__all__ = ["learn_uniform", "learn_uniform_many"]
+__all__ = ["learn_uniform", "learn_uniform_many", "predict_uniform"]
 
 #: The column of a single model; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
@@ -103,10 +103,7 @@ def finish_affine(parts: Parts, example: Example, chosen: Chosen, next_lam: floa
 
 @formula(fast=True)
 def round_affine(parts: Parts, example: Example, state: Any, m: int) -> tuple[float, float]:
-    """One round without an L1 term: the prediction and a, z = a s.
-
-    a is not finite where it is beyond float64: then nothing has changed.
-    """
+    """One round without an L1 term: the prediction and a, z = a s; where a is beyond float64, nothing has changed."""
     p, start, step, next_lam = begin_affine(parts, example, state, m)
     arrival = uses_gamma(parts.schedule) and parts.ahead
     chosen = choose(parts, example.y, example.h, p, Affine(start, step), arrival)
@@ -251,3 +248,15 @@ def learn_uniform_many(parts: Parts, batch: Batch, theta: Any, states: Any) -> i
                 theta[j, m] = np.float64(theta[j, m]) - a[m] * s
         recount(theta, states, float(last - first))
     return len(labels)
+
+
+@formula(fast=True)
+def predict_uniform(psi: Any, lam_now: float, rows: Any, theta: Any, scores: Any) -> int:
+    """Predict without learning: <s, x> with x_j = soft(theta_j, l1)/L."""
+    per = 1.0 / strength(psi, lam_now, 0.0)
+    for i in range(len(scores)):
+        p = 0.0
+        for k in range(begin(rows, i), end(rows, i)):
+            p += np.float64(rows.data[k]) * soft(np.float64(theta[column(rows, i, k), 0]), l1_strength(psi))
+        scores[i] = p * per
+    return len(scores)

@@ -30,13 +30,8 @@ class EpsilonInsensitive(NamedTuple):
     epsilon: float = 0.1
 
     def validate(self) -> None:
-        require(
-            0.0 <= self.epsilon < math.inf,
-            "epsilon",
-            self.epsilon,
-            "must be finite and not negative",
-            "try epsilon=0.1",
-        )
+        good = 0.0 <= self.epsilon < math.inf
+        require(good, "epsilon", self.epsilon, "must be finite and not negative", "try epsilon=0.1")
 
     def value(self, p: float, y: float) -> float:
         return max(0.0, abs(p - y) - self.epsilon)

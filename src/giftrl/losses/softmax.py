@@ -73,6 +73,14 @@ def focus(a: Any, y: int) -> float:
     return clamp(squares, 1.0 / len(a), 1.0)
 
 
+@formula
+def go_on(x: float, step: float, low: float, high: float, last: float) -> tuple[float, float, float]:
+    """The next x and the smaller bracket; bisects where Newton's step leaves it or does not halve the last one."""
+    low, high = (low, x) if step < 0.0 else (x, high)
+    good = low < x + step < high and abs(step) <= 0.5 * last
+    return (x + step if good else 0.5 * (low + high)), low, high
+
+
 class Softmax(NamedTuple):
     """The loss of multinomial logistic regression, for classes 0 to K - 1.
 
@@ -145,8 +153,7 @@ class Softmax(NamedTuple):
         # The sum must be c s: F(d) = log(sum of omega(x_k)) - log(c s) = 0. F increases with d, at the rate
         # F' = 1 - s + (s + c s (1 - s)) R, R = (sum of omega/(1 + omega)) / (sum of omega).
         # If all mass goes to one class, d = 2 c s; if it is spread over n, about (1 + 1/n) c s; always between c s and
-        # 2 c s. So the logistic loss gives a guess and a bracket. Newton, bisected where it leaves the bracket or does
-        # not halve the step.
+        # 2 c s. So the logistic loss gives a guess and a bracket of Newton's steps.
         largest, spread, margin = odds(p, y)
         label, s = np.uint64(y), sigmoid(-margin)
         spread_out(p, y, largest, spread, s, out)
@@ -172,7 +179,7 @@ class Softmax(NamedTuple):
                     out[k] = w
                     total += w
                     bend += w / (1.0 + w)
-            new = 0.5 * (low + high)
+            step = math.inf  # bisect where all of them vanish
             if total > 0.0:
                 lift = s + moved * sigmoid(margin + d)  # how fast x grows with d
                 step = (log_moved - math.log(total)) / (sigmoid(margin + d) + lift * bend / total)
@@ -180,16 +187,7 @@ class Softmax(NamedTuple):
                     # Newton squares the error. The last step is taken in x, where it is not rounded to digits of d.
                     shift = lift * step
                     break
-                if step < 0.0:
-                    high = d
-                else:
-                    low = d
-                new = 0.5 * (low + high)
-                if low < d + step < high and abs(step) <= 0.5 * last:
-                    new = d + step
-            else:
-                low = d
-                new = 0.5 * (low + high)
+            new, low, high = go_on(d, step, low, high, last)
             last = abs(new - d)
             d = new
         for k in range(np.uint64(len(p))):
@@ -238,13 +236,7 @@ class Softmax(NamedTuple):
             if abs(step) <= 1e-9:
                 theta += step
                 break
-            if step < 0.0:
-                high = theta
-            else:
-                low = theta
-            new = 0.5 * (low + high)
-            if low < theta + step < high and abs(step) <= 0.5 * last:
-                new = theta + step
+            new, low, high = go_on(theta, step, low, high, last)
             last = abs(new - theta)
             theta = new
         for k in range(np.uint64(len(p))):

@@ -12,13 +12,13 @@
 """
 
 from giftrl.mixtures.ada_hedge import AdaHedge
+from giftrl.mixtures.experts import PRESETS
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.features import FeatureScaler
 from giftrl.mixtures.labels import LabelUnits
 from giftrl.mixtures.learner import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.mixtures.newton_stack import NewtonStack
-from giftrl.mixtures.presets import PRESETS
 
 __all__ = [
     "PRESETS",

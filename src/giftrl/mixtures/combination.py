@@ -24,12 +24,13 @@ CANDIDATES = 4
 LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED = range(7)
 
 
-def start(present: NDArray[np.bool_], candidates: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
-    """The totals, candidates, stack and inverse before the first row, of which those that are not there stay out.
+def start(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
+    """Totals, candidates, stack and inverse before the first row; experts without a name are not in the mixture.
 
-    >>> start(np.array([True, False]), np.ones(4, bool))["totals"]
+    >>> start(["a", ""], [True] * 4)["totals"]
     array([ 0., inf])
     """
+    present = np.array([name != "" for name in experts])
     return {
         "totals": np.where(present, 0.0, math.inf),
         "candidates": np.where(candidates, 0.0, math.inf),

@@ -43,8 +43,8 @@ class Extended(NamedTuple):
     def prox(self, p: float, y: float, c: float) -> float:
         return clamp(prox(self.loss, p, y, c), slope(self.loss, self.low, y), slope(self.loss, self.high, y))
 
-    def prox_all(self, p: Any, y: float, c: Any, a: Any, room: Any) -> None:
-        prox_all(self.loss, p, y, c, a, room)
+    def prox_all(self, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
+        prox_all(self.loss, p, y, c, a, work)
         least, most = slope(self.loss, self.low, y), slope(self.loss, self.high, y)
         for k in range(len(p)):
             a[k] = clamp(a[k], least, most)

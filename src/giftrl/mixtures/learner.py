@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses
-from giftrl.kernels.checks import as_labels
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import start
-from giftrl.mixtures.experts import bets
+from giftrl.mixtures.combination import CANDIDATES, start
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.presets import PRESETS
-from giftrl.mixtures.rounds import Buffers, Pieces, State, buffers, expert_columns, learn_mixture
+from giftrl.mixtures.rounds import ROWS, Buffers, Pieces, State, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -50,23 +49,12 @@ class MixtureLearner(Mixture):
 
     places = ONE_SCORE
     _loop = staticmethod(learn_mixture)
-    _label_type = np.float64
 
     def __init__(
-        self,
-        dimension: int,
-        loss: Any = "logistic",
-        *,
-        constant: int | None = None,
-        preset: str = "default",
-        centre: bool = True,
-        scale: bool = True,
-        centre_labels: bool = True,
-        extend: bool = True,
-        stack: bool = True,
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
+        self, dimension: int, loss: Any = "logistic", *, constant: int | None = None, preset: str = "default",
+        centre: bool = True, scale: bool = True, centre_labels: bool = True, extend: bool = True, stack: bool = True,
+        dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(dimension, constant, preset, dtype, compiled)
         self.loss = losses.scalar(loss)
         margin, there = not accepts(self.loss, 0.5), self.constant is not None
@@ -74,27 +62,20 @@ class MixtureLearner(Mixture):
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
             centre and there, scale, centre_labels and there, extend, stack,
         )  # fmt: skip
-        self._begin(ONE_SCORE, None)
-        names = [expert.name for expert in PRESETS[preset].experts]
-        names += ["coin betting" if bets(self.grid) else "", "full matrix" if len(self.matrix.x) > 0 else ""]
-        columns = expert_columns(self.grid)
-        self.expert_names = names + [""] * (columns - len(names))
         bolder = self.pieces.bold > 1.0
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
-            offsets=np.zeros(columns),
-            **start(
-                np.array([name != "" for name in self.expert_names]),
-                np.array([True, stack, bolder, stack and bolder]),
-            ),
+            offsets=np.zeros(len(self.expert_names)),
+            **start(self.expert_names, [True, stack, bolder, stack and bolder]),
             sums=np.zeros(7),
         )
 
     def _buffers(self, width: int) -> Buffers:
-        return buffers(self.grid, width, len(self.matrix.x), self.dtype)
-
-    def _check_labels(self, y: ArrayLike, n: int) -> Array:
-        return as_labels(self.loss, y, (n,))
+        n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
+        return Buffers(
+            entries(width), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
+            np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
+        )  # fmt: skip
 
     def _constants(self, alpha: Array) -> Array:
         """With o the constant prediction: origin + sum_r alpha_r (constant_r + o - origin)."""
@@ -102,9 +83,6 @@ class MixtureLearner(Mixture):
             return np.zeros(1)
         origin = self.mixing.units[unit.ORIGIN]
         return np.array([origin + alpha @ (self.mixing.offsets + self.mixing.units[unit.OFFSET] - origin)])
-
-    def _units(self) -> Array:
-        return np.asarray(self.mixing.units)
 
     def clip(self, p: ArrayLike) -> Array:
         """Predictions within :attr:`range`, as :meth:`learn` returns them."""
@@ -116,6 +94,3 @@ class MixtureLearner(Mixture):
         """The least and the largest prediction: the labels seen, or the margins beyond which the loss is 0."""
         low, high = float(self.mixing.units[unit.LOW]), float(self.mixing.units[unit.HIGH])
         return (low, high) if low <= high else (-math.inf, math.inf)
-
-    def __repr__(self) -> str:
-        return f"MixtureLearner({self.dimension}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"

@@ -1,7 +1,7 @@
 """What mixtures of one score and of K scores share: arguments, batches, growth, state, weights and the certificate."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -11,110 +11,66 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
-from giftrl.errors import require
-from giftrl.kernels.checks import as_weights
+from giftrl.errors import require, require_whole
+from giftrl.kernels.checks import stored_type
+from giftrl.kernels.engine import Array, RowLearner
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
-from giftrl.mixtures.experts import grid
+from giftrl.mixtures.experts import bets, grid, lanes
+from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
-from giftrl.mixtures.layout import THETA, Columns, aligned, blocks
+from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts
-from giftrl.mixtures.presets import preset as named_preset
 from giftrl.mixtures.restoring import unsound
 from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_all
 
 __all__ = ["Array", "Mixture"]
 
-Array = NDArray[np.float64]
 
-
-class Mixture:
+class Mixture(RowLearner):
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
-    A kind of mixture sets what is declared here, and brings the methods that raise ``NotImplementedError``.
+    A kind of mixture brings what is declared here.
     """
 
-    loss: Any
+    places: Columns  # where the numbers of a feature are
+    expert_names: list[str]  # by column; "" for a column without an expert
     pieces: Any
     mixing: Any
-    expert_names: list[str]
-    places: Columns  # where the numbers of a feature are
+    clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
-    _label_type: ClassVar[Any]  # the type of labels in that loop
+    _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
+    _constants: Callable[[Array], Array]  # those of the experts, combined by their shares: one for each score
     _kept: Array | None = None  # the shares of the experts, until something is learnt
 
-    def __init__(self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool) -> None:
-        require(
-            isinstance(dimension, (int, np.integer)) and dimension >= 1,
-            "dimension", dimension, "must be a whole number of at least 1", "give the number of features",
-        )  # fmt: skip
-        self.dimension = int(dimension)
+    def __init__(
+        self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
+    ) -> None:
+        self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
         require(
             constant is None or (isinstance(constant, (int, np.integer)) and 0 <= constant < self.dimension),
             "constant", constant, f"must be a feature, a whole number from 0 to {self.dimension - 1}, or None",
             "give the index of the feature that is always 1",
         )  # fmt: skip
-        self.dtype = np.dtype(dtype)
-        known = self.dtype in (np.float32, np.float64)
-        require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+        self.dtype = stored_type(dtype)
         self.constant = None if constant is None else int(constant)
         self.preset = preset
         self.compiled = compiled
-        self.grid = grid(named_preset(preset).experts)
-
-    def _begin(self, places: Columns, classes: int | None) -> None:
-        """Make the memory for features and for the full matrix."""
-        self.places = places
-        self.features = no_features(blocks(self.dimension, places.total, self.dtype))
-        self.matrix = new_matrix(named_preset(self.preset).places, classes)
-
-    # ------------------------------------------------------------------------------------------------- what kinds bring
-
-    @property
-    def _scores(self) -> tuple[int, ...]:
-        """The shape of the scores of a row: () or (K,)."""
-        return ()
-
-    def _buffers(self, width: int) -> Any:
-        """Scratch memory of the loop, for rows of up to this many entries."""
-        raise NotImplementedError
-
-    def _units(self) -> Array:
-        """The units of labels (:mod:`giftrl.mixtures.labels`)."""
-        return np.ones(unit.SIZE)
-
-    def _constants(self, alpha: Array) -> Array:
-        """The constants of the experts, combined by their shares: one for each score."""
-        raise NotImplementedError
-
-    def _check_labels(self, y: ArrayLike, n: int) -> NDArray[Any]:
-        """The labels of n rows as an array, if they are labels of the loss."""
-        raise NotImplementedError
-
-    def clip(self, scores: ArrayLike) -> Array:
-        """The predictions that count, from scores."""
-        raise NotImplementedError
-
-    # -------------------------------------------------------------------------------------------- learning, predicting
-
-    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
-        """Learn from a batch, row by row, and return the predictions, each made before its label was used.
-
-        Args:
-            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
-            y: the labels.
-            weights: the importance of each example, 1 where left out.
-        """
-        rows, n = as_rows(x, self.dimension)
-        return self.learn_rows(rows, self._check_labels(y, n), as_weights(weights, n))
+        self.classes = classes
+        experts, places = named_preset(preset)
+        self.grid = grid(experts)
+        self.places = ONE_SCORE if classes is None else class_columns(classes, lanes(self.grid), self.dtype)
+        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype))
+        self.matrix = new_matrix(places, classes)
+        coin = "coin betting" if classes is not None or bets(self.grid) else ""
+        full = "full matrix" if len(self.matrix.x) > 0 else ""
+        unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
+        self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """:meth:`learn` without a check of its arguments, as :meth:`giftrl.kernels.LinearLearner.learn_rows`.
-
-        Rows of weight 0 are predicted, and leave everything as it is.
-        """
+        # Rows of weight 0 are predicted, and leave everything as it is.
         bounds = [0, len(y)]
         if len(weights) > 0 and not weights.all():
             bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
@@ -136,7 +92,7 @@ class Mixture:
         buffers = self._buffers(width + len(self.features.dense))
         parts = Parts(self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing, buffers)
         ready = door.ready(self._loop, self.compiled, counted=False)
-        ready(self.loss, parts, rows, np.asarray(y, self._label_type), weights, predictions)
+        ready(self.loss, parts, rows, self._typed(y), weights, predictions)
         return predictions
 
     def predict(self, x: Any) -> Array:
@@ -150,12 +106,10 @@ class Mixture:
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
         constants, out = self._constants(self._shares()), np.empty((n, *self._scores))
-        loop = predict_classes if self._scores else predict_mixture
+        loop = predict_mixture if self.classes is None else predict_classes
         ready = door.ready(loop, self.compiled, counted=False)
         ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
         return out
-
-    # ------------------------------------------------------------------------------------------ what has been learnt
 
     def _shares(self) -> Array:
         if self._kept is None:
@@ -168,7 +122,8 @@ class Mixture:
 
     def _weights(self) -> Weights:
         columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
-        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), self._units())
+        units = getattr(self.mixing, "units", np.ones(unit.SIZE))  # classes have the unit 1
+        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), units)
 
     @property
     def x(self) -> Array:
@@ -201,19 +156,9 @@ class Mixture:
         return self.features.record[:, THETA : THETA + scores].reshape(-1, *self._scores).copy()
 
     @property
-    def theta_norm(self) -> float:
-        """norm2 of the entries of theta."""
-        return float(np.linalg.norm(self.theta))
-
-    @property
     def rounds(self) -> int:
         """How many rows were learnt."""
         return int(self.mixing.sums[ROUNDS])
-
-    @property
-    def t(self) -> int:
-        """The number of the round that comes next, from 1."""
-        return self.rounds + 1
 
     @property
     def loss_sums(self) -> Array:
@@ -231,8 +176,6 @@ class Mixture:
             loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
             theta=self.theta.reshape(-1),
         )  # fmt: skip
-
-    # ---------------------------------------------------------------------------------------------------- going on
 
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
@@ -257,6 +200,10 @@ class Mixture:
         self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._kept = None
+
+    def __repr__(self) -> str:
+        size = ", ".join(str(each) for each in (self.dimension, *self._scores))
+        return f"{type(self).__name__}({size}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A pickle keeps the numbers of an array, but not where it begins in memory."""

@@ -4,19 +4,17 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from giftrl import losses
-from giftrl.errors import Incompatible, require
+from giftrl.errors import require_whole
+from giftrl.kernels.checks import loss_of_scores
 from giftrl.mixtures.combination import CANDIDATES, start
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.layout import class_columns
+from giftrl.mixtures.features import entries
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.multiclass_experts import ClassBuffers, class_buffers
+from giftrl.mixtures.multiclass_experts import ClassBuffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes
-from giftrl.mixtures.presets import PRESETS
 from giftrl.ops.units import bold, kinked, reach
-from giftrl.ops.vector_loss import multiclass
 
 __all__ = ["MulticlassMixture"]
 
@@ -45,58 +43,36 @@ class MulticlassMixture(Mixture):
     ((200, 3), True)
     """
 
+    classes: int
     _loop = staticmethod(learn_classes)
-    _label_type = np.int64
 
     def __init__(
-        self,
-        dimension: int,
-        classes: int,
-        loss: Any = "softmax",
-        *,
-        constant: int | None = None,
-        preset: str = "default",
-        dtype: Any = "float32",
-        compiled: bool = True,
-    ) -> None:
-        super().__init__(dimension, constant, preset, dtype, compiled)
-        require(
-            isinstance(classes, (int, np.integer)) and classes >= 2,
-            "classes", classes, "must be a whole number of at least 2", "give the number of classes",
-        )  # fmt: skip
-        self.classes = int(classes)
-        self.loss = losses.MULTICLASS.member(loss, "slope")
-        if not multiclass(self.loss):
-            raise Incompatible(f"{self.loss!r} is a loss of one prediction; use Softmax or MulticlassHinge")
+        self, dimension: int, classes: int, loss: Any = "softmax", *, constant: int | None = None,
+        preset: str = "default", dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
+        require_whole("classes", classes, 2, "give the number of classes")
+        super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
+        self.loss = loss_of_scores(loss)
         self.pieces = ClassPieces(
             -1 if self.constant is None else self.constant, self.constant is not None,
             kinked(self.loss), reach(self.loss), bold(self.loss),
         )  # fmt: skip
-        self._begin(class_columns(self.classes, lanes(self.grid), self.dtype), self.classes)
-        names = [expert.name for expert in PRESETS[preset].experts]
-        self.expert_names = [*names, "coin betting", "full matrix"]
-        present = np.array([*[True] * (len(names) + 1), len(self.matrix.x) > 0])
         self.mixing = ClassState(
-            offsets=np.zeros((len(present), self.classes)),
-            **start(present, np.ones(CANDIDATES, bool)),
+            offsets=np.zeros((len(self.expert_names), self.classes)),
+            **start(self.expert_names, [True] * CANDIDATES),
             slopes=np.zeros(self.classes),
             sums=np.zeros(6),
         )
 
-    @property
-    def _scores(self) -> tuple[int, ...]:
-        return (self.classes,)
-
     def _buffers(self, width: int) -> ClassBuffers:
-        return class_buffers(self.grid, self.classes, width, len(self.matrix.x), self.dtype)
-
-    def _check_labels(self, y: ArrayLike, n: int) -> NDArray[Any]:
-        given = np.asarray(y)
-        require(given.shape == (n,), "y", y, f"must have shape {(n,)}, a class for each row", f"it has {given.shape}")
-        good = given.dtype.kind in "iuf" and bool(((given >= 0) & (given < self.classes)).all())
-        good = good and bool((given == np.floor(given)).all())
-        require(good, "y", y, f"must be whole numbers from 0 to {self.classes - 1}", "number your classes")
-        return given
+        n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
+        lines = experts + CANDIDATES + 1
+        return ClassBuffers(
+            entries(width), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
+            np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
+            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
+            np.zeros((width, n), dtype), np.zeros((3, n), dtype), np.zeros((k, n), dtype),
+        )  # fmt: skip
 
     def _constants(self, alpha: Array) -> Array:
         return np.asarray(alpha @ self.mixing.offsets)
@@ -107,9 +83,3 @@ class MulticlassMixture(Mixture):
         if self.pieces.reach == math.inf:
             return given
         return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
-
-    def __repr__(self) -> str:
-        return (
-            f"MulticlassMixture({self.dimension}, {self.classes}, {self.loss!r}, preset={self.preset!r}, "
-            f"dtype={self.dtype.name!r})"
-        )

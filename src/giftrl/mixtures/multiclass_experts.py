@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import load, store, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import bet_all, settle_bet
-from giftrl.mixtures.combination import CANDIDATES
 from giftrl.mixtures.experts import add_products, factors, lanes, measure, move, remember
-from giftrl.mixtures.features import entries
 from giftrl.mixtures.full_matrix import is_in, measure_matrix, of_class
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.ops.scalar import clamp
 
 # Version 1 pickled Columns under this module.
-__all__ = ["ClassBuffers", "Columns", "class_buffers", "predict_row", "step_row"]
+__all__ = ["ClassBuffers", "Columns", "predict_row", "step_row"]
 
 
 class ClassBuffers(NamedTuple):
@@ -48,20 +46,6 @@ class ClassBuffers(NamedTuple):
     steps: NDArray[Any]
     factors: NDArray[Any]
     turned: NDArray[Any]  # the slopes of the grid, a row for each class
-
-
-def class_buffers(grid: Any, classes: int, width: int, places: int, dtype: Any) -> ClassBuffers:
-    """Scratch memory for rows of up to this many entries."""
-    n = lanes(grid)
-    experts = n + 2
-    lines = experts + CANDIDATES + 1
-    return ClassBuffers(
-        entries(width), np.zeros((lines, classes)), np.zeros((lines, classes)), np.zeros((1, lines)), np.zeros(lines),
-        np.zeros(experts), np.zeros(CANDIDATES), np.zeros((classes, n)), np.zeros((classes, n)),
-        np.zeros((2, classes)), np.zeros((3, classes)), np.zeros((3, experts)), np.zeros((width, classes)),
-        np.zeros((classes, places)), np.zeros((width, n), dtype), np.zeros((3, n), dtype),
-        np.zeros((classes, n), dtype),
-    )  # fmt: skip
 
 
 @formula(fast=True)

@@ -14,7 +14,7 @@ from giftrl.mixtures.coin import bet, settle_bet
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remember
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import entries, mean_norm
+from giftrl.mixtures.features import mean_norm
 from giftrl.mixtures.full_matrix import admits, is_in, measure_matrix, spread_matrix, step_matrix
 from giftrl.mixtures.layout import ONE_SCORE, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
@@ -22,7 +22,7 @@ from giftrl.mixtures.parts import move_theta, read_row
 from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Buffers", "Pieces", "State", "buffers", "expert_columns", "learn_mixture"]
+__all__ = ["ROWS", "Buffers", "Pieces", "State", "learn_mixture"]
 
 ONE = np.uint64(1)
 # The rows of ``Buffers.every``, which has a column for each expert: predictions, those less the origin, A z of the
@@ -87,15 +87,6 @@ class Round(NamedTuple):
 def expert_columns(grid: Any) -> int:
     """How many columns there are; the last two are empty, so that wide registers of four numbers are full."""
     return lanes(grid) + 4
-
-
-def buffers(grid: Any, width: int, places: int, dtype: Any) -> Buffers:
-    """Scratch memory for rows of up to this many entries."""
-    n = lanes(grid)
-    return Buffers(
-        entries(width), np.zeros((ROWS, expert_columns(grid))), np.zeros((3, CANDIDATES)),
-        np.empty((width, n), dtype), np.zeros((3, n), dtype), np.empty(width), np.empty(places),
-    )  # fmt: skip
 
 
 @formula(fast=True)
@@ -168,30 +159,6 @@ def lose(loss: Any, units: Any, y: float, h: float, p: Any, losses: Any) -> None
 
 
 @formula(fast=True)
-def aim_stack(parts: Any, now: Any, tau: float) -> float:
-    """c of the stack, whose proximal step is prepared; -1 where it does not learn."""
-    state, every, coin = parts.state, parts.buffers.every, lanes(parts.grid)
-    spread = unit.unit_spread(state.units)
-    c = spread_stack(state.inverse, every[Z], every[AZ])
-    if not c <= limits.LONGEST_STACK_STEP * spread * spread:
-        return -1.0
-    every[P, coin], every[C, coin] = now.f, now.h * c / tau
-    return c
-
-
-@formula(fast=True)
-def aim_matrix(parts: Any, now: Any, kappa: float) -> float:
-    """c of the full matrix, whose proximal step is prepared; -1 where it does not learn."""
-    matrix, x, row, every = parts.matrix, parts.x, parts.buffers.row, parts.buffers.every
-    full = lanes(parts.grid) + 1
-    if not admits(matrix, parts.state, full, x, ONE_SCORE.place, row, now.count, now.norm):
-        return -1.0
-    c = spread_matrix(matrix, x, ONE_SCORE.place, row, now.count, parts.buffers.au)
-    every[P, full], every[C, full] = every[ALL, full], now.h * c / kappa
-    return c
-
-
-@formula(fast=True)
 def teach_entries(extended: Any, parts: Any, now: Any) -> int:
     """A round of theta and of the experts that have a weight for each feature; how many thetas are out of bounds."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
@@ -215,22 +182,30 @@ def teach_entries(extended: Any, parts: Any, now: Any) -> int:
 @formula(fast=True)
 def teach(extended: Any, parts: Any, now: Any) -> None:
     """A round of every expert and of the stack: the proximal steps of all of them side by side."""
-    grid, state, row, every, far = parts.grid, parts.state, parts.buffers.row, parts.buffers.every, 0
-    units, h, coin, full = state.units, now.h, lanes(grid), lanes(grid) + 1
+    grid, matrix, x, state = parts.grid, parts.matrix, parts.x, parts.state
+    row, every, au = parts.buffers.row, parts.buffers.every, parts.buffers.au
+    units, h, coin, full, far = state.units, now.h, lanes(grid), lanes(grid) + 1, 0
     kappa, tau, learns = unit.kappa(units), unit.temperature(units, parts.pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
     for r in (coin, full):
         every[P, r], every[C, r] = 0.0, 0.0
+    c_matrix, c_stack = -1.0, -1.0  # negative where they do not learn
     # The matrix first: if it leaves, it must be gone before the stack learns.
-    c_matrix = aim_matrix(parts, now, kappa) if learns else -1.0
-    c_stack = aim_stack(parts, now, tau) if parts.pieces.stack and now.begun else -1.0
+    if learns and admits(matrix, state, full, x, ONE_SCORE.place, row, now.count, now.norm):
+        c_matrix = spread_matrix(matrix, x, ONE_SCORE.place, row, now.count, au)
+        every[P, full], every[C, full] = every[ALL, full], h * c_matrix / kappa
+    if parts.pieces.stack and now.begun:
+        spread, c = unit.unit_spread(units), spread_stack(state.inverse, every[Z], every[AZ])
+        if c <= limits.LONGEST_STACK_STEP * spread * spread:
+            c_stack = c
+            every[P, coin], every[C, coin] = now.f, h * c / tau
     prox_all(extended, every[P], now.y, every[C], every[A], every[WORK:])
     if c_stack >= 0.0:
         move_stack(state.stack, every[AZ], h * every[A, coin] / tau)
         bend_stack(state.inverse, every[AZ], c_stack, now.bend / tau)
     if c_matrix >= 0.0:
-        step_matrix(parts.matrix, parts.buffers.au, c_matrix, h * every[A, full] / kappa, now.bend / kappa)
+        step_matrix(matrix, au, c_matrix, h * every[A, full] / kappa, now.bend / kappa)
     if learns:
         far = teach_entries(extended, parts, now)
     else:

@@ -1,6 +1,5 @@
 """Members by name."""
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from giftrl.compiled.registry import brings
@@ -9,7 +8,7 @@ from giftrl.errors import InvalidInput, UnknownName
 __all__ = ["Names"]
 
 
-class Names(Mapping[str, type[Any]]):
+class Names(dict[str, type[Any]]):
     """The members of one kind, by the names that users write.
 
     >>> numbers = Names("number", whole=int, real=float)
@@ -18,28 +17,19 @@ class Names(Mapping[str, type[Any]]):
     """
 
     def __init__(self, kind: str, /, **members: type[Any]) -> None:
+        super().__init__(members)
         self.kind = kind
-        self._members = members
-
-    def __getitem__(self, name: str) -> type[Any]:
-        return self._members[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __len__(self) -> int:
-        return len(self._members)
 
     def make(self, name: str, /, **parameters: object) -> Any:
         """A member by its name; an unknown name is an error that suggests the nearest."""
-        if name not in self._members:
-            raise UnknownName(self.kind, name, self._members)
-        return self._members[name](**parameters)
+        if name not in self:
+            raise UnknownName(self.kind, name, self)
+        return self[name](**parameters)
 
     def member(self, given: Any, *methods: str) -> Any:
         """The member of this name; or the object that was given, if it brings one of the methods."""
         member = self.make(given) if isinstance(given, str) else given
         if isinstance(member, type) or not any(brings(member, method) for method in methods):
-            remedy = f"give one by name, such as {next(iter(self._members))!r}, or an object"
+            remedy = f"give one by name, such as {next(iter(self))!r}, or an object"
             raise InvalidInput(self.kind, given, f"must be a {self.kind}", remedy)
         return member

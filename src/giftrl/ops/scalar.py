@@ -1,6 +1,15 @@
 """Scalar functions that neither overflow nor raise, in plain Python and compiled alike.
 
 ``math.exp(1000)`` raises in Python and gives infinity once compiled; these give the same answer in both.
+
+>>> exp(1e300), exp_minus(1e300), log(0.0), log1p_unit(0.0), log_add_exp(1e300, -1e300)
+(inf, 0.0, -inf, 0.0, 1e+300)
+>>> sigmoid(-1e300), sigmoid(0.0), sigmoid(1e300), softplus(-1e300), softplus(1e300)
+(0.0, 0.5, 1.0, 0.0, 1e+300)
+>>> decay_mean(0.0), decay_mean(1e-300), decay_mean(1e300), clamp(3.0, 0.0, 1.0), sign(-3.0), sign(0.0)
+(1.0, 1.0, 1e-300, 1.0, -1.0, 0.0)
+>>> share(1.0, 4.0), share(4.0, 1.0), share(0.0, 0.0), share(1e300, 1e-300)
+(0.25, 1.0, 0.0, 1.0)
 """
 
 import math
@@ -28,11 +37,7 @@ LOG_MAX = 709.782712893384
 
 @formula
 def exp(x: float) -> float:
-    """e^x, infinity where that leaves float64.
-
-    >>> exp(0.0), exp(1e300), exp(-1e300)
-    (1.0, inf, 0.0)
-    """
+    """e^x, infinity where that leaves float64."""
     if x > LOG_MAX:
         return math.inf
     return math.exp(x)
@@ -40,62 +45,38 @@ def exp(x: float) -> float:
 
 @compiled_as(elementary.exp_minus)
 def exp_minus(x: float) -> float:
-    """e^-x for x >= 0.
-
-    >>> exp_minus(0.0), exp_minus(1e300)
-    (1.0, 0.0)
-    """
+    """e^-x for x >= 0."""
     return math.exp(-x)
 
 
 @compiled_as(elementary.log1p_unit)
 def log1p_unit(x: float) -> float:
-    """log(1 + x) for -1/2 <= x <= 1.
-
-    >>> log1p_unit(0.0)
-    0.0
-    """
+    """log(1 + x) for -1/2 <= x <= 1."""
     return math.log1p(x)
 
 
 @compiled_as(elementary.log)
 def log(x: float) -> float:
-    """The logarithm of x >= 0, minus infinity at 0.
-
-    >>> log(1.0), log(0.0)
-    (0.0, -inf)
-    """
+    """The logarithm of x >= 0, minus infinity at 0."""
     return math.log(x) if x > 0.0 else -math.inf
 
 
 @formula
 def sigmoid(x: float) -> float:
-    """1 / (1 + e^-x), accurate in both tails.
-
-    >>> sigmoid(0.0), sigmoid(-1e300), sigmoid(1e300)
-    (0.5, 0.0, 1.0)
-    """
+    """1 / (1 + e^-x), accurate in both tails."""
     e = exp_minus(abs(x))  # the exponential that softplus takes too: compiled, they share it
     return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
 @formula
 def softplus(x: float) -> float:
-    """log(1 + e^x).
-
-    >>> softplus(1e300), softplus(-1e300)
-    (1e+300, 0.0)
-    """
+    """log(1 + e^x)."""
     return max(x, 0.0) + log1p_unit(exp_minus(abs(x)))
 
 
 @formula
 def log_add_exp(x: float, y: float) -> float:
-    """log(e^x + e^y).
-
-    >>> log_add_exp(1e300, -1e300)
-    1e+300
-    """
+    """log(e^x + e^y)."""
     if x >= y:
         return x + math.log1p(math.exp(y - x))
     return y + math.log1p(math.exp(x - y))
@@ -103,11 +84,7 @@ def log_add_exp(x: float, y: float) -> float:
 
 @formula
 def decay_mean(x: float) -> float:
-    """(1 - e^-x) / x for x >= 0: the mean of e^-(x tau) over tau in [0, 1].
-
-    >>> decay_mean(0.0), decay_mean(1e-300), decay_mean(1e300)
-    (1.0, 1.0, 1e-300)
-    """
+    """(1 - e^-x) / x for x >= 0: the mean of e^-(x tau) over tau in [0, 1]."""
     if x < 1e-300:
         return 1.0
     return -math.expm1(-x) / x
@@ -115,21 +92,13 @@ def decay_mean(x: float) -> float:
 
 @formula
 def clamp(x: float, low: float, high: float) -> float:
-    """The point of [low, high] nearest to x.
-
-    >>> clamp(3.0, 0.0, 1.0)
-    1.0
-    """
+    """The point of [low, high] nearest to x."""
     return min(max(x, low), high)
 
 
 @formula
 def share(gap: float, c: float) -> float:
-    """min(1, gap / c) for gap, c >= 0: which part of a step of length c it takes to close the gap.
-
-    >>> share(1.0, 4.0), share(4.0, 1.0), share(0.0, 0.0), share(1e300, 1e-300)
-    (0.25, 1.0, 0.0, 1.0)
-    """
+    """min(1, gap / c) for gap, c >= 0: which part of a step of length c it takes to close the gap."""
     if gap >= c:
         return 1.0 if gap > 0.0 else 0.0
     return gap / c
@@ -137,11 +106,7 @@ def share(gap: float, c: float) -> float:
 
 @formula
 def sign(x: float) -> float:
-    """-1, 0 or 1.
-
-    >>> sign(-3.0), sign(0.0), sign(3.0)
-    (-1.0, 0.0, 1.0)
-    """
+    """-1, 0 or 1."""
     if x > 0.0:
         return 1.0
     return -1.0 if x < 0.0 else 0.0

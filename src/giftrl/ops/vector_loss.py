@@ -15,25 +15,24 @@ p being the scores at grad psi*(theta). For H' these are the scores of the predi
 
 An example of weight h has the loss h phi. Every rule scales as it does for scalar losses (:mod:`giftrl.ops.loss`): with
 a picked for phi at step length h c, the slope for h phi at step length c is h a. The slope at a kink is the subgradient
-of smallest norm.
+of smallest norm. ``value``, ``infimum`` and ``smoothness`` are the operations of scalar losses; the last is measured in
+the Euclidean norm.
 """
 
-import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
+from giftrl.ops.loss import infimum, smoothness, value
 
 __all__ = [
-    "MulticlassLoss",
     "conjugate",
     "curvature",
     "curvatures",
     "flow",
     "infimum",
-    "is_class",
     "mass_moved",
     "multiclass",
     "objective",
@@ -44,37 +43,10 @@ __all__ = [
 ]
 
 
-class MulticlassLoss(Protocol):
-    """What a loss of K scores must bring."""
-
-    def multiclass(self) -> bool: ...
-    def value(self, p: Any, y: int) -> float: ...
-    def slope(self, p: Any, y: int, out: Any) -> None: ...
-    def conjugate(self, a: Any, y: int) -> float: ...
-    def prox(self, p: Any, y: int, c: float, out: Any) -> None: ...
-    def flow(self, p: Any, y: int, c: float, out: Any) -> None: ...
-
-
 @operation
 def multiclass(loss: Any) -> bool:
     """Whether this is a loss of K scores and not of one prediction."""
     return False
-
-
-@formula
-def is_class(y: float, classes: int) -> bool:
-    """Whether y is one of the classes 0 to K - 1.
-
-    >>> is_class(2.0, 3), is_class(3.0, 3), is_class(0.5, 3)
-    (True, False, False)
-    """
-    return 0.0 <= y < classes and y == math.floor(y)
-
-
-@operation
-def value(loss: Any, p: Any, y: int) -> float:
-    """phi(p; y)."""
-    raise Incompatible("a loss of K scores must bring value(self, p, y); add that method to its class")
 
 
 @operation
@@ -108,18 +80,6 @@ def flow(loss: Any, p: Any, y: int, c: float, out: Any) -> None:
     grow, phi falls at most at the rate c norm2(g)^2, and H'(a) <= -phi(p) + c norm2(g)^2 / 2 = H'(g).
     """
     raise Incompatible("a loss of K scores must bring flow(self, p, y, c, out); add that method to its class")
-
-
-@operation
-def infimum(loss: Any, y: int) -> float:
-    """inf over p of phi(p; y); minus infinity where the loss does not say."""
-    return -math.inf
-
-
-@operation
-def smoothness(loss: Any) -> float:
-    """An L such that phi' is L-Lipschitz in the Euclidean norm; infinity where the loss does not say."""
-    return math.inf
 
 
 @operation

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.rows import canonical
 from giftrl.kernels.prepare import make_units, prepare_rows
 
 __all__ = ["blocks", "canonical"]
@@ -19,27 +20,10 @@ __all__ = ["blocks", "canonical"]
 ENTRIES = 1 << 20
 
 
-def canonical(x: Any) -> Any:
-    """A matrix that the compiled loops take without a copy: dense as it is, sparse with each feature once a row.
-
-    >>> canonical(sparse.csr_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 2))).data
-    array([3.])
-    """
-    if sparse.issparse(x) and not x.has_canonical_format:
-        x = x.copy()
-        x.sum_duplicates()
-    return x
-
-
 def blocks(
-    x: Any,
-    *,
-    constant: bool = False,
-    unit: bool = False,
-    order: NDArray[np.int64] | None = None,
-    entries: int = ENTRIES,
-    dtype: Any = None,
-) -> Iterator[tuple[int, int, Any]]:
+    x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
+    entries: int = ENTRIES, dtype: Any = None,
+) -> Iterator[tuple[int, int, Any]]:  # fmt: skip
     """(begin, end, rows) for consecutive blocks of a canonical matrix; the whole, if there is nothing to do.
 
     Args:

@@ -69,11 +69,7 @@ def make_each(
 
 
 def experts_of(learner: Any) -> Experts:
-    """The experts of a mixture; a single learner has none, which is an AttributeError.
-
-    >>> [name for name, share, loss in experts_of(make(Recipe("squared", preset="light"), 1))][:2]
-    ['curvature 1, rate 4', 'curvature 100, rate 4']
-    """
+    """The experts of a mixture; a single learner has none, which is an AttributeError."""
     if isinstance(learner, Mixture):
         return learner.experts
     raise AttributeError("experts_ is the table of a mixture, and beta is a number here; use beta='auto'")

@@ -7,12 +7,10 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.kernels.compatible import check_parts
-from giftrl.mixtures.presets import preset as known_preset
+from giftrl.kernels.checks import check_parts, stored_type
+from giftrl.mixtures.experts import preset as known_preset
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 
@@ -85,8 +83,7 @@ class Recipe:
             known_preset(self.preset)  # raises, with the nearest name
         else:
             check_parts(*parts)
-        known = np.dtype(self.dtype) in (np.float32, np.float64)
-        require(known, "dtype", self.dtype, "must be float32 or float64", "float32 halves the memory")
+        stored_type(self.dtype)
 
     @classmethod
     def of(cls, estimator: Any) -> "Recipe":
@@ -118,17 +115,11 @@ class Recipe:
     def _check_beta(self) -> None:
         beta = self.beta
         number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
-        rule = f"must be positive and finite, or {AUTO!r}"
-        require(number, "beta", beta, rule, f"beta={AUTO!r} needs no choice")
-        require(
-            self.preset == "default",
-            "preset", self.preset, f"is of beta={AUTO!r}, and beta is {beta!r}",
-            f"leave one of them out, or use beta={AUTO!r}",
-        )  # fmt: skip
-        require(
-            self.lookahead is None or isinstance(self.lookahead, bool),
-            "lookahead", self.lookahead, "must be True, False or None", "None uses H where it can be used",
-        )  # fmt: skip
+        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice")
+        rule, remedy = f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}"
+        require(self.preset == "default", "preset", self.preset, rule, remedy)
+        good, remedy = isinstance(self.lookahead, bool | None), "None uses H where it can be used"
+        require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
 
     def _check_parameters(self) -> None:
         """Raise unless a part that is named has every parameter, and nothing is named that "auto" chooses itself."""

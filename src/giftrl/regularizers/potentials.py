@@ -16,19 +16,15 @@ class Potential(Protocol):
 
     def value(self, x: Vector) -> float:
         """psi(x)."""
-        ...
 
     def gradient(self, x: Vector) -> Vector:
         """grad psi(x), of the differentiable part."""
-        ...
 
     def divergence(self, x: Vector, y: Vector) -> float:
         """B(x; y), the Bregman divergence of the differentiable part."""
-        ...
 
     def dual_norm(self, z: Vector) -> float:
         """The dual of the norm in which psi is strongly convex."""
-        ...
 
 
 class Diagonal(NamedTuple):

@@ -28,7 +28,7 @@ class ScheduleCode(IntEnum):
 
 
 #: In the order of their numbers.
-BUILT_IN: tuple[type[Any], ...] = (Constant, SquareRoot, AdaGradNorm, TemporalVariability, AdaImplicit)
+TYPES: tuple[type[Any], ...] = (Constant, SquareRoot, AdaGradNorm, TemporalVariability, AdaImplicit)
 
 
 class AnySchedule(NamedTuple):
@@ -71,13 +71,8 @@ class AnySchedule(NamedTuple):
 
 
 def encode_schedule(schedule: Any) -> Any:
-    """A built-in schedule as :class:`AnySchedule`, and any other as it is.
-
-    >>> encode_schedule(SquareRoot(2.0))
-    AnySchedule(code=1, beta=2.0, gradient_bound=1.0, floor=0.0)
-    """
-    for code, kind in zip(ScheduleCode, BUILT_IN, strict=True):
-        if type(schedule) is kind:
-            bound, floor = getattr(schedule, "gradient_bound", 1.0), getattr(schedule, "floor", 0.0)
-            return AnySchedule(int(code), float(schedule.beta), float(bound), float(floor))
-    return schedule
+    """A built-in schedule as :class:`AnySchedule`, and any other as it is."""
+    if type(schedule) not in TYPES:
+        return schedule
+    bound, floor = getattr(schedule, "gradient_bound", 1.0), getattr(schedule, "floor", 0.0)
+    return AnySchedule(TYPES.index(type(schedule)), float(schedule.beta), float(bound), float(floor))

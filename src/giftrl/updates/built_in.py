@@ -33,8 +33,8 @@ class UpdateCode(IntEnum):
 # Look-ahead decides which line an update gets, and the loop takes care of that.
 LINEAR, PROXIMAL, TRUNCATED, IMPORTANCE_AWARE = Linear(False), Proximal(False), Truncated(False), ImportanceAware(False)
 TWO_STEP, TWO_STEP_SAFE = TwoStep(False, False), TwoStep(False, True)
-#: In the order of their numbers.
-BUILT_IN = (LINEAR, PROXIMAL, TWO_STEP, TWO_STEP_SAFE, TRUNCATED, IMPORTANCE_AWARE)
+#: Their types, in the order of their numbers; the two-step update has a number for each value of ``safeguard``.
+TYPES = (Linear, Proximal, TwoStep, TwoStep, Truncated, ImportanceAware)
 
 
 class AnyUpdate(NamedTuple):
@@ -91,14 +91,7 @@ class AnyUpdate(NamedTuple):
 
 
 def encode_update(update: Any) -> Any:
-    """A built-in update as :class:`AnyUpdate`, and any other as it is.
-
-    >>> encode_update(Truncated())
-    AnyUpdate(code=4)
-    """
-    for code, built_in in zip(UpdateCode, BUILT_IN, strict=True):
-        if type(update) is type(built_in) and getattr(update, "safeguard", None) == getattr(
-            built_in, "safeguard", None
-        ):
-            return AnyUpdate(int(code))
-    return update
+    """A built-in update as :class:`AnyUpdate`, and any other as it is."""
+    if type(update) not in TYPES:
+        return update
+    return AnyUpdate(TYPES.index(type(update)) + getattr(update, "safeguard", False))
