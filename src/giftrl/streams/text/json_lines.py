@@ -20,9 +20,8 @@ from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.labelled import FEATURES, TAG, WEIGHT, Labelled, labelled
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import BadValue
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
 from giftrl.streams.text.json_scan import Names, Plan, make_buffers, scan_json
 from giftrl.streams.text.rows import Found, Rows, TextParser, scan
