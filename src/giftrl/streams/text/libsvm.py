@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position
-from giftrl.streams.names.features import Features
 from giftrl.streams.sources.lines import count_lines
 from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm
-from giftrl.streams.text.rows import Found, TextParser, scan
+from giftrl.streams.text.rows import Content, TextParser, scan
 
 __all__ = ["LibsvmText"]
 
@@ -37,17 +36,11 @@ class LibsvmText(TextParser):
     a.svm:2:6: a value that is not a number: 'x', expected a finite number
     """
 
-    def __init__(self, features: Features, *, compiled: bool = True) -> None:
-        super().__init__(features, compiled)
-        self._buffers = make_buffers(0, 0)
-
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
-        buffers, lines = self._buffers, count_lines(block)
-        if len(buffers.values) <= len(block) // 4 + 1 or len(buffers.rows.labels) < lines:
-            buffers = self._buffers = make_buffers(len(block), lines)
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
+        buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_libsvm, self.compiled, counted=False)
         (line, rows, entries), bad = scan(loop, block, start, buffers)
         values = buffers.values[:entries].copy()
         slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
         groups = np.empty(0, np.uint8)
-        return Found(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))
+        return Content(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))

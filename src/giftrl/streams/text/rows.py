@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from operator import gt
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["Found", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
+__all__ = ["Content", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
 
 
 class Rows(NamedTuple):
@@ -69,8 +70,8 @@ def make_arrays(kind: Callable[..., A], size: int) -> A:
     return kind(*(np.empty(size, np.float64 if name in floats else np.int64) for name in names))
 
 
-class Found(NamedTuple):
-    """What a parser found in a block."""
+class Content(NamedTuple):
+    """What is in a block."""
 
     line: int  # the one after the last
     rows: Rows
@@ -119,13 +120,21 @@ class TextParser(ABC):
         compiled: False to run the loops as plain Python.
     """
 
-    def __init__(self, features: Features, compiled: bool) -> None:
+    def __init__(self, features: Features, *, compiled: bool = True) -> None:
         self.features = features
         self.compiled = compiled
+        self._sizes: tuple[int, ...] = ()
+        self._buffers: Any = None
 
     @abstractmethod
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         """What is in a block."""
+
+    def _large_enough(self, make_buffers: Callable[..., Any], *sizes: int) -> Any:
+        """Buffers for these sizes: those of earlier blocks, or new ones."""
+        if self._buffers is None or any(map(gt, sizes, self._sizes)):
+            self._sizes, self._buffers = sizes, make_buffers(*sizes)
+        return self._buffers
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
         """The rows of a block of whole lines.
@@ -138,11 +147,11 @@ class TextParser(ABC):
             start: the position of the first byte.
         """
         block = as_block(data)
-        found = self._find(block, source, start)
-        rows, values, slots, groups = found.rows, found.values, found.slots, found.groups
+        content = self._read(block, source, start)
+        rows, values, slots, groups = content.rows, content.values, content.slots, content.groups
         indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
-        bad, lost = list(found.bad), np.empty(0, np.int64)
-        if not found.distinct:
+        bad, lost = list(content.bad), np.empty(0, np.int64)
+        if not content.distinct:
             values, slots, groups, indptr = merge(values, slots, groups, indptr, compiled=self.compiled)
             lost = overflowed(values, indptr)
         batch = Batch(
@@ -154,12 +163,12 @@ class TextParser(ABC):
             weights=rows.weights,
             lines=rows.lines,
             groups=groups,
-            end=Position(start.source, start.offset + len(data), found.line),
-            tags=found.tags,
+            end=Position(start.source, start.offset + len(data), content.line),
+            tags=content.tags,
         )
         if len(lost):
             for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
                 bad.append((line, begin, begin, int(Problem.SUM_TOO_LARGE)))
             batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
-        records = [*found.rejected, *(rejected(block, source, *record) for record in bad)]
+        records = [*content.rejected, *(rejected(block, source, *record) for record in bad)]
         return replace(batch, rejected=tuple(sorted(records, key=lambda each: each.line))) if records else batch

@@ -19,7 +19,7 @@ from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.sources.lines import count_lines
-from giftrl.streams.text.rows import Found, TextParser, scan
+from giftrl.streams.text.rows import Content, TextParser, scan
 from giftrl.streams.text.vw_scan import BAR, Names, make_buffers, scan_vw
 
 __all__ = ["VwText"]
@@ -55,9 +55,8 @@ class VwText(TextParser):
     def __init__(
         self, features: Features, *, groups: bool = False, namespaces: Sequence[str] = (), compiled: bool = True
     ) -> None:
-        super().__init__(features, compiled)
+        super().__init__(features, compiled=compiled)
         self.groups = groups
-        self._buffers = make_buffers(0, 0, 0)
         self._namespaces = Dictionary(compiled=compiled)
         few = len(namespaces) < OTHERS and "" not in namespaces
         require(few, "namespaces", namespaces, "must be at most 254 names", "leave out the default one, which is 0")
@@ -68,11 +67,9 @@ class VwText(TextParser):
         """The namespaces by their numbers; the default one, 0, has the empty name, and 255 is not listed."""
         return ("", *(str(self._namespaces.name(k)) for k in range(1, min(OTHERS, self._namespaces.dimension))))
 
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
-        buffers, lines, bars = self._buffers, count_lines(block), int(np.count_nonzero(block == BAR))
-        full = len(buffers.names.values) <= len(block) // 2 or len(buffers.rows.labels) < lines
-        if full or len(buffers.sections.first) < bars:
-            buffers = self._buffers = make_buffers(len(block), lines, bars)
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
+        bars = int(np.count_nonzero(block == BAR))
+        buffers = self._large_enough(make_buffers, len(block), count_lines(block), bars)
         loop = ready(scan_vw, self.compiled, counted=False)
         (line, count, entries, named), bad = scan(loop, block, start, buffers)
         names = Names._make(array[:entries] for array in buffers.names)
@@ -83,7 +80,7 @@ class VwText(TextParser):
         if self.groups:
             groups = np.repeat(self._numbers(block, sections), np.diff(sections.first, append=entries))
         rows = buffers.rows.first(count)
-        return Found(line, rows, rows.tags(block), values, slots, groups, bad=tuple(bad))
+        return Content(line, rows, rows.tags(block), values, slots, groups, bad=tuple(bad))
 
     def _numbers(self, block: NDArray[np.uint8], sections: Sections) -> NDArray[np.uint8]:
         """The number of the namespace of each section."""
