@@ -24,9 +24,10 @@ from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.checks import as_labels
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.scalar import sigmoid
-from giftrl.recipes import AUTO, Link, Recipe
+from giftrl.recipes import Link
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Experts, experts_of
+from giftrl.recipes.parameters import Parameters
 from giftrl.recipes.predictor import link_of
 
 __all__ = ["FTRLClassifier", "FTRLRegressor"]
@@ -35,23 +36,11 @@ Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
-class _FTRL:
+class _FTRL(Parameters):
     """What both share. Parameters are those of the estimators in :mod:`giftrl.linear`."""
 
-    loss: Any
-    update: Any = None
-    lookahead: bool | None = None
-    regularizer: Any = None
-    schedule: Any = None
-    beta: float | str = AUTO
-    preset: str = "default"
-    gradient_bound: float | None = None
-    normalize: str | None = None
-    fit_intercept: bool = True
-    dtype: Any = "float32"
-
     def __post_init__(self) -> None:
-        self._model = NamedLearner(Recipe.of(self), self.normalize, bool(self.fit_intercept))
+        self._model = NamedLearner(self._recipe(), self.normalize, bool(self.fit_intercept))
         self._y_name: str | None = None
 
     @cached_property
