@@ -32,11 +32,7 @@ class NamedLearner:
 
     Learning from many rows at once is, bit for bit, learning from them one by one: coordinates are numbered in the
     order in which names appear, from 1; coordinate 0 is the constant. Rows of weight 0 are as if they were not there.
-
-    Args:
-        recipe: which learner.
-        normalize: "unit" to divide each row by its Euclidean norm, or None.
-        intercept: whether each row has a constant feature 1.
+    With ``normalize="unit"`` each row is divided by its Euclidean norm.
 
     >>> learner = NamedLearner(Recipe("squared", beta=1.0))
     >>> for _ in range(100):

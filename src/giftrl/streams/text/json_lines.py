@@ -24,16 +24,15 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
-from giftrl.streams.text.json_scan import Names, Plan, make_buffers, scan_json, words
-from giftrl.streams.text.rows import A, Content, Rows, TextParser, scan
+from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
+from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
+from giftrl.streams.text.scan import mark_broken
 
 __all__ = ["JsonLines"]
 
-#: How many lines of a block are searched for the key of the label.
-LOOK = 100
+LOOK = 100  # how many lines of a block are searched for the key of the label
 
-#: A line that orjson read: its number, where it begins, and what it says.
-Other = tuple[int, int, Labelled]
+Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says
 
 
 class JsonLines(TextParser):
@@ -43,12 +42,10 @@ class JsonLines(TextParser):
     :func:`giftrl.streams.names.walk.walk` what they are called. A feature of value 0 is left out.
 
     Args:
-        features: what turns names into coordinates.
         columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
             the label that is not given is searched for in the first 100 lines of a block.
-        schema: the keys of the label and of categories, where an earlier reader found them.
+        schema: the keys of the label and of categories, from an earlier reader.
         interactions: the pairs of groups to multiply; a group is a key at the top of the features.
-        compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -61,14 +58,9 @@ class JsonLines(TextParser):
     """
 
     def __init__(
-        self,
-        features: Features,
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        *,
-        compiled: bool = True,
-    ) -> None:
+        self, features: Features, columns: Columns | None = None, schema: Schema | None = None,
+        interactions: Interactions | None = None, *, compiled: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(features, compiled=compiled)
         columns = columns or Columns()
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
@@ -86,7 +78,7 @@ class JsonLines(TextParser):
 
     @property
     def schema(self) -> Schema | None:
-        """What was found out and must be the same for all sources: the key of the label."""
+        """What must be the same for all sources: the keys of the label, of what to ignore and of categories."""
         if self.label is None:
             return None
         names = [self.label, *sorted(self._ignored), *sorted(self._categorical)]
@@ -96,7 +88,7 @@ class JsonLines(TextParser):
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         line, rows, names, text, records = self._scan(block, start, self._plan(block))
         tags = rows.tags(block)
-        others, rejected = self._read_others(block, records, source)
+        others, rejected = self._others(block, records, source)
         if others:
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()
@@ -107,13 +99,10 @@ class JsonLines(TextParser):
     def _scan(
         self, block: NDArray[np.uint8], start: Position, plan: Plan
     ) -> tuple[int, Rows, Names, NDArray[np.uint8], list[Any]]:
-        """The line after the block; the rows of plain lines, their entries and the text of names; the other lines.
-
-        The next call overwrites entries and text.
-        """
+        """The line after the block; plain rows, their entries and names, which the next call overwrites; others."""
         buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_json, self.compiled, counted=False)
-        (line, count, entries, written), records = scan(loop, block, start, buffers._replace(plan=plan))
+        (line, count, entries, written), records = scan(loop, mark_broken(block, 0), start, buffers._replace(plan=plan))
         names = Names._make(array[:entries] for array in buffers.names)
         return line, buffers.rows.first(count), names, buffers.text[:written], records
 
@@ -130,12 +119,9 @@ class JsonLines(TextParser):
             if inside is not None and self.label is not None:
                 break
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        ascii_ = len(block) == 0 or int(block.max()) < 0x80
-        return Plan(bool(inside), ascii_, words(reserved), words(self._ignored), words(self._categorical))
+        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical))
 
-    def _read_others(
-        self, block: NDArray[np.uint8], records: list[Any], source: str
-    ) -> tuple[list[Other], list[Rejected]]:
+    def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
         others, rejected = [], []
         whole = block.tobytes() if records else b""
@@ -162,8 +148,7 @@ class JsonLines(TextParser):
     def _codes(self, text: NDArray[np.uint8], names: Names) -> NDArray[np.uint8]:
         """The group of each entry."""
         assert self.interactions is not None
-        ones = np.ones(len(names.values))
-        ends = names.starts + names.group_sizes
+        ends, ones = names.starts + names.group_sizes, np.ones(len(names.values))
         places = self._groups.name_slots(text, names.starts, ends, Sections.none(), ones)
         new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
         codes = np.array([self.interactions.code(name) for name in new], np.uint8)

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte, digit, number
-from giftrl.streams.text.rows import Rows, add_row, make_arrays
-from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, broken_utf8, note, skip_line
+from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
+from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, note, skip_line
 
-__all__ = ["Names", "Plan", "make_buffers", "scan_json", "words"]
+__all__ = ["Plan", "make_buffers", "scan_json", "words"]
 
-QUOTE, COMMA, PLUS, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 43, 45, 46, 48, 61, 92, 94
+QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 
 #: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
@@ -28,7 +28,7 @@ class Next(IntEnum):
 
 
 class Use(IntEnum):
-    """What a value is for: a feature, or one of the reserved keys of :class:`Plan`, in their order."""
+    """What a value is for; the reserved keys of :class:`Plan` are in this order."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
@@ -38,11 +38,7 @@ Words = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def words(given: Iterable[str | None]) -> Words:
-    """Words for compiled loops; None for a key that there is not.
-
-    >>> words(["a", "bc"])[1].tolist()
-    [0, 1, 3]
-    """
+    """Words for compiled loops; None for a key that there is not."""
     # A quote is in no key that the loops read, so that this word equals none of them.
     raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
     return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
@@ -52,20 +48,10 @@ class Plan(NamedTuple):
     """What keys mean."""
 
     inside: bool  # the features are in an object of their own
-    ascii: bool  # all bytes are ASCII
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
     literals: Words = words(["true", "false", "null"])
-
-
-class Names(NamedTuple):
-    """Entries: their values, where their names are in the text, and how many bytes of a name are its group."""
-
-    values: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    group_sizes: NDArray[np.int64]
 
 
 class Buffers(NamedTuple):
@@ -155,11 +141,10 @@ def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any
 def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Read the plain lines of a block, which ends with a newline, from a place and its line on.
 
-    Returns:
-        the line after the last, and how many rows, entries, bytes of names and other lines there are.
+    Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, ascii_, reserved, ignored, categorical, literals = plan
+    inside, reserved, ignored, categorical, literals = plan
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
@@ -167,20 +152,16 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category = False, False
-        listed, place, listed_kind = False, 0, 0
-        group = 0
+        hidden, category, listed, plain = False, False, False, True
+        group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
-        plain = True
         c = byte(block, at)
         while plain and c != NEWLINE:
             wanted = following == Next.VALUE or following == Next.FIRST_ITEM
-            if c in (SPACE, TAB, RETURN):
-                at += 1
-            elif c in (COLON, COMMA):
+            at += 1
+            if c in (COLON, COMMA):
                 plain = following == (Next.COLON if c == COLON else Next.COMMA)
                 following = Next.VALUE if listed or c == COLON else Next.KEY
-                at += 1
             elif c in (UNBRACE, UNBRACKET):
                 # An object or a list ends behind a value, or right where it began.
                 empty = following == (Next.FIRST_ITEM if listed else Next.FIRST_KEY)
@@ -191,7 +172,6 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     muted = 0 if muted > depth else muted
                 listed = False
                 following = Next.COMMA if depth > 0 else Next.NOTHING
-                at += 1
             elif c == BRACE:
                 plain = wanted and not listed and depth < DEEPEST and (use == Use.FEATURE or use == Use.FEATURES)
                 levels[np.uint64(depth)] = length
@@ -201,11 +181,9 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     length = stem + 1
                     muted = depth if hidden and muted == 0 else muted
                 following = Next.FIRST_KEY
-                at += 1
-            else:
+            elif c not in (SPACE, TAB, RETURN):
                 start, end, is_text = at, at, c == QUOTE
                 if is_text:
-                    start = end = at + 1
                     while byte(block, end) != QUOTE and byte(block, end) != BACKSLASH and byte(block, end) >= SPACE:
                         end += 1
                     plain = byte(block, end) == QUOTE
@@ -234,9 +212,8 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         plain &= not listed and use == Use.FEATURE
                         listed, place, listed_kind = True, -1, 0
                         following = Next.FIRST_ITEM
-                        at += 1
                     elif not is_text:
-                        value, null, at, good = read_literal(block, at, literals)
+                        value, null, at, good = read_literal(block, at - 1, literals)
                         plain &= good
                     if null:
                         plain &= use != Use.WEIGHT and use != Use.TAG
@@ -273,8 +250,6 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         after = skip_line(block, at)
         blank = plain and depth == 0 and following == Next.VALUE
         plain &= following == Next.NOTHING and not (inside and (seen >> Use.FEATURES) & 1 == 0)
-        if plain and not ascii_:
-            plain = broken_utf8(block, begin, after) < 0
         if plain:
             row = add_row(rows, row, label, weight, tag, line, begin, out)
         else:

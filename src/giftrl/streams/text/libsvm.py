@@ -24,10 +24,6 @@ class LibsvmText(TextParser):
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
     that breaks a rule is rejected whole, and reading goes on with the next one.
 
-    Args:
-        features: what turns an index into a coordinate.
-        compiled: False to run the loops as plain Python.
-
     >>> from giftrl.streams.names.features import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())
     >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist(), batch.lines.tolist()

@@ -17,7 +17,7 @@ from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["Content", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
+__all__ = ["Content", "Names", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
 
 
 class Rows(NamedTuple):
@@ -41,6 +41,15 @@ class Rows(NamedTuple):
             return ()
         pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
         return tuple(block[start:end].tobytes().decode() for start, end in pairs)
+
+
+class Names(NamedTuple):
+    """Entries: their values, where their names are in a text, and how many bytes of a name are its group, in JSON."""
+
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    group_sizes: NDArray[np.int64]
 
 
 @formula
@@ -87,14 +96,10 @@ class Content(NamedTuple):
 def scan(
     loop: Callable[..., Any], block: NDArray[np.uint8], start: Position, buffers: Any
 ) -> tuple[list[int], list[Any]]:
-    """Run a loop over the lines of a block; returns its counts, and four numbers for each rejected line.
+    """Run a loop over the lines of a block; returns its counts, and the four numbers of each rejected line.
 
-    Args:
-        loop: takes lines, the place and the number of the first one, and buffers; returns counts, of which the last is
-            that of rejected lines.
-        block: lines.
-        start: their position; a byte order mark at the beginning of a file is skipped.
-        buffers: what the loop writes to; ``bad`` is for rejected lines.
+    The last count of the loop is that of rejected lines, which are in ``buffers.bad``. A byte order mark at the
+    beginning of a file is skipped.
     """
     at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
     text = block
@@ -113,12 +118,7 @@ def scan(
 
 
 class TextParser(ABC):
-    """Reads blocks of lines of one format.
-
-    Args:
-        features: what turns a name or an index into a coordinate.
-        compiled: False to run the loops as plain Python.
-    """
+    """Reads blocks of lines of one format; the features give coordinates to names or indices."""
 
     def __init__(self, features: Features, *, compiled: bool = True) -> None:
         self.features = features
@@ -137,23 +137,18 @@ class TextParser(ABC):
         return self._buffers
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines.
+        """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
 
         Equal features of a row are summed, and unknown ones left out. A row in which a sum is too large is rejected.
-
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
         """
         block = as_block(data)
         content = self._read(block, source, start)
         rows, values, slots, groups = content.rows, content.values, content.slots, content.groups
         indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
-        bad, lost = list(content.bad), np.empty(0, np.int64)
+        bad, too_large = list(content.bad), np.empty(0, np.int64)
         if not content.distinct:
             values, slots, groups, indptr = merge(values, slots, groups, indptr, compiled=self.compiled)
-            lost = overflowed(values, indptr)
+            too_large = overflowed(values, indptr)
         batch = Batch(
             source=source,
             data=values,
@@ -166,9 +161,9 @@ class TextParser(ABC):
             end=Position(start.source, start.offset + len(data), content.line),
             tags=content.tags,
         )
-        if len(lost):
-            for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
+        if len(too_large):
+            for line, begin in zip(rows.lines[too_large].tolist(), rows.begins[too_large].tolist(), strict=True):
                 bad.append((line, begin, begin, int(Problem.SUM_TOO_LARGE)))
-            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
+            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), too_large))
         records = [*content.rejected, *(rejected(block, source, *record) for record in bad)]
         return replace(batch, rejected=tuple(sorted(records, key=lambda each: each.line))) if records else batch

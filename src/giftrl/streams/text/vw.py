@@ -19,8 +19,9 @@ from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.sources.lines import count_lines
-from giftrl.streams.text.rows import Content, TextParser, scan
-from giftrl.streams.text.vw_scan import BAR, Names, make_buffers, scan_vw
+from giftrl.streams.text.rows import Content, Names, TextParser, scan
+from giftrl.streams.text.scan import mark_broken
+from giftrl.streams.text.vw_scan import BAR, BROKEN, make_buffers, scan_vw
 
 __all__ = ["VwText"]
 
@@ -35,11 +36,9 @@ class VwText(TextParser):
     Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading goes on with the next one.
 
     Args:
-        features: what turns a name into a coordinate.
         groups: whether to tell the namespace of each entry, as a number.
         namespaces: the first numbers' namespaces, in order from 1 on; others get theirs as they come. All that come
             after the first 254 share 255.
-        compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> parser = VwText(Dictionary(), groups=True)
@@ -71,7 +70,7 @@ class VwText(TextParser):
         bars = int(np.count_nonzero(block == BAR))
         buffers = self._large_enough(make_buffers, len(block), count_lines(block), bars)
         loop = ready(scan_vw, self.compiled, counted=False)
-        (line, count, entries, named), bad = scan(loop, block, start, buffers)
+        (line, count, entries, named), bad = scan(loop, mark_broken(block, BROKEN), start, buffers)
         names = Names._make(array[:entries] for array in buffers.names)
         sections = Sections._make(array[:named] for array in buffers.sections)
         values = names.values.copy()
