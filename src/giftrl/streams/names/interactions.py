@@ -64,22 +64,6 @@ class Interactions:
         size = len(self._codes)
         return np.ascontiguousarray(self._allowed[:size, :size])
 
-    def table(self, groups: Sequence[str], source: str) -> NDArray[np.uint8]:
-        """From a parser's numbers of groups to those of :meth:`code`; 255 is a parser's number of all groups after 254.
-
-        >>> Interactions(["ab"]).table(["", "ad", "bid"], "a.vw")[:3].tolist()
-        [0, 1, 2]
-        """
-        codes = np.zeros(256, np.uint8)
-        codes[: len(groups)] = [self.code(group) for group in groups]
-        letters = [term for pair in self.pairs for term in pair if len(term) == 1 and term != ALL]
-        if len(groups) < 255 or not letters:
-            codes[255] = self.code("")
-            return codes
-        raise InvalidInput(
-            "pairs", letters[0], f"must be a whole name: {source} has more than 254 namespaces", "name those you mean"
-        )
-
     def require_all(self, format_: str) -> int:
         """The number of the single group of a format without groups; only ":" stands for it."""
         if not self.code(""):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
-from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, labelled
@@ -61,7 +61,7 @@ class JsonLines(TextParser):
         self, features: Features, columns: Columns | None = None, schema: Schema | None = None,
         interactions: Interactions | None = None, *, compiled: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(features, compiled=compiled)
+        super().__init__(features, interactions, compiled=compiled)
         columns = columns or Columns()
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
 
@@ -72,9 +72,6 @@ class JsonLines(TextParser):
         self._weight = None if columns.weight is None else str(columns.weight)
         self._ignored = set(named(columns.ignore, Kind.IGNORED))
         self._categorical = set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES))
-        self.interactions = interactions
-        self._groups = Dictionary(compiled=compiled)
-        self._group_codes = np.zeros(1, np.uint8)
 
     @property
     def schema(self) -> Schema | None:
@@ -93,7 +90,9 @@ class JsonLines(TextParser):
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()
         slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
-        groups = np.empty(0, np.uint8) if self.interactions is None else self._codes(text, names)
+        groups = np.empty(0, np.uint8)
+        if self.interactions is not None:
+            groups = self._codes(text, names.starts, names.starts + names.group_sizes)
         return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
     def _scan(
@@ -144,16 +143,6 @@ class JsonLines(TextParser):
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
         return labelled(top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical)
-
-    def _codes(self, text: NDArray[np.uint8], names: Names) -> NDArray[np.uint8]:
-        """The group of each entry."""
-        assert self.interactions is not None
-        ends, ones = names.starts + names.group_sizes, np.ones(len(names.values))
-        places = self._groups.name_slots(text, names.starts, ends, Sections.none(), ones)
-        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
-        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
-        self._group_codes = np.concatenate([self._group_codes, codes])
-        return np.asarray(self._group_codes[places])
 
 
 def _join(

@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.names.features import Features
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
 __all__ = ["Content", "Names", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
+
+
+#: How many names of groups are known before they are forgotten.
+MOST_GROUPS = 1 << 16
 
 
 class Rows(NamedTuple):
@@ -118,11 +124,17 @@ def scan(
 
 
 class TextParser(ABC):
-    """Reads blocks of lines of one format; the features give coordinates to names or indices."""
+    """Reads blocks of lines of one format.
 
-    def __init__(self, features: Features, *, compiled: bool = True) -> None:
+    The features give coordinates to names or indices; with interactions, entries are marked with their groups.
+    """
+
+    def __init__(self, features: Features, interactions: Interactions | None = None, *, compiled: bool = True) -> None:
         self.features = features
+        self.interactions = interactions
         self.compiled = compiled
+        self._groups = Dictionary(compiled=compiled)
+        self._group_codes = np.zeros(1, np.uint8)
         self._sizes: tuple[int, ...] = ()
         self._buffers: Any = None
 
@@ -135,6 +147,17 @@ class TextParser(ABC):
         if self._buffers is None or any(map(gt, sizes, self._sizes)):
             self._sizes, self._buffers = sizes, make_buffers(*sizes)
         return self._buffers
+
+    def _codes(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The codes that interactions have for groups, given by where their names are in a text."""
+        assert self.interactions is not None
+        if self._groups.dimension > MOST_GROUPS:
+            self._groups, self._group_codes = Dictionary(compiled=self.compiled), np.zeros(1, np.uint8)
+        places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
+        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
+        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
+        self._group_codes = np.append(self._group_codes, codes)
+        return np.asarray(self._group_codes[places])
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
         """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
