@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 from tests.stream_rows import read_number
@@ -199,12 +200,13 @@ def check_libsvm(data: bytes, compiled: bool = True) -> None:
 
 def check_vw(data: bytes, compiled: bool = True) -> None:
     features = Dictionary(compiled=compiled)
-    parser = VwText(features, groups=True, compiled=compiled)
+    interactions = Interactions(["nu", ("user", "ad"), "a:"])
+    parser = VwText(features, interactions, compiled=compiled)
     batch = parser.parse(data, "fuzz", Position())
     rows = check_batch(batch, features.name, data, twin_vw)
     assert len(batch.groups) == len(batch.data)
     namespaces = [namespace for row in rows for namespace in row.namespaces.values()]
-    assert [parser.namespaces[group] for group in batch.groups.tolist()] == namespaces
+    assert batch.groups.tolist() == [interactions.code(namespace) for namespace in namespaces]
 
 
 CHECKS = (check_number, check_libsvm, check_vw)

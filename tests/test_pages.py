@@ -37,18 +37,25 @@ def made_up(curves, betas, repetitions=3):
 
 
 def reproduction(panels):
-    result = Reproduction(Plan(3, True, 64), seconds={"figures": 1.0}, read=(0, 10))
-    for panel in panels:
-        result.data[panel] = (100, 5, "ab" * 32)
-        for reading in READINGS:
-            result.readings[reading][panel] = made_up(rules(panel.loss, reading), panel.betas)
-        result.distances += compare(panel, result.readings["found"][panel])
-        for name, (curves, _) in beyond.GROUPS.items():
-            result.groups.setdefault(name, {})[panel] = made_up(curves(panel.loss), panel.betas)
-    result.verdicts = {reading: judge(found) for reading, found in result.readings.items()}
-    result.verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
-    result.paths = temporal.run(64)
-    return result
+    readings = {
+        reading: {panel: made_up(rules(panel.loss, reading), panel.betas) for panel in panels} for reading in READINGS
+    }
+    verdicts = {reading: judge(summaries) for reading, summaries in readings.items()}
+    verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
+    return Reproduction(
+        plan=Plan(3, True, 64),
+        data=dict.fromkeys(panels, (100, 5, "ab" * 32)),
+        readings=readings,
+        groups={
+            name: {panel: made_up(curves(panel.loss), panel.betas) for panel in panels}
+            for name, (curves, _) in beyond.GROUPS.items()
+        },
+        distances=[d for panel, summary in readings["found"].items() for d in compare(panel, summary)],
+        verdicts=verdicts,
+        paths=temporal.run(64),
+        seconds={"figures": 1.0},
+        read=(0, 10),
+    )
 
 
 @pytest.fixture(scope="module")

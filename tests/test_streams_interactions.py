@@ -12,9 +12,7 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.crossing import SEPARATOR, Crossing
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.parsing import Parsing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import Source
 from tests.stream_rows import check, named_rows
 
 GROUPS = ["", "a", "ab", "b", "c", "user"]
@@ -238,13 +236,11 @@ def test_bad_pairs():
         [many.code(f"{letter}{i}") for i in range(200) for letter in "nm"]
 
 
-def test_more_namespaces_than_numbers(tmp_path):
+def test_any_number_of_namespaces(tmp_path):
     path = tmp_path / "x.vw"
     path.write_text("1 " + " ".join(f"|n{i} x:2" for i in range(300)) + "\n")
-    features = Dictionary()
-    [batch] = Reader(path, features, interactions=[("n299", "n298")], constant=False)
-    values = named_rows([batch], features)[0][3]
-    assert len(values) == 301 and values[f"n298^x{SEPARATOR}n299^x"] == 4.0
-    parsing = Parsing(features, interactions=Interactions(["nn"]))
-    with pytest.raises(InvalidInput, match="more than 254 namespaces"):
-        list(parsing.read(Source("x.vw", path), Position()))
+    for pairs, products in ([("n299", "n298")], 1), (["nn"], 300 * 301 // 2):
+        features = Dictionary()
+        [batch] = Reader(path, features, interactions=pairs, constant=False)
+        values = named_rows([batch], features)[0][3]
+        assert len(values) == 300 + products and values[f"n298^x{SEPARATOR}n299^x"] == 4.0

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
-from giftrl.errors import InvalidInput
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 from tests.fuzz_parsers import Row, check_vw, mutated, pieces, twin_vw
@@ -223,33 +223,29 @@ def test_labels_weights_and_tags():
 
 def test_rejected_lines_teach_no_names():
     features = Dictionary()
-    batch = read(b"|n a\n|n b c:x\n|m b\n", features, groups=True)
+    batch = read(b"|n a\n|n b c:x\n|m b\n", features, interactions=Interactions(["nm"]))
     assert [features.name(k) for k in range(1, features.dimension)] == ["n^a", "m^b"]
     assert batch.groups.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_groups(compiled):
-    parser = VwText(Dictionary(), groups=True, namespaces=["item"], compiled=compiled)
+    interactions = Interactions([("item", "user")])
+    parser = VwText(Dictionary(), interactions, compiled=compiled)
     batch = parser.parse(b"1 |user a b |item c | d |user a\n", "test", Position())
-    assert parser.namespaces == ("", "item", "user")
-    assert batch.groups.tolist() == [2, 2, 1, 0] and batch.data.tolist() == [2.0, 1.0, 1.0, 1.0]
+    user, item = interactions.code("user"), interactions.code("item")
+    assert batch.groups.tolist() == [user, user, item, 0] and batch.data.tolist() == [2.0, 1.0, 1.0, 1.0]
     again = parser.parse(b"1 |new x |item y\n", "test", Position())
-    assert parser.namespaces == ("", "item", "user", "new") and again.groups.tolist() == [3, 1]
+    assert again.groups.tolist() == [0, item]
     assert len(VwText(Dictionary()).parse(b"| a", "test", Position()).groups) == 0
 
 
-def test_more_namespaces_than_numbers():
-    parser = VwText(Hashing(18), groups=True)
+def test_groups_that_are_forgotten_keep_their_codes(monkeypatch):
+    monkeypatch.setattr("giftrl.streams.text.rows.MOST_GROUPS", 10)
+    parser = VwText(Hashing(18), Interactions([("n3", "n300")]))
     for _ in range(2):
         batch = parser.parse(b"1" + b"".join(b" |n%d x" % k for k in range(400)), "test", Position())
-        assert batch.groups.tolist() == [min(k + 1, 255) for k in range(400)]
-        assert parser.namespaces == ("", *(f"n{k}" for k in range(254)))
-    later = parser.parse(b"|unheard x |n3 y", "test", Position())
-    assert later.groups.tolist() == [255, 4]
-    for names in (["a"] * 255, [""], [3]):
-        with pytest.raises(InvalidInput, match="names"):
-            VwText(Hashing(4), namespaces=names)
+        assert {int(k): code for k, code in enumerate(batch.groups.tolist()) if code} == {3: 1, 300: 2}
 
 
 def test_blocks_of_whole_lines_make_the_same_rows():
@@ -290,13 +286,13 @@ def test_a_long_line(shape):
 
 @pytest.mark.parametrize("data", [b"", b"\n", b" \t \r\n", memoryview(b"\n\n"), np.empty(0, np.uint8)])
 def test_nothing(data):
-    batch = read(data, groups=True)
+    batch = read(data, interactions=Interactions(["ab"]))
     assert len(batch) == 0 and batch.nonzeros == 0 and not batch.rejected and batch.end.offset == len(data)
 
 
 def test_frozen_dictionary_drops_what_it_does_not_know():
     features = Dictionary()
-    parser = VwText(features, groups=True)
+    parser = VwText(features, Interactions([("n", "n")]))
     parser.parse(b"1 |n a b\n", "test", Position())
     features.freeze()
     batch = parser.parse(b"1 |n c b:2 |m a\n1 |n d\n", "test", Position())

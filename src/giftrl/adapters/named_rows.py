@@ -1,7 +1,8 @@
 """Rows of named features for a linear learner that grows: names become coordinates as they are met."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from giftrl.recipes import Recipe, freeze, make
 from giftrl.recipes.blocks import blocks, canonical
 from giftrl.recipes.learners import OneScore
 from giftrl.recipes.predictor import range_of
-from giftrl.streams.names.walk import NamedRows
 
 __all__ = ["NamedLearner"]
 
@@ -32,11 +32,7 @@ class NamedLearner:
 
     Learning from many rows at once is, bit for bit, learning from them one by one: coordinates are numbered in the
     order in which names appear, from 1; coordinate 0 is the constant. Rows of weight 0 are as if they were not there.
-
-    Args:
-        recipe: which learner.
-        normalize: "unit" to divide each row by its Euclidean norm, or None.
-        intercept: whether each row has a constant feature 1.
+    With ``normalize="unit"`` each row is divided by its Euclidean norm.
 
     >>> learner = NamedLearner(Recipe("squared", beta=1.0))
     >>> for _ in range(100):
@@ -49,32 +45,25 @@ class NamedLearner:
         self.learner: OneScore = make(recipe, FIRST_CAPACITY, constant=0 if intercept else None)
         self.unit = normalize == "unit"
         self.intercept = intercept
-        self.rows = NamedRows(constant=0 if intercept else None)
+        self.slots: dict[Any, int] = {}  # the coordinate of each name, from 1
         self.weight_sum = 0.0
         self._by_number = np.empty(0, np.int32)
         # What a row of one needs, made once.
         self._indptr, self._label, self._weight = np.zeros(2, np.int64), np.zeros(1), np.zeros(1)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; version 1 kept the coordinates of names by themselves."""
-        slots = state.pop("slots", None)
-        self.__dict__.update(state)
-        if slots is not None:
-            self.rows = NamedRows(constant=0 if self.intercept else None, known=slots)
-
     @property
-    def slots(self) -> Mapping[Any, int]:
-        """The coordinate of each name, from 1."""
-        return self.rows.known
+    def _constant(self) -> tuple[int, ...]:
+        """The coordinate of the constant, where there is one."""
+        return (0,) if self.intercept else ()
 
     def learn_one(self, x: Mapping[Any, float], y: float, weight: float = 1.0) -> None:
         """Learn from one row."""
         if not 0.0 <= weight < math.inf:
             raise InvalidInput("w", weight, "must be finite and not negative", "w=1.0 is the default")
+        values = self._values(x)
         if weight == 0.0:
-            self.rows.look_up(x)  # raises if it cannot be used
             return
-        values, slots = self.rows.learn(x)
+        slots = self._entered(x, *self._constant)
         self._grow(len(self.slots) + 1)
         self._label[0], self._weight[0] = y, weight
         self.learner.learn_rows(self._row(values, slots), self._label, self._weight)
@@ -83,12 +72,13 @@ class NamedLearner:
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
         """Learn from dictionaries, a row each."""
         weights = self._weights(weights, len(rows), y)
-        if not weights.all():
-            self.rows.look_up_many(rows)  # raises if one of them cannot be used
-            kept = np.flatnonzero(weights)
-            rows, y, weights = [rows[i] for i in kept.tolist()], y[kept], weights[kept]
-        values, slots, indptr = self.rows.learn_many(rows)
-        self._run(self._scaled(values, indptr), slots, indptr, y, weights)
+        every, constant = [self._values(row) for row in rows], self._constant
+        kept = np.flatnonzero(weights)
+        values = [np.empty(0), *(every[i] for i in kept.tolist())]
+        slots = [np.empty(0, np.int32), *(self._entered(rows[i], *constant) for i in kept.tolist())]
+        indptr = np.cumsum([len(each) for each in values], dtype=np.int64)
+        row_values = self._scaled(np.concatenate(values), indptr)
+        self._run(row_values, np.concatenate(slots), indptr, y[kept], weights[kept])
 
     def learn_many(self, x: Any, names: Sequence[Any], y: Array, weights: Array | None = None) -> None:
         """Learn from a matrix, sparse or dense, whose columns have these names."""
@@ -111,7 +101,8 @@ class NamedLearner:
 
         With ``clip`` it stays in the range of the labels seen, where the learner keeps one.
         """
-        values, slots = self.rows.look_up(x, unknown=True)
+        values = self._values(x)
+        slots = np.fromiter(chain(map(self.slots.get, x, repeat(-1)), self._constant), np.int32, len(values))
         row = self._row(values, slots)
         if len(slots) > 0 and slots.min() < 0:
             known = slots >= 0
@@ -130,6 +121,27 @@ class NamedLearner:
         weights = np.where(slots[:, None] > 0, model.weights[slots], 0.0)
         model = model._replace(weights=weights, constants=model.weights[0])
         return model.scores(unit_rows(x) if self.unit else x)[:, 0]
+
+    def _values(self, x: Mapping[Any, float]) -> Array:
+        """The values of a row, with that of the constant."""
+        ones = (1.0,) if self.intercept else ()
+        try:
+            values = np.fromiter(chain(x.values(), ones), np.float64, len(x) + len(ones))
+        except (OverflowError, TypeError, ValueError):
+            values = np.array([math.inf])
+        if not np.isfinite(values).all():
+            raise InvalidInput("x", x, "must have finite numbers as values", "encode text, and remove NaN")
+        return values
+
+    def _entered(self, names: Collection[Any], *constant: int) -> Numbers:
+        """The coordinates of names, of which new ones get the next, and that of the constant."""
+        size = len(names) + len(constant)
+        try:
+            return np.fromiter(chain(map(self.slots.__getitem__, names), constant), np.int32, size)
+        except KeyError:
+            for name in names:
+                self.slots.setdefault(name, len(self.slots) + 1)
+            return self._entered(names, *constant)
 
     def _row(self, values: Array, slots: Numbers) -> CSR:
         """One row as learners take it."""
@@ -160,11 +172,11 @@ class NamedLearner:
     def _column_slots(self, x: Any, names: Sequence[Any]) -> Numbers:
         """The coordinate of each column; new ones in the order in which entries are met, row by row."""
         if not sparse.issparse(x):
-            return self.rows.enter(names if len(x) > 0 else ())
+            return self._entered(names if len(x) > 0 else ())
         slots = self._numbered(len(names)) if isinstance(names, range) else np.full(len(names), -1, np.int32)
         columns, first = np.unique(x.indices[slots[x.indices] < 0], return_index=True)
         columns = columns[np.argsort(first)]
-        slots[columns] = self.rows.enter([names[j] for j in columns.tolist()])
+        slots[columns] = self._entered([names[j] for j in columns.tolist()])
         return slots[: len(names)]
 
     def _numbered(self, count: int) -> Numbers:

@@ -24,9 +24,10 @@ from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.checks import as_labels
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.scalar import sigmoid
-from giftrl.recipes import AUTO, Link, Recipe
+from giftrl.recipes import Link
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Experts, experts_of
+from giftrl.recipes.parameters import Parameters
 from giftrl.recipes.predictor import link_of
 
 __all__ = ["FTRLClassifier", "FTRLRegressor"]
@@ -35,23 +36,11 @@ Array = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
-class _FTRL:
+class _FTRL(Parameters):
     """What both share. Parameters are those of the estimators in :mod:`giftrl.linear`."""
 
-    loss: Any
-    update: Any = None
-    lookahead: bool | None = None
-    regularizer: Any = None
-    schedule: Any = None
-    beta: float | str = AUTO
-    preset: str = "default"
-    gradient_bound: float | None = None
-    normalize: str | None = None
-    fit_intercept: bool = True
-    dtype: Any = "float32"
-
     def __post_init__(self) -> None:
-        self._model = NamedLearner(Recipe.of(self), self.normalize, bool(self.fit_intercept))
+        self._model = NamedLearner(self._recipe(), self.normalize, bool(self.fit_intercept))
         self._y_name: str | None = None
 
     @cached_property
@@ -85,12 +74,27 @@ class _FTRL:
         """What the run so far proves about itself; coordinates are the constant, then features as they came."""
         return self._model.learner.certificate
 
-    def _learn_many(self, X: Any, y: Array, w: Any) -> None:
-        weights = None if w is None else np.broadcast_to(np.asarray(w, np.float64), y.shape).copy()
+    def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:
+        """Learn from a row with its label, True or False or a number, and its weight."""
+        self._model.learn_one(x, self._label(y), w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn from rows in order; w is a weight for each, or one for all."""
+        labels = self._labels(y)
+        weights = None if w is None else np.broadcast_to(np.asarray(w, np.float64), labels.shape).copy()
         if isinstance(X, Sequence):
-            self._model.learn_rows(X, y, weights)
+            self._model.learn_rows(X, labels, weights)
         else:
-            self._model.learn_many(*_matrix(X), y, weights)
+            self._model.learn_many(*_matrix(X), labels, weights)
+        self._y_name = getattr(y, "name", None)
+
+    def _label(self, y: Any) -> float:
+        """One label, as the loss takes it."""
+        return float(self._labels([y])[0])
+
+    def _labels(self, y: Any) -> Array:
+        """Labels, as the loss takes them."""
+        raise NotImplementedError
 
     def _scores(self, X: Any, *, clip: bool = False) -> Array:
         if isinstance(X, Sequence):
@@ -132,15 +136,6 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
                 "'hinge', or FTRLRegressor"
             )
 
-    def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:
-        """Learn from a row with the label True or False, and its weight."""
-        self._model.learn_one(x, _label(y), w)
-
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn from rows in order; w is a weight for each, or one for all."""
-        self._learn_many(X, _labels(y), w)
-        self._y_name = getattr(y, "name", None)
-
     def predict_one(self, x: Mapping[Any, float], **kwargs: Any) -> bool:
         """The more likely label."""
         return self._model.score_one(x) > 0.0
@@ -162,6 +157,19 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
         if isinstance(X, Sequence) or sparse.issparse(X):
             return p
         return dataframe.to_native_frame({False: p[:, 0], True: p[:, 1]}, like=dataframe.into_frame(X))
+
+    def _label(self, y: Any) -> float:
+        if isinstance(y, (bool, np.bool_)):
+            return 1.0 if y else -1.0
+        return super()._label(y)
+
+    def _labels(self, y: Any) -> Array:
+        """True and False, or 1 and 0, as +1 and -1."""
+        given = np.asarray(y)
+        if given.dtype.kind not in "biuf" or not ((given == 0) | (given == 1)).all():
+            remedy = "use river.multiclass.OneVsRestClassifier for labels of other kinds"
+            raise InvalidInput("y", y, "must be True or False", remedy)
+        return as_signs(given == 1)
 
     def _require_probabilities(self) -> None:
         if self._link is not Link.SIGMOID:
@@ -186,17 +194,6 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
 
     loss: Any = "squared"
 
-    def learn_one(self, x: Mapping[Any, float], y: float, w: float = 1.0) -> None:
-        """Learn from a row with its number, and its weight."""
-        if not (isinstance(y, (int, float, np.number)) and accepts(self._model.learner.loss, float(y))):
-            self._checked([y])  # raises, with what is wrong
-        self._model.learn_one(x, float(y), w)
-
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn from rows in order; w is a weight for each, or one for all."""
-        self._learn_many(X, self._checked(y), w)
-        self._y_name = getattr(y, "name", None)
-
     def predict_one(self, x: Mapping[Any, float]) -> float:
         """A number; the mean for the Poisson loss."""
         return float(self._link.means(self._model.score_one(x, clip=True)))
@@ -205,25 +202,13 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
         """A number for each row."""
         return self._like(X, self._link.means(self._scores(X, clip=True)))
 
-    def _checked(self, y: Any) -> Array:
+    def _label(self, y: Any) -> float:
+        number = isinstance(y, (int, float, np.number)) and accepts(self._model.learner.loss, float(y))
+        return float(y) if number else super()._label(y)  # which says what is wrong
+
+    def _labels(self, y: Any) -> Array:
         numbers = np.asarray(y, dtype=np.float64)
         return as_labels(self._model.learner.loss, numbers, numbers.shape)
-
-
-def _label(y: Any) -> float:
-    """One label; as :func:`_labels`."""
-    if isinstance(y, (bool, np.bool_)):
-        return 1.0 if y else -1.0
-    return float(_labels([y])[0])
-
-
-def _labels(y: Any) -> Array:
-    """True and False, or 1 and 0, as +1 and -1."""
-    given = np.asarray(y)
-    if given.dtype.kind not in "biuf" or not ((given == 0) | (given == 1)).all():
-        remedy = "use river.multiclass.OneVsRestClassifier for labels of other kinds"
-        raise InvalidInput("y", y, "must be True or False", remedy)
-    return as_signs(given == 1)
 
 
 def _matrix(X: Any) -> tuple[Any, Sequence[Any]]:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,42 +21,29 @@ from giftrl.linear.models import Columns
 from giftrl.recipes import AUTO, Predictor, Recipe, make, make_each
 from giftrl.recipes.blocks import blocks, canonical
 from giftrl.recipes.learners import Experts
+from giftrl.recipes.parameters import Parameters
 
 __all__ = ["FTRL"]
 
 Array = NDArray[np.float64]
 
 #: The parameters that a model is made of; between two calls of partial_fit they must stay as they are.
-MADE_OF = (
-    "loss", "update", "lookahead", "regularizer", "schedule", "beta", "preset", "gradient_bound",
-    "normalize", "fit_intercept", "dtype",
-)  # fmt: skip
+MADE_OF = tuple(field.name for field in fields(Parameters))
 #: The rows that the compiled loops take as they are.
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 @dataclass(eq=False, repr=False)
-class FTRL(BaseEstimator):  # type: ignore[misc]
+class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that does not depend on what labels mean.
 
     An estimator brings ``_read``, from labels as they are given to numbers, ``_targets``, from these to labels of the
     loss, and ``_make``, a model for them.
     """
 
-    loss: Any
     _: KW_ONLY
-    update: Any = None
-    lookahead: bool | None = None
-    regularizer: Any = None
-    schedule: Any = None
-    beta: float | str = AUTO
-    preset: str = "default"
-    gradient_bound: float | None = None
-    normalize: str | None = None
-    fit_intercept: bool = True
     passes: int = 1
     shuffle: bool = False
-    dtype: Any = "float32"
     random_state: Any = None
 
     #: Whether predictions stay in the range of labels that a mixture has seen.
@@ -65,12 +52,11 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
     _checks: ClassVar[dict[str, Any]] = {}
 
     def _recipe(self) -> Recipe:
-        """The learner that the parameters describe."""
         require(
             bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
         )  # fmt: skip
-        return Recipe.of(self)
+        return super()._recipe()
 
     def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
         """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
@@ -107,21 +93,19 @@ class FTRL(BaseEstimator):  # type: ignore[misc]
             self._learn(canonical(x), self._targets(labels), weights, passes, shuffle)
         return self
 
-    def _settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in MADE_OF}
-
     def _begin(self, model: Columns) -> None:
         """Start with a model that has learnt nothing."""
         self._model = model
-        self._made_of = self._settings()
+        self._made_of = {name: getattr(self, name) for name in MADE_OF}
         self._weight_sum = 0.0
         self._loss_sum = 0.0
         self._sparse = False
 
     def _check_unchanged(self) -> None:
-        for name, value in self._settings().items():
-            if value is not self._made_of[name] and value != self._made_of[name]:
-                rule = f"must stay what it was when learning began, {self._made_of[name]!r}"
+        for name, before in self._made_of.items():
+            value = getattr(self, name)
+            if value is not before and value != before:
+                rule = f"must stay what it was when learning began, {before!r}"
                 raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
 
     def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:

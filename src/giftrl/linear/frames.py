@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from giftrl.errors import InvalidInput
-
 __all__ = ["as_frame"]
 
 
@@ -20,11 +18,8 @@ def as_frame(x: Any) -> Any:
     speaks = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
     if not speaks or hasattr(x, "__array__"):
         return x
-    try:
-        import pyarrow
-    except ModuleNotFoundError:
-        rule = "is an Arrow table, which takes PyArrow to read"
-        raise InvalidInput("X", type(x).__name__, rule, "pip install pyarrow") from None
+    import pyarrow
+
     if hasattr(x, "__arrow_c_stream__"):
         return pyarrow.table(x)
     return pyarrow.table(pyarrow.record_batch(x))

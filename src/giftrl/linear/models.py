@@ -18,11 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Columns:
-    """Columns of weights that learn together: those of one learner, or of one for each column of labels.
-
-    Args:
-        learners: one for a loss of one score or of K scores; one or more where each column has labels of its own.
-        each: whether labels are a matrix, with a column for each model.
+    """Columns of weights that learn together: those of one learner; or, if ``each``, of one for each column of labels.
 
     >>> from giftrl.recipes import Recipe, make_each
     >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)

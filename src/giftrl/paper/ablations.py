@@ -20,23 +20,14 @@ __all__ = ["VARIANTS", "Ablation", "Variant", "ablate"]
 
 Array = NDArray[np.float64]
 
-EVERY = ("linear", "truncated", "twostep", "proximal")
-
 
 class Variant(NamedTuple):
-    """The found setting with one part changed.
+    """The found setting with one part changed, and the losses and rules that the change affects."""
 
-    Attributes:
-        features: prepares the features, a dense matrix.
-        curve: changes a rule.
-        losses: the losses of the panels that the change affects.
-        updates: the rules that the change affects.
-    """
-
-    features: Callable[[Array], Array]
-    curve: Callable[[Curve], Curve] = lambda curve: curve
+    features: Callable[[Array], Array]  # prepares the features, a dense matrix
+    curve: Callable[[Curve], Curve] = lambda curve: curve  # changes a rule
     losses: tuple[str, ...] = ("hinge", "logistic", "absolute")
-    updates: tuple[str, ...] = EVERY
+    updates: tuple[str, ...] = ("linear", "truncated", "twostep", "proximal")
 
 
 def as_found(x: Array) -> Array:
@@ -75,23 +66,14 @@ VARIANTS = {
 
 
 class Ablation(NamedTuple):
-    """The distance of the published curves to a variant.
-
-    Attributes:
-        variant: its name.
-        mean: the mean distance of a point.
-        largest: the largest distance of a point.
-        reproduced: how many curves are reproduced.
-        curves: how many curves there are.
-        before: the mean distance of the same curves with the found setting.
-    """
+    """The distance of the published curves to a variant."""
 
     variant: str
-    mean: float
-    largest: float
-    reproduced: int
-    curves: int
-    before: float
+    mean: float  # the mean distance of a point
+    largest: float  # the largest distance of a point
+    reproduced: int  # how many curves are reproduced
+    curves: int  # how many curves there are
+    before: float  # the mean distance of the same curves with the found setting
 
 
 def ablate(

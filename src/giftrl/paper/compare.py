@@ -15,26 +15,19 @@ MEDIAN, LARGEST = 0.006, 0.015
 
 
 class Distance(NamedTuple):
-    """The distance of one curve to its published points.
-
-    Attributes:
-        panel: the title of the panel.
-        update: the name of the curve.
-        points: how many points were published.
-        median, mean, largest: of the distances of the points, as a share of the axis.
-        at: the beta of the largest distance.
+    """The distance of one curve to its published points: median, mean and largest, as a share of the axis.
 
     >>> Distance("Figure 1: a9a, hinge", "linear", 5, 0.001, 0.001, 0.004, 1.0).reproduced
     True
     """
 
-    panel: str
-    update: str
-    points: int
+    panel: str  # the title of the panel
+    update: str  # the name of the curve
+    points: int  # how many points were published
     median: float
     mean: float
     largest: float
-    at: float
+    at: float  # the beta of the largest distance
 
     @property
     def reproduced(self) -> bool:

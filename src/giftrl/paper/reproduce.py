@@ -13,7 +13,7 @@ from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.compare import Distance, compare
 from giftrl.paper.panels import Panels, PaperPanel
 from giftrl.paper.settings import READINGS, REPETITIONS, rules
-from giftrl.sweeps import Curve, Data, Grid, Summary, repeat
+from giftrl.sweeps import Curve, Grid, Summary, repeat
 
 __all__ = ["Plan", "Reproduction", "reproduce"]
 
@@ -22,18 +22,13 @@ __all__ = ["Plan", "Reproduction", "reproduce"]
 class Plan:
     """How much to run.
 
-    Attributes:
-        repetitions: how many random orders of each data set.
-        beyond: whether to run the curves that the paper leaves out.
-        rounds: the length of the temporal experiment.
-
     >>> Plan.quick().repetitions
     3
     """
 
-    repetitions: int = REPETITIONS
-    beyond: bool = True
-    rounds: int = 4096
+    repetitions: int = REPETITIONS  # how many random orders of each data set
+    beyond: bool = True  # whether to run the curves that the paper leaves out
+    rounds: int = 4096  # the length of the temporal experiment
 
     @classmethod
     def quick(cls) -> "Plan":
@@ -43,31 +38,18 @@ class Plan:
 
 @dataclass
 class Reproduction:
-    """The results of a reproduction.
-
-    Attributes:
-        plan: how much was run.
-        data: the number of rows, the number of features, and the fingerprint of each panel's data.
-        readings: the losses, by reading of the paper and by panel.
-        groups: the losses of the curves beyond the paper, by group and by panel.
-        distances: the distances to the published curves.
-        verdicts: the verdicts on the paper's claims, by reading.
-        ablations: what each part of the found setting is worth; empty unless asked for.
-        paths: the temporal experiment.
-        seconds: the time that each stage took.
-        read: how many repetitions were read from an earlier run, and how many there are in total.
-    """
+    """The results of a reproduction."""
 
     plan: Plan
-    data: dict[PaperPanel, tuple[int, int, str]] = field(default_factory=dict)
-    readings: dict[str, dict[PaperPanel, Summary]] = field(default_factory=lambda: {name: {} for name in READINGS})
-    groups: dict[str, dict[PaperPanel, Summary]] = field(default_factory=dict)
-    distances: list[Distance] = field(default_factory=list)
-    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
-    ablations: list[Ablation] = field(default_factory=list)
-    paths: list[temporal.Path] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    read: tuple[int, int] = (0, 0)
+    data: dict[PaperPanel, tuple[int, int, str]]  # rows, features and fingerprint of each panel's data
+    readings: dict[str, dict[PaperPanel, Summary]]  # the losses, by reading of the paper
+    groups: dict[str, dict[PaperPanel, Summary]]  # the losses of the curves beyond the paper
+    distances: list[Distance]  # to the published curves
+    verdicts: dict[str, list[Verdict]]  # on the paper's claims, by reading
+    paths: list[temporal.Path]  # the temporal experiment
+    seconds: dict[str, float]  # the time that each stage took
+    read: tuple[int, int]  # how many repetitions were read from an earlier run, and how many there are in total
+    ablations: list[Ablation] = field(default_factory=list)  # what each part of the found setting is worth, if asked
 
 
 def reproduce(
@@ -87,8 +69,7 @@ def reproduce(
         workers: how many repetitions run at once; None means one for each core.
         tell: called with the name of each piece of work before it starts.
     """
-    result = Reproduction(plan)
-    loaded: dict[PaperPanel, Data] = {}
+    seconds: dict[str, float] = {}
     counts = [0, 0]
 
     def count(known: bool) -> None:
@@ -99,7 +80,7 @@ def reproduce(
     def timed(stage: str) -> Iterator[None]:
         begun = time.perf_counter()
         yield
-        result.seconds[stage] = result.seconds.get(stage, 0.0) + time.perf_counter() - begun
+        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - begun
 
     def run(stage: str, curves: Callable[[str], tuple[Curve, ...]]) -> dict[PaperPanel, Summary]:
         summaries = {}
@@ -111,20 +92,25 @@ def reproduce(
                 summaries[panel] = repeat(data, grid, plan.repetitions, folder=folder, workers=workers, done=count)
         return summaries
 
-    for panel, load in panels:
-        with timed("reading data"):
-            data = loaded[panel] = load()
-        result.data[panel] = (data.rows, data.features, data.fingerprint)
-    for reading in READINGS:
-        stage = "figures" if reading == "found" else f"{reading} reading"
-        result.readings[reading] = run(stage, partial(rules, reading=reading))
-    result.verdicts = {reading: judge(summaries) for reading, summaries in result.readings.items()}
-    result.distances = [d for panel, summary in result.readings["found"].items() for d in compare(panel, summary)]
-    if plan.beyond:
-        result.groups = {name: run(name, curves) for name, (curves, _) in beyond.GROUPS.items()}
+    with timed("reading data"):
+        loaded = {panel: load() for panel, load in panels}
+    readings = {
+        reading: run("figures" if reading == "found" else f"{reading} reading", partial(rules, reading=reading))
+        for reading in READINGS
+    }
+    groups = {name: run(name, curves) for name, (curves, _) in beyond.GROUPS.items()} if plan.beyond else {}
     if tell:
         tell("temporal variability")
     with timed("temporal variability"):
-        result.paths = temporal.run(plan.rounds)
-    result.read = (counts[0], counts[1])
-    return result
+        paths = temporal.run(plan.rounds)
+    return Reproduction(
+        plan=plan,
+        data={panel: (data.rows, data.features, data.fingerprint) for panel, data in loaded.items()},
+        readings=readings,
+        groups=groups,
+        distances=[d for panel, summary in readings["found"].items() for d in compare(panel, summary)],
+        verdicts={reading: judge(summaries) for reading, summaries in readings.items()},
+        paths=paths,
+        seconds=seconds,
+        read=(counts[0], counts[1]),
+    )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from typing import Any, NamedTuple
@@ -84,15 +84,6 @@ class Recipe:
         else:
             check_parts(*parts)
         stored_type(self.dtype)
-
-    @classmethod
-    def of(cls, estimator: Any) -> "Recipe":
-        """The recipe that the parameters of an estimator describe, whichever library it is for."""
-        if estimator.normalize not in (None, "unit"):
-            raise UnknownName("normalize", estimator.normalize, ["None", "unit"])
-        bound = estimator.gradient_bound
-        given = {each.name: getattr(estimator, each.name) for each in fields(cls) if each.name != "parameters"}
-        return cls(**given, parameters={} if bound is None else {"gradient_bound": bound})
 
     @property
     def auto(self) -> bool:

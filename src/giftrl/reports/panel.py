@@ -22,24 +22,15 @@ AXES = {
 
 @dataclass(frozen=True)
 class Panel:
-    """What one panel shows.
+    """What one panel shows."""
 
-    Attributes:
-        summary: the curves.
-        title: the line above the panel.
-        loss: the name of the loss, for the label of the vertical axis.
-        axis: one of :data:`AXES`.
-        may_leave: with ``axis="clip"``, the curves that may run out of the panel.
-        limits: the ends of the vertical axis; None computes them from the curves.
-        published: points to draw over the curves: pairs of beta and loss, by curve.
-    """
-
-    summary: Summary
+    summary: Summary  # the curves
     title: str
-    loss: str
-    axis: str = "clip"
-    may_leave: tuple[str, ...] = ("linear",)
-    limits: tuple[float, float] | None = None
+    loss: str  # the name of the loss, for the label of the vertical axis
+    axis: str = "clip"  # one of :data:`AXES`
+    may_leave: tuple[str, ...] = ("linear",)  # with ``axis="clip"``, the curves that may run out of the panel
+    limits: tuple[float, float] | None = None  # the ends of the vertical axis; None computes them from the curves
+    #: Points to draw over the curves: pairs of beta and loss, by curve.
     published: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     def draw(self) -> Any:

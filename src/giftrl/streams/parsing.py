@@ -129,9 +129,7 @@ class Parsing:
                 continue
             batch = parser.parse(block.data, name, block.start)
             self.consumed = stream.consumed
-            if self.interactions is not None and format_ == "vw":
-                batch = replace(batch, groups=self.interactions.table(parser.namespaces, name)[batch.groups])
-            elif self.interactions is not None and format_ == "libsvm":
+            if self.interactions is not None and format_ == "libsvm":
                 batch = replace(batch, groups=self._one_group(batch, "LIBSVM text"))
             if format_ == "json":
                 self.schema = self.schema or parser.schema
@@ -141,14 +139,8 @@ class Parsing:
         if format_ == "json":
             return self._table(JsonLines, format_)
         if format_ not in self._parsers:
-            if format_ == "libsvm":
-                self._parsers[format_] = LibsvmText(self.features, compiled=self.compiled)
-            else:
-                terms = {term for pair in (self.interactions.pairs if self.interactions else ()) for term in pair}
-                named = sorted(term for term in terms if len(term) > 1)
-                self._parsers[format_] = VwText(
-                    self.features, groups=self.interactions is not None, namespaces=named, compiled=self.compiled
-                )
+            cls = LibsvmText if format_ == "libsvm" else VwText
+            self._parsers[format_] = cls(self.features, self.interactions, compiled=self.compiled)
         return self._parsers[format_]
 
     def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:

@@ -27,12 +27,10 @@ class Interactions:
     """
 
     def __init__(self, pairs: Sequence[str | tuple[str, str]]) -> None:
-        found = []
         for pair in pairs:
             good = len(pair) == 2 and all(isinstance(term, str) and term for term in pair)
             require(good, "pairs", pair, "must be two names, or two letters", "try ('user', 'ad') or 'ua'")
-            found.append((pair[0], pair[1]))
-        self.pairs = tuple(found)
+        self.pairs = tuple((pair[0], pair[1]) for pair in pairs)
         self._codes: dict[frozenset[str], int] = {frozenset(): 0}  # which terms a group matches, and its number
         self._by_name: dict[str, int] = {}
         self._allowed = np.zeros((256, 256), np.uint8)
@@ -52,16 +50,13 @@ class Interactions:
         if matched not in self._codes:
             fits = len(self._codes) < 256
             require(fits, "pairs", self.pairs, "must not tell more than 255 groups apart", "use fewer pairs")
-            self._codes[matched] = len(self._codes)
-            self._allow(matched)
+            new = self._codes[matched] = len(self._codes)
+            for other, number in self._codes.items():
+                if any((a in matched and b in other) or (b in matched and a in other) for a, b in self.pairs):
+                    self._allowed[new, number] = self._allowed[number, new] = 1
         if len(self._by_name) < 1 << 16:
             self._by_name[group] = self._codes[matched]
         return self._codes[matched]
-
-    def _allow(self, new: frozenset[str]) -> None:
-        for other, number in self._codes.items():
-            if any((a in new and b in other) or (b in new and a in other) for a, b in self.pairs):
-                self._allowed[self._codes[new], number] = self._allowed[number, self._codes[new]] = 1
 
     @property
     def allowed(self) -> NDArray[np.uint8]:
@@ -80,22 +75,6 @@ class Interactions:
         """
         there = frozenset().union(*self._codes)
         return tuple(pair for pair in self.pairs if not there.issuperset(pair))
-
-    def table(self, groups: Sequence[str], source: str) -> NDArray[np.uint8]:
-        """From a parser's numbers of groups to those of :meth:`code`; 255 is a parser's number of all groups after 254.
-
-        >>> Interactions(["ab"]).table(["", "ad", "bid"], "a.vw")[:3].tolist()
-        [0, 1, 2]
-        """
-        found = np.zeros(256, np.uint8)
-        found[: len(groups)] = [self.code(group) for group in groups]
-        letters = [term for pair in self.pairs for term in pair if len(term) == 1 and term != ALL]
-        if len(groups) < 255 or not letters:
-            found[255] = self.code("")
-            return found
-        raise InvalidInput(
-            "pairs", letters[0], f"must be a whole name: {source} has more than 254 namespaces", "name those you mean"
-        )
 
     def require_all(self, format_: str) -> int:
         """The number of the single group of a format without groups; only ":" stands for it."""

@@ -108,15 +108,15 @@ class ExactTable(NamedTuple):
         last = np.uint64(len(self.cells) - 1)
         at = h & last
         cell = self.cells[at]
-        found = np.int64(UNKNOWN)
-        while (cell != np.uint64(0)) & (found < 0):
+        number = np.int64(UNKNOWN)
+        while (cell != np.uint64(0)) & (number < 0):
             i = cell & np.uint64(2**32 - 1)
             if cell >> np.uint64(32) == h:
                 same = same_name(self.arena, self.ends[i - np.uint64(1)], self.ends[i], text, name)
-                found = np.int64(i) if same else np.int64(UNKNOWN)
+                number = np.int64(i) if same else np.int64(UNKNOWN)
             at = (at + np.uint64(1)) & last
             cell = self.cells[at]
-        return found
+        return number
 
     def new_name(self, h: Any, text: Any, name: Any, frozen: bool) -> Any:
         if frozen:

@@ -9,6 +9,7 @@ of a key that an object has twice the loop sums the values, and ``orjson`` keeps
 
 import contextlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -18,42 +19,33 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
-from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.labelled import FEATURES, TAG, WEIGHT, Labelled, labelled
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import BadValue
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
-from giftrl.streams.text.json_scan import Names, Plan, make_buffers, scan_json
-from giftrl.streams.text.rows import Found, Rows, TextParser, scan
-from giftrl.streams.text.words import words
+from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
+from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
+from giftrl.streams.text.scan import mark_broken
 
 __all__ = ["JsonLines"]
 
-#: How many lines of a block are searched for the key of the label.
-LOOK = 100
+LOOK = 100  # how many lines of a block are searched for the key of the label
 
-
-#: A line that orjson read: its number, where it begins, and what it says.
-Other = tuple[int, int, Labelled]
+Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says
 
 
 class JsonLines(TextParser):
     """Reads blocks of JSON lines.
 
-    The object under "features" holds the features; without one, all keys but those of label and weight do. A number is
-    the feature of its key, true and false are 1 and 0, text is the feature ``key=text`` with value 1; null, empty text
-    and 0 add nothing. Keys of objects inside others are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list of
-    texts is several categories; in a list of numbers, item i is ``key^i``. Beside "features" there may be the label,
-    "weight" and "tag".
+    :func:`giftrl.streams.names.walk.labelled` says which keys of an object are features, and
+    :func:`giftrl.streams.names.walk.walk` what they are called. A feature of value 0 is left out.
 
     Args:
-        features: what turns names into coordinates.
         columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
             the label that is not given is searched for in the first 100 lines of a block.
-        schema: the keys of the label and of categories, where an earlier reader found them.
+        schema: the keys of the label and of categories, from an earlier reader.
         interactions: the pairs of groups to multiply; a group is a key at the top of the features.
-        compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -66,63 +58,50 @@ class JsonLines(TextParser):
     """
 
     def __init__(
-        self,
-        features: Features,
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        *,
-        compiled: bool = True,
-    ) -> None:
-        super().__init__(features, compiled)
-        self.columns = columns or Columns()
-        self.interactions = interactions
+        self, features: Features, columns: Columns | None = None, schema: Schema | None = None,
+        interactions: Interactions | None = None, *, compiled: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(features, interactions, compiled=compiled)
+        columns = columns or Columns()
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
-        label = self.columns.label
-        if label is None:
-            label = next((name for name, kind in kinds.items() if kind == Kind.LABEL), None)
-        self.label = None if label is None else str(label)
-        self._weight = None if self.columns.weight is None else str(self.columns.weight)
-        self._ignored = {str(name) for name in self.columns.ignore}
-        self._ignored |= {name for name, kind in kinds.items() if kind == Kind.IGNORED}
-        self._categorical = {str(name) for name in self.columns.categorical}
-        self._categorical |= {name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.CATEGORIES)}
-        self._groups = Dictionary(compiled=compiled)
-        self._group_codes = np.zeros(1, np.uint8)
-        self._buffers = make_buffers(0, 0)
+
+        def named(given: Iterable[str | int], *of_kind: str) -> list[str]:
+            return [*map(str, given), *(name for name, kind in kinds.items() if kind in of_kind)]
+
+        self.label = next(iter(named([] if columns.label is None else [columns.label], Kind.LABEL)), None)
+        self._weight = None if columns.weight is None else str(columns.weight)
+        self._ignored = set(named(columns.ignore, Kind.IGNORED))
+        self._categorical = set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES))
 
     @property
     def schema(self) -> Schema | None:
-        """What was found out and must be the same for all sources: the key of the label."""
+        """What must be the same for all sources: the keys of the label, of what to ignore and of categories."""
         if self.label is None:
             return None
         names = [self.label, *sorted(self._ignored), *sorted(self._categorical)]
         kinds = [Kind.LABEL, *[Kind.IGNORED] * len(self._ignored), *[Kind.CATEGORY] * len(self._categorical)]
         return Schema(tuple(names), tuple(kinds))
 
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         line, rows, names, text, records = self._scan(block, start, self._plan(block))
         tags = rows.tags(block)
-        others, rejected = self._read_others(block, records, source)
+        others, rejected = self._others(block, records, source)
         if others:
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()
         slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
-        groups = np.empty(0, np.uint8) if self.interactions is None else self._codes(text, names)
-        return Found(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
+        groups = np.empty(0, np.uint8)
+        if self.interactions is not None:
+            groups = self._codes(text, names.starts, names.starts + names.group_sizes)
+        return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
     def _scan(
         self, block: NDArray[np.uint8], start: Position, plan: Plan
     ) -> tuple[int, Rows, Names, NDArray[np.uint8], list[Any]]:
-        """The line after the block; the rows of plain lines, their entries and the text of names; the other lines.
-
-        The next call overwrites entries and text.
-        """
-        buffers, lines = self._buffers, count_lines(block)
-        if len(buffers.names.values) <= len(block) // 2 or len(buffers.rows.labels) < lines:
-            buffers = self._buffers = make_buffers(len(block), lines)
+        """The line after the block; plain rows, their entries and names, which the next call overwrites; others."""
+        buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_json, self.compiled, counted=False)
-        (line, count, entries, written), records = scan(loop, block, start, buffers._replace(plan=plan))
+        (line, count, entries, written), records = scan(loop, mark_broken(block, 0), start, buffers._replace(plan=plan))
         names = Names._make(array[:entries] for array in buffers.names)
         return line, buffers.rows.first(count), names, buffers.text[:written], records
 
@@ -139,12 +118,9 @@ class JsonLines(TextParser):
             if inside is not None and self.label is not None:
                 break
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        ascii_ = len(block) == 0 or int(block.max()) < 0x80
-        return Plan(bool(inside), ascii_, words(reserved), words(self._ignored), words(self._categorical))
+        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical))
 
-    def _read_others(
-        self, block: NDArray[np.uint8], records: list[Any], source: str
-    ) -> tuple[list[Other], list[Rejected]]:
+    def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
         others, rejected = [], []
         whole = block.tobytes() if records else b""
@@ -158,7 +134,6 @@ class JsonLines(TextParser):
         return others, rejected
 
     def _row(self, raw: bytes) -> Labelled:
-        """What orjson makes of a line."""
         try:
             top = orjson.loads(raw)
         except orjson.JSONDecodeError as problem:
@@ -169,17 +144,6 @@ class JsonLines(TextParser):
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
         return labelled(top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical)
 
-    def _codes(self, text: NDArray[np.uint8], names: Names) -> NDArray[np.uint8]:
-        """The group of each entry."""
-        assert self.interactions is not None
-        ones = np.ones(len(names.values))
-        ends = names.starts + names.group_sizes
-        places = self._groups.name_slots(text, names.starts, ends, Sections.none(), ones)
-        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
-        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
-        self._group_codes = np.concatenate([self._group_codes, codes])
-        return np.asarray(self._group_codes[places])
-
 
 def _join(
     rows: Rows, tags: tuple[str, ...], names: Names, text: NDArray[np.uint8], others: list[Other]
@@ -189,21 +153,21 @@ def _join(
     raw = [each.name.encode() for each in features]
     stops = len(text) + np.cumsum([0, *map(len, raw)])
     entries = [each.value for each in features], stops[:-1], stops[1:], [len(each.group.encode()) for each in features]
-    names = Names._make(np.append(old, np.array(new, old.dtype)) for old, new in zip(names, entries, strict=True))
-    heads = [(row.label, row.weight, 0, 0, line, begin, 0) for line, begin, row in others]
+    heads = zip(*((row.label, row.weight, 0, 0, line, begin, 0) for line, begin, row in others), strict=True)
     sizes = np.append(np.diff(rows.ends, prepend=0), [len(row.features) for _, _, row in others])
-    more = zip(rows, zip(*heads, strict=True), strict=True)
-    rows = Rows._make(np.append(old, np.array(new, old.dtype)) for old, new in more)
-    order = np.argsort(rows.lines)
-    ends = np.cumsum(sizes[order])
-    places = np.repeat(np.cumsum(sizes)[order] - ends, sizes[order]) + np.arange(sizes.sum())
+    names, rows = _appended(names, entries), _appended(rows, heads)
+    order, by_line = np.argsort(rows.lines), np.argsort(np.repeat(rows.lines, sizes), kind="stable")
     all_tags = [*(tags or [""] * (len(order) - len(others))), *(row.tag for _, _, row in others)]
     return (
-        Rows._make(array[order] for array in rows)._replace(ends=ends),
+        Rows._make(array[order] for array in rows)._replace(ends=np.cumsum(sizes[order])),
         tuple(all_tags[k] for k in order.tolist()) if any(all_tags) else (),
-        Names._make(array[places] for array in names),
+        Names._make(array[by_line] for array in names),
         np.append(text, np.frombuffer(b"".join(raw), np.uint8)),
     )
+
+
+def _appended(arrays: A, more: Iterable[Any]) -> A:
+    return type(arrays)(*(np.append(old, np.array(new, old.dtype)) for old, new in zip(arrays, more, strict=True)))
 
 
 def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:

@@ -1,5 +1,6 @@
 """The loop over JSON lines: it reads plain lines, and leaves the others; see :mod:`giftrl.streams.text.json_lines`."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -8,15 +9,13 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte, digit, number
-from giftrl.streams.text.rows import Rows, add_row, make_arrays
-from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, broken_utf8, note, skip_line
-from giftrl.streams.text.words import Words, copy, find_word, is_word, words
+from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
+from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, note, skip_line
 
-__all__ = ["Names", "Plan", "make_buffers", "scan_json"]
+__all__ = ["Plan", "make_buffers", "scan_json", "words"]
 
-QUOTE, COMMA, PLUS, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 43, 45, 46, 48, 61, 92, 94
+QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
-LITERALS = np.frombuffer(b"truefalsenull", np.uint8)
 
 #: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
 DEEPEST, LONGEST = 32, 1 << 12
@@ -29,47 +28,47 @@ class Next(IntEnum):
 
 
 class Use(IntEnum):
-    """What a value is for: a feature, or one of the reserved keys of :class:`Plan`, in their order."""
+    """What a value is for; the reserved keys of :class:`Plan` are in this order."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
+
+
+#: Words, one after the other, and where each ends; the first number is 0.
+Words = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+def words(given: Iterable[str | None]) -> Words:
+    """Words for compiled loops; None for a key that there is not."""
+    # A quote is in no key that the loops read, so that this word equals none of them.
+    raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
+    return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
 
 
 class Plan(NamedTuple):
     """What keys mean."""
 
     inside: bool  # the features are in an object of their own
-    ascii: bool  # all bytes are ASCII
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
-
-
-class Names(NamedTuple):
-    """Entries: their values, where their names are in the text, and how many bytes of a name are its group."""
-
-    values: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    group_sizes: NDArray[np.int64]
+    literals: Words = words(["true", "false", "null"])
 
 
 class Buffers(NamedTuple):
     """What the loop writes: entries, rows, and the lines that are not plain."""
 
-    plan: Plan
     names: Names
     rows: Rows
     bad: NDArray[np.int64]  # four numbers for each line that is not plain: the first two are its number and its place
     text: NDArray[np.uint8]
     path: NDArray[np.uint8]  # the keys that lead to a value
     levels: NDArray[np.int64]  # for each level of nesting, how many bytes of the path lead to it
+    plan: Plan | None = None
 
 
 def make_buffers(size: int, lines: int) -> Buffers:
     """Buffers for a block of so many bytes and lines; a line with too long names for them is not plain."""
-    none = words([])
     return Buffers(
-        plan=Plan(False, False, none, none, none),
         names=make_arrays(Names, size // 2 + 1),
         rows=make_arrays(Rows, lines),
         bad=np.empty(4 * lines, np.int64),
@@ -77,6 +76,30 @@ def make_buffers(size: int, lines: int) -> Buffers:
         path=np.empty(LONGEST, np.uint8),
         levels=np.empty(DEEPEST + 1, np.int64),
     )
+
+
+@formula
+def find_word(text: Any, start: Any, end: Any, listed: Any) -> Any:
+    """Which of some words ``text[start:end]`` is, counted from 0; -1 where it is none."""
+    letters, ends = listed
+    for w in range(len(ends) - 1):
+        first = ends[w]
+        same = end - start == ends[w + 1] - first
+        if same:
+            for k in range(end - start):
+                same &= text[np.uint64(start + k)] == letters[np.uint64(first + k)]
+        if same:
+            return w
+    return -1
+
+
+@formula
+def copy(text: Any, start: Any, end: Any, to: Any, at: Any) -> Any:
+    """Copy ``text[start:end]``; returns where the copy ends."""
+    for k in range(start, end):
+        to[np.uint64(at)] = text[np.uint64(k)]
+        at += 1
+    return at
 
 
 @formula
@@ -93,40 +116,35 @@ def write_place(place: Any, to: Any, at: Any) -> Any:
 
 
 @formula
-def read_literal(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+def read_literal(block: Any, at: Any, literals: Any) -> tuple[Any, Any, Any, Any]:
     """Read a number, true, false or null: the value, whether it is null, the place after it, and whether it is one.
 
     A number must be written as JSON has it: no leading zero, and a digit before and after the dot.
     """
-    value, null, good, after = 0.0, False, False, at
     c = byte(block, at)
     if c == MINUS or digit(c):
         first = at + (1 if c == MINUS else 0)
         good = digit(byte(block, first)) and not (byte(block, first) == ZERO and digit(byte(block, first + 1)))
         value, after, wrong = number(block, at)
-        good &= wrong == 0
         while first < after and byte(block, first) != DOT:
             first += 1
-        good &= first == after or digit(byte(block, first + 1))
-    elif at + 5 < len(block):
-        if is_word(block, at, at + 4, LITERALS, 0, 4):
-            value, good, after = 1.0, True, at + 4
-        elif is_word(block, at, at + 5, LITERALS, 4, 9):
-            good, after = True, at + 5
-        elif is_word(block, at, at + 4, LITERALS, 9, 13):
-            null, good, after = True, True, at + 4
-    return value, null, after, good
+        good &= wrong == 0 and (first == after or digit(byte(block, first + 1)))
+        return value, False, after, good
+    after = at
+    while 97 <= byte(block, after) <= 122:
+        after += 1
+    word = find_word(block, at, after, literals)
+    return 1.0 if word == 0 else 0.0, word == 2, after, word >= 0
 
 
 @formula
 def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Read the plain lines of a block, which ends with a newline, from a place and its line on.
 
-    Returns:
-        the line after the last, and how many rows, entries, bytes of names and other lines there are.
+    Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
-    plan, names, rows, others, text, path, levels = buffers
-    inside, ascii_, reserved, ignored, categorical = plan
+    names, rows, others, text, path, levels, plan = buffers
+    inside, reserved, ignored, categorical, literals = plan
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
@@ -134,21 +152,16 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category = False, False
-        listed, place, listed_kind = False, 0, 0
-        group = 0
+        hidden, category, listed, plain = False, False, False, True
+        group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
-        plain, blank = True, True
         c = byte(block, at)
         while plain and c != NEWLINE:
             wanted = following == Next.VALUE or following == Next.FIRST_ITEM
-            blank &= c in (SPACE, TAB, RETURN)
-            if c in (SPACE, TAB, RETURN):
-                at += 1
-            elif c in (COLON, COMMA):
+            at += 1
+            if c in (COLON, COMMA):
                 plain = following == (Next.COLON if c == COLON else Next.COMMA)
                 following = Next.VALUE if listed or c == COLON else Next.KEY
-                at += 1
             elif c in (UNBRACE, UNBRACKET):
                 # An object or a list ends behind a value, or right where it began.
                 empty = following == (Next.FIRST_ITEM if listed else Next.FIRST_KEY)
@@ -159,11 +172,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     muted = 0 if muted > depth else muted
                 listed = False
                 following = Next.COMMA if depth > 0 else Next.NOTHING
-                at += 1
             elif c == BRACE:
-                if use == Use.FEATURES:
-                    wanted &= inside and (seen >> use) & 1 == 0
-                    seen |= 1 << use
                 plain = wanted and not listed and depth < DEEPEST and (use == Use.FEATURE or use == Use.FEATURES)
                 levels[np.uint64(depth)] = length
                 depth += 1
@@ -172,22 +181,17 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     length = stem + 1
                     muted = depth if hidden and muted == 0 else muted
                 following = Next.FIRST_KEY
-                at += 1
-            else:
-                start, is_text = at, c == QUOTE
+            elif c not in (SPACE, TAB, RETURN):
+                start, end, is_text = at, at, c == QUOTE
                 if is_text:
-                    start += 1
-                    at += 1
-                    c = byte(block, at)
-                    while c != QUOTE and c != BACKSLASH and c >= SPACE:
-                        at += 1
-                        c = byte(block, at)
-                    plain = c == QUOTE
-                end = at
+                    while byte(block, end) != QUOTE and byte(block, end) != BACKSLASH and byte(block, end) >= SPACE:
+                        end += 1
+                    plain = byte(block, end) == QUOTE
+                    at = end + (1 if plain else 0)
                 if is_text and (following == Next.KEY or following == Next.FIRST_KEY):
                     following = Next.COLON
                     use = np.int64(1 + find_word(block, start, end, reserved)) if depth == 1 else np.int64(Use.FEATURE)
-                    if use == Use.FEATURE or use == Use.FEATURES:
+                    if use == Use.FEATURE:
                         plain &= length + (end - start) + 1 < LONGEST
                         if plain:
                             stem = copy(block, start, end, path, length)
@@ -196,27 +200,21 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
                         # Beside an object of features, other keys are a mistake.
-                        plain &= not inside or depth > 1 or use == Use.FEATURES or hidden
+                        plain &= not inside or depth > 1 or hidden
                     else:
-                        plain &= (seen >> use) & 1 == 0
+                        plain &= (seen >> use) & 1 == 0 and (inside or use != Use.FEATURES)
                         seen |= 1 << use
-                    at += 1 if c == QUOTE else 0
                 else:
-                    plain &= wanted and depth > 0
-                    if use == Use.FEATURES:  # not an object
-                        plain &= not inside
-                        use = np.int64(Use.FEATURE)
+                    plain &= wanted and depth > 0 and use != Use.FEATURES
                     value, null = 0.0, c == BRACKET
+                    following = Next.COMMA
                     if c == BRACKET:
                         plain &= not listed and use == Use.FEATURE
                         listed, place, listed_kind = True, -1, 0
-                        at += 1
-                    elif is_text:
-                        at += 1 if c == QUOTE else 0
-                    else:
-                        value, null, at, good = read_literal(block, at)
+                        following = Next.FIRST_ITEM
+                    elif not is_text:
+                        value, null, at, good = read_literal(block, at - 1, literals)
                         plain &= good
-                    following = Next.FIRST_ITEM if c == BRACKET else Next.COMMA
                     if null:
                         plain &= use != Use.WEIGHT and use != Use.TAG
                     elif use == Use.LABEL:
@@ -232,9 +230,9 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        if (category and not is_text) or written + stem + (end - start) + 32 > len(text):
-                            plain = False
-                        elif plain and not hidden and (value != 0.0 or (is_text and end > start)):
+                        plain &= is_text or not category
+                        plain &= written + stem + (end - start) + 32 <= len(text)
+                        if plain and not hidden and (value != 0.0 or (is_text and end > start)):
                             k = np.uint64(out)
                             names.values[k] = 1.0 if is_text else value
                             names.starts[k] = written
@@ -250,9 +248,8 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     place += 1
             c = byte(block, at)
         after = skip_line(block, at)
+        blank = plain and depth == 0 and following == Next.VALUE
         plain &= following == Next.NOTHING and not (inside and (seen >> Use.FEATURES) & 1 == 0)
-        if plain and not ascii_:
-            plain = broken_utf8(block, begin, after) < 0
         if plain:
             row = add_row(rows, row, label, weight, tag, line, begin, out)
         else:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position
-from giftrl.streams.names.features import Features
 from giftrl.streams.sources.lines import count_lines
 from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm
-from giftrl.streams.text.rows import Found, TextParser, scan
+from giftrl.streams.text.rows import Content, TextParser, scan
 
 __all__ = ["LibsvmText"]
 
@@ -25,10 +24,6 @@ class LibsvmText(TextParser):
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
     that breaks a rule is rejected whole, and reading goes on with the next one.
 
-    Args:
-        features: what turns an index into a coordinate.
-        compiled: False to run the loops as plain Python.
-
     >>> from giftrl.streams.names.features import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())
     >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist(), batch.lines.tolist()
@@ -37,17 +32,11 @@ class LibsvmText(TextParser):
     a.svm:2:6: a value that is not a number: 'x', expected a finite number
     """
 
-    def __init__(self, features: Features, *, compiled: bool = True) -> None:
-        super().__init__(features, compiled)
-        self._buffers = make_buffers(0, 0)
-
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
-        buffers, lines = self._buffers, count_lines(block)
-        if len(buffers.values) <= len(block) // 4 + 1 or len(buffers.rows.labels) < lines:
-            buffers = self._buffers = make_buffers(len(block), lines)
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
+        buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_libsvm, self.compiled, counted=False)
         (line, rows, entries), bad = scan(loop, block, start, buffers)
         values = buffers.values[:entries].copy()
         slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
         groups = np.empty(0, np.uint8)
-        return Found(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))
+        return Content(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))

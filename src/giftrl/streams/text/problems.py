@@ -16,30 +16,13 @@ TOKEN = 40  # bytes of what is wrong that a message shows
 class Problem(IntEnum):
     """The codes that a compiled loop gives for what is wrong with a line; 0 is nothing."""
 
-    LABEL, LABEL_TOO_LARGE = 1, 2
-    NO_LABEL = 3
-    QUERY = 4
-    INDEX, INDEX_RANGE = 5, 6
-    NO_COLON = 7
-    VALUE, VALUE_TOO_LARGE = 8, 9
-    REPEATED = 10
-    STRAY_RETURN = 11
-    SUM_TOO_LARGE = 12
-    NO_BAR = 13
-    TAB_BEFORE_BAR = 14
-    MANY_NUMBERS = 15
-    IMPORTANCE, IMPORTANCE_TOO_LARGE = 16, 17
-    NEGATIVE_IMPORTANCE = 18
-    BASE, BASE_TOO_LARGE = 19, 20
-    BASE_USED = 21
-    NAMESPACE = 22
-    LONG_NAMESPACE = 23
-    SCALE, SCALE_TOO_LARGE = 24, 25
-    SCALED_TOO_LARGE = 26
-    NO_NAME = 27
-    ENCODING = 28
-    NUL = 29
-    HARD = 30  # nothing wrong: a number that the loop leaves to Python
+    (
+        LABEL, LABEL_TOO_LARGE, NO_LABEL, QUERY, INDEX, INDEX_RANGE, NO_COLON, VALUE, VALUE_TOO_LARGE, REPEATED,
+        STRAY_RETURN, SUM_TOO_LARGE, NO_BAR, TAB_BEFORE_BAR, MANY_NUMBERS, IMPORTANCE, IMPORTANCE_TOO_LARGE,
+        NEGATIVE_IMPORTANCE, BASE, BASE_TOO_LARGE, BASE_USED, NAMESPACE, LONG_NAMESPACE, SCALE, SCALE_TOO_LARGE,
+        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL,
+        HARD,  # nothing wrong: a number that the loop leaves to Python
+    ) = range(1, 31)  # fmt: skip
 
 
 FINITE = "a finite number"

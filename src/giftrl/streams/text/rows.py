@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from operator import gt
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,13 +11,19 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.names.features import Features
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["Found", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
+__all__ = ["Content", "Names", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
+
+
+#: How many names of groups are known before they are forgotten.
+MOST_GROUPS = 1 << 16
 
 
 class Rows(NamedTuple):
@@ -40,6 +47,15 @@ class Rows(NamedTuple):
             return ()
         pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
         return tuple(block[start:end].tobytes().decode() for start, end in pairs)
+
+
+class Names(NamedTuple):
+    """Entries: their values, where their names are in a text, and how many bytes of a name are its group, in JSON."""
+
+    values: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    group_sizes: NDArray[np.int64]
 
 
 @formula
@@ -69,8 +85,8 @@ def make_arrays(kind: Callable[..., A], size: int) -> A:
     return kind(*(np.empty(size, np.float64 if name in floats else np.int64) for name in names))
 
 
-class Found(NamedTuple):
-    """What a parser found in a block."""
+class Content(NamedTuple):
+    """What is in a block."""
 
     line: int  # the one after the last
     rows: Rows
@@ -86,14 +102,10 @@ class Found(NamedTuple):
 def scan(
     loop: Callable[..., Any], block: NDArray[np.uint8], start: Position, buffers: Any
 ) -> tuple[list[int], list[Any]]:
-    """Run a loop over the lines of a block; returns its counts, and four numbers for each rejected line.
+    """Run a loop over the lines of a block; returns its counts, and the four numbers of each rejected line.
 
-    Args:
-        loop: takes lines, the place and the number of the first one, and buffers; returns counts, of which the last is
-            that of rejected lines.
-        block: lines.
-        start: their position; a byte order mark at the beginning of a file is skipped.
-        buffers: what the loop writes to; ``bad`` is for rejected lines.
+    The last count of the loop is that of rejected lines, which are in ``buffers.bad``. A byte order mark at the
+    beginning of a file is skipped.
     """
     at = 3 if start.offset == 0 and block[:3].tobytes() == BOM else 0
     text = block
@@ -114,37 +126,52 @@ def scan(
 class TextParser(ABC):
     """Reads blocks of lines of one format.
 
-    Args:
-        features: what turns a name or an index into a coordinate.
-        compiled: False to run the loops as plain Python.
+    The features give coordinates to names or indices; with interactions, entries are marked with their groups.
     """
 
-    def __init__(self, features: Features, compiled: bool) -> None:
+    def __init__(self, features: Features, interactions: Interactions | None = None, *, compiled: bool = True) -> None:
         self.features = features
+        self.interactions = interactions
         self.compiled = compiled
+        self._groups = Dictionary(compiled=compiled)
+        self._group_codes = np.zeros(1, np.uint8)
+        self._sizes: tuple[int, ...] = ()
+        self._buffers: Any = None
 
     @abstractmethod
-    def _find(self, block: NDArray[np.uint8], source: str, start: Position) -> Found:
+    def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         """What is in a block."""
 
+    def _large_enough(self, make_buffers: Callable[..., Any], *sizes: int) -> Any:
+        """Buffers for these sizes: those of earlier blocks, or new ones."""
+        if self._buffers is None or any(map(gt, sizes, self._sizes)):
+            self._sizes, self._buffers = sizes, make_buffers(*sizes)
+        return self._buffers
+
+    def _codes(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The codes that interactions have for groups, given by where their names are in a text."""
+        assert self.interactions is not None
+        if self._groups.dimension > MOST_GROUPS:
+            self._groups, self._group_codes = Dictionary(compiled=self.compiled), np.zeros(1, np.uint8)
+        places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
+        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
+        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
+        self._group_codes = np.append(self._group_codes, codes)
+        return np.asarray(self._group_codes[places])
+
     def parse(self, data: Any, source: str, start: Position) -> Batch:
-        """The rows of a block of whole lines.
+        """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
 
         Equal features of a row are summed, and unknown ones left out. A row in which a sum is too large is rejected.
-
-        Args:
-            data: the bytes; the last line may lack its newline.
-            source: the name of the source, for messages.
-            start: the position of the first byte.
         """
         block = as_block(data)
-        found = self._find(block, source, start)
-        rows, values, slots, groups = found.rows, found.values, found.slots, found.groups
+        content = self._read(block, source, start)
+        rows, values, slots, groups = content.rows, content.values, content.slots, content.groups
         indptr = np.concatenate([np.zeros(1, np.int64), rows.ends])
-        bad, lost = list(found.bad), np.empty(0, np.int64)
-        if not found.distinct:
+        bad, too_large = list(content.bad), np.empty(0, np.int64)
+        if not content.distinct:
             values, slots, groups, indptr = merge(values, slots, groups, indptr, compiled=self.compiled)
-            lost = overflowed(values, indptr)
+            too_large = overflowed(values, indptr)
         batch = Batch(
             source=source,
             data=values,
@@ -154,12 +181,12 @@ class TextParser(ABC):
             weights=rows.weights,
             lines=rows.lines,
             groups=groups,
-            end=Position(start.source, start.offset + len(data), found.line),
-            tags=found.tags,
+            end=Position(start.source, start.offset + len(data), content.line),
+            tags=content.tags,
         )
-        if len(lost):
-            for line, begin in zip(rows.lines[lost].tolist(), rows.begins[lost].tolist(), strict=True):
+        if len(too_large):
+            for line, begin in zip(rows.lines[too_large].tolist(), rows.begins[too_large].tolist(), strict=True):
                 bad.append((line, begin, begin, int(Problem.SUM_TOO_LARGE)))
-            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), lost))
-        records = [*found.rejected, *(rejected(block, source, *record) for record in bad)]
+            batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), too_large))
+        records = [*content.rejected, *(rejected(block, source, *record) for record in bad)]
         return replace(batch, rejected=tuple(sorted(records, key=lambda each: each.line))) if records else batch

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte
 from giftrl.streams.text.problems import Problem
 
-__all__ = ["at_end", "blame", "blank", "broken_utf8", "note", "skip_blanks", "skip_line"]
+__all__ = ["at_end", "blame", "blank", "mark_broken", "note", "skip_blanks", "skip_line"]
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 
@@ -72,36 +73,27 @@ def note(bad: Any, count: Any, line: Any, begin: Any, spot: Any, problem: Any) -
     return count + 1
 
 
-@formula
-def broken_utf8(block: Any, start: Any, end: Any) -> Any:
-    """The first place from ``start`` to ``end`` at which the bytes are not UTF-8; -1 where all are.
+def mark_broken(block: NDArray[np.uint8], mark: int) -> NDArray[np.uint8]:
+    """A block with a mark in place of the first byte of each line that is not UTF-8.
 
-    The well-formed sequences are those of table 3-7 of the Unicode standard: no overlong forms, no surrogates, nothing
-    above U+10FFFF.
+    >>> mark_broken(np.frombuffer(b"caf\\xc3\\xa9\\na\\xc3\\n", np.uint8), 0xFF).tobytes()
+    b'caf\\xc3\\xa9\\na\\xff\\n'
     """
-    broken = -1
-    at = start
-    while at < end and broken < 0:
-        c = byte(block, at)
-        size = 1
-        if c >= 0x80:
-            # How long the character is, and what its second byte may be; the others are from 0x80 to 0xBF.
-            low, high = 0x80, 0xBF
-            if 0xC2 <= c <= 0xDF:
-                size = 2
-            elif 0xE0 <= c <= 0xEF:
-                size = 3
-                low = 0xA0 if c == 0xE0 else 0x80
-                high = 0x9F if c == 0xED else 0xBF
-            elif 0xF0 <= c <= 0xF4:
-                size = 4
-                low = 0x90 if c == 0xF0 else 0x80
-                high = 0x8F if c == 0xF4 else 0xBF
-            if size == 1 or at + size > end or byte(block, at + 1) < low or byte(block, at + 1) > high:
-                broken = at
-            else:
-                for k in range(2, size):
-                    if byte(block, at + k) < 0x80 or byte(block, at + k) > 0xBF:
-                        broken = at
-        at += size
-    return broken
+    if block.max(initial=0) < 0x80:
+        return block
+    import pyarrow as pa  # which checks 2.4 GB/s of Chinese and 5.9 GB/s of French; Python decodes 0.6 and 2.3
+
+    text = [None, pa.py_buffer(np.array([0, len(block)])), pa.py_buffer(block)]
+    try:
+        pa.Array.from_buffers(pa.large_string(), 1, text).validate(full=True)
+    except pa.ArrowInvalid:
+        marked, begin = block.copy(), 0
+        for line in block.tobytes().split(b"\n"):
+            try:
+                line.decode()
+            except UnicodeDecodeError as broken:
+                marked[begin + broken.start] = mark
+            begin += len(line) + 1
+        marked.flags.writeable = False
+        return marked
+    return block

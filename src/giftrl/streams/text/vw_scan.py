@@ -9,7 +9,7 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
 from giftrl.streams.text.problems import Problem
-from giftrl.streams.text.rows import Rows, add_row, make_arrays
+from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
 from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
@@ -19,28 +19,24 @@ from giftrl.streams.text.scan import (
     at_end,
     blame,
     blank,
-    broken_utf8,
     note,
     skip_blanks,
     skip_line,
 )
 
-__all__ = ["BAR", "Buffers", "Names", "make_buffers", "scan_vw"]
+__all__ = ["BAR", "BROKEN", "Buffers", "make_buffers", "scan_vw"]
 
 BAR, QUOTE = 124, 39
+BROKEN = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
 LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
+
+#: What can be wrong with the label, the importance and the base.
+HEAD_NO_NUMBER = np.array([Problem.LABEL, Problem.IMPORTANCE, Problem.BASE])
+HEAD_TOO_LARGE = np.array([Problem.LABEL_TOO_LARGE, Problem.IMPORTANCE_TOO_LARGE, Problem.BASE_TOO_LARGE])
 
 #: For each byte, whether a name ends before it.
 STOPS = np.zeros(256, np.bool_)
-STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR]] = True
-
-
-class Names(NamedTuple):
-    """Entries: their values, and where their names are."""
-
-    values: NDArray[np.float64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
+STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR, BROKEN]] = True
 
 
 class Buffers(NamedTuple):
@@ -66,7 +62,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
         the line after the last, and how many rows, entries, sections and rejected lines there are.
     """
     names, sections, rows, bad_lines = buffers
-    values, starts, ends = names
+    values, starts, ends, _ = names
     row, entries, section, bad = 0, 0, 0, 0
     while at < len(block):
         begin = at
@@ -81,14 +77,21 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
         while problem == 0 and not at_end(block, at):
             if byte(block, at) == BAR:
                 k = np.uint64(section)
-                sections.first[k] = entries
-                sections.start[k] = at + 1
-                sections.end[k], at, factor, spot, problem = read_namespace(block, at + 1)
+                start = at + 1
+                end, at, factor, spot, problem = read_named(
+                    block, start, True, Problem.NAMESPACE, Problem.SCALE, Problem.SCALE_TOO_LARGE
+                )
+                if problem == 0 and end - start > LONGEST_NAMESPACE:
+                    problem = Problem.LONG_NAMESPACE
+                    spot = start
+                sections.first[k], sections.start[k], sections.end[k] = entries, start, end
                 section += 1
             else:
                 k = np.uint64(entries)
                 starts[k] = at
-                ends[k], at, value, spot, problem = read_feature(block, at)
+                ends[k], at, value, spot, problem = read_named(
+                    block, at, False, Problem.NO_NAME, Problem.VALUE, Problem.VALUE_TOO_LARGE
+                )
                 values[k] = value * factor
                 if problem == 0 and not np.isfinite(values[k]):
                     problem = Problem.SCALED_TOO_LARGE
@@ -138,9 +141,9 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
             elif wrong == HARD:
                 problem = Problem.HARD
             elif wrong == TOO_LARGE and after == stop:
-                problem = head_problem(count, True)
+                problem = HEAD_TOO_LARGE[np.uint64(count)]
             elif wrong or after != stop:
-                problem, spot = blame(block, after, spot, head_problem(count, False))
+                problem, spot = blame(block, after, spot, HEAD_NO_NUMBER[np.uint64(count)])
             elif count == 0:
                 label = value
             elif count == 1:
@@ -154,47 +157,23 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 
 @formula
-def head_problem(count: Any, large: bool) -> Any:
-    """What is wrong with the label, the importance or the base (0, 1, 2): it is no number, or too large a one."""
-    problem = Problem.LABEL_TOO_LARGE if large else Problem.LABEL
-    if count == 1:
-        problem = Problem.IMPORTANCE_TOO_LARGE if large else Problem.IMPORTANCE
-    elif count == 2:
-        problem = Problem.BASE_TOO_LARGE if large else Problem.BASE
-    return problem
-
-
-@formula
 def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
     """What is wrong with a piece of text, and where; ``spot`` where nothing is."""
     problem = 0
-    broken = broken_utf8(block, start, end)
-    if broken >= 0:
-        problem = Problem.ENCODING
-        spot = broken
     for at in range(start, end):
-        if problem == 0 and byte(block, at) < SPACE:
-            problem, spot = blame(block, at, spot, 0)
+        if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN):
+            problem, spot = blame_name(block, at, spot, 0)
     return problem, spot
 
 
 @formula
-def read_name(block: Any, at: Any) -> tuple[Any, Any, Any]:
-    """Read a name: where it ends; and where what is wrong."""
-    spot = at
-    problem = 0
-    bits = 0
-    c = byte(block, at)
-    while not STOPS[np.uint64(c)]:
-        bits |= c
-        at += 1
-        c = byte(block, at)
-    if bits > 127:  # there are bytes outside ASCII
-        broken = broken_utf8(block, spot, at)
-        if broken >= 0:
-            problem = Problem.ENCODING
-            spot = broken
-    return at, spot, problem
+def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
+    """What is wrong, and where, with a name or a tag that is valid from ``start`` up to ``at`` only."""
+    problem, spot = blame(block, at, start, problem)
+    if byte(block, at) == BROKEN:
+        problem = Problem.ENCODING
+        spot = at
+    return problem, spot
 
 
 @formula
@@ -223,34 +202,18 @@ def read_value(block: Any, at: Any, no_number: Any, too_large: Any) -> tuple[Any
 
 
 @formula
-def read_namespace(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Read a namespace after its bar: where its name ends, the place after it, its factor; and where what is wrong."""
-    start = at
-    end, spot, problem = read_name(block, at)
-    at = end
-    factor = 1.0
-    if problem == 0 and end - start > LONGEST_NAMESPACE:
-        problem = Problem.LONG_NAMESPACE
-    elif problem == 0 and byte(block, at) == COLON:
+def read_named(
+    block: Any, at: Any, may_be_empty: bool, misplaced: Any, no_number: Any, too_large: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a name and its number: where the name ends, the place after both, the number; and where what is wrong."""
+    spot = start = at
+    while not STOPS[np.uint64(byte(block, at))]:
         at += 1
-        if end == start:
-            problem = Problem.NAMESPACE
-        else:
-            factor, at, spot, problem = read_value(block, at, Problem.SCALE, Problem.SCALE_TOO_LARGE)
-    elif problem == 0 and not name_ends(block, at):
-        problem, spot = blame(block, at, spot, Problem.NAMESPACE)
-    return end, at, factor, spot, problem
-
-
-@formula
-def read_feature(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Read a feature: where its name ends, the place after it, its value; and where what is wrong."""
-    start = at
-    end, spot, problem = read_name(block, at)
-    at = end
+    end = at
     value = 1.0
-    if problem == 0 and byte(block, at) == COLON and end > start:
-        value, at, spot, problem = read_value(block, at + 1, Problem.VALUE, Problem.VALUE_TOO_LARGE)
-    elif problem == 0 and (end == start or not name_ends(block, at)):
-        problem, spot = blame(block, at, spot, Problem.NO_NAME)
+    problem = 0
+    if byte(block, at) == COLON and end > start:
+        value, at, spot, problem = read_value(block, at + 1, no_number, too_large)
+    elif (end == start and not may_be_empty) or not name_ends(block, at):
+        problem, spot = blame_name(block, at, spot, misplaced)
     return end, at, value, spot, problem
