@@ -101,9 +101,10 @@ class Parsing:
 
     def _csv(self, stream: Stream, start: Position) -> Iterator[Parsed]:
         parser = self._table(CsvText, "csv")
-        head = stream.peek(max(self.block, HEAD))
-        whole = len(head) < max(self.block, HEAD) and not stream.broken
-        first = parser.open(head, stream.source.name, whole, start.source)
+        size = max(self.block, HEAD)
+        head = stream.peek(size)
+        whole = len(head) < size and not stream.broken
+        first = parser.open(head[:size], stream.source.name, whole, start.source)
         self.schema = parser.schema
         lines = Lines(stream, max(first, start), self.block, self.max_line)
         for block in lines:
