@@ -174,17 +174,7 @@ class Parsing:
     def _long(self, block: Block, stream: Stream) -> Parsed:
         """A line that is too long, and no rows."""
         self.consumed = stream.consumed
-        none = np.empty(0)
-        batch = Batch(
-            source=stream.source.name,
-            data=none,
-            indices=np.empty(0, np.int32),
-            indptr=np.zeros(1, np.int64),
-            labels=none,
-            weights=none,
-            lines=np.empty(0, np.int64),
-            groups=np.empty(0, np.uint8),
-            end=block.end,
-            rejected=block.rejected,
-        )
+        none, lines = np.empty(0), np.empty(0, np.int64)
+        rows = none, np.empty(0, np.int32), np.zeros(1, np.int64), none, none, lines, np.empty(0, np.uint8)
+        batch = Batch(stream.source.name, *rows, block.end, block.rejected)
         return Parsed(batch, block)

@@ -6,8 +6,8 @@ from typing import Any
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Kind
 from giftrl.streams.sources.lines import as_block
-from giftrl.streams.tables.csv_blocks import CsvBlocks
-from giftrl.streams.tables.csv_header import Layout, layout
+from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows
+from giftrl.streams.tables.csv_header import layout
 from giftrl.streams.tables.csv_rows import Dialect, why_unusable
 from giftrl.streams.tables.rows import Column, TableRows
 
@@ -37,7 +37,7 @@ class CsvText(TableRows):
 
     row_order = True
     unused = 0  # bytes at the end of the last block that belong to a record of the next
-    _layout: Layout
+    _known: Rows | None = None  # the rows of the first block
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
         """Look at the beginning of a file, before its blocks are parsed; returns where its first row begins.
@@ -48,12 +48,13 @@ class CsvText(TableRows):
             whole: whether the head is the whole file.
             number: of the source, for the position.
         """
-        found = self._layout = layout(head, source, self.columns, self.schema, whole)
+        found = layout(head, source, self.columns, self.schema, whole)
         self.schema = found.schema
         # A table of another format may have taught that a column holds lists: text does not.
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         kinds = tuple(text.get(kind, kind) for kind in found.kinds)
         self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)
+        self._known, self._first = found.rows, (found.offset, found.size, whole)
         return Position(number, found.offset, found.line)
 
     def parse(self, data: Any, source: str, start: Position, whole: bool = True) -> Batch:
@@ -66,24 +67,24 @@ class CsvText(TableRows):
             whole: whether the block ends with a record. If not, ``unused`` is set to the bytes of the record that has
                 begun, and the next block must begin with them.
         """
-        text = as_block(data).tobytes()
+        text = as_block(data).data
         dialect = self._blocks.dialect
-        head = self._layout.head
-        if head is not None and head.text == text and head.whole == whole:
-            rows = self._blocks.typed(head.rows)  # which were read to find out what the columns hold
+        known, self._known = self._known, None
+        if known is not None and (start.offset, len(text), whole) == self._first:
+            rows = self._blocks.typed(known)
         else:
             rows = self._blocks.read(text, start.line, whole)
-        self._layout = self._layout._replace(head=None)
         places = rows.records
         self.unused = len(text) - places.size
         columns = [Column(at, dialect.names[at], dialect.kinds[at], rows.columns[at]) for at in dialect.used]
 
         def raw(row: int) -> bytes:
-            return text[places.begins[row] : places.ends[row] - 1].removesuffix(b"\r")
+            return bytes(text[places.begins[row] : places.ends[row] - 1]).removesuffix(b"\r")
 
         end = Position(start.source, start.offset + min(places.size, len(data)), places.line)
         batch = self.batch(columns, source, places.lines, end, raw)
         rejected = [*rows.rejected, *(self._explained(each) for each in batch.rejected)]
+        self._blocks.doubtful = bool(rejected)
         return replace(batch, rejected=tuple(sorted(rejected, key=lambda each: each.line)))
 
     def _explained(self, rejected: Rejected) -> Rejected:

@@ -27,6 +27,7 @@ __all__ = ["CsvBlocks", "Records", "Rows", "as_numbers"]
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
 CHUNK = 1 << 19
+PIECE = 1 << 16
 
 
 class Records(NamedTuple):
@@ -70,26 +71,27 @@ class CsvBlocks:
 
     def __init__(self, dialect: Dialect, source: str) -> None:
         self.dialect, self.source = dialect, source
+        self.doubtful = False  # whether to read all columns as text: there are probably bad values
 
-    def read(self, text: bytes, line: int, whole: bool) -> Rows:
+    def read(self, text: Any, line: int, whole: bool) -> Rows:
         """The rows of a block.
 
         Args:
-            text: whole lines; the last one ends with a newline.
+            text: the bytes of whole lines; the last one ends with a newline.
             line: the number of the first line.
             whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
         """
-        places = self._places(text, line, whole)
-        columns = None if places is None else self._columns(text[: places.size], places, False)
+        places = None if self.doubtful else self._places(text, line, whole)
+        columns = None if places is None else self._columns(text, places, False)
         if places is None or columns is None:
             return self.typed(self.texts(text, line, whole))
         return self.typed(Rows(places, columns, []))
 
-    def texts(self, text: bytes, line: int, whole: bool) -> Rows:
+    def texts(self, text: Any, line: int, whole: bool) -> Rows:
         """The rows of a block, with all columns as text."""
         places = self._places(text, line, whole)
-        rows = None if places is None else self._by_pyarrow(text[: places.size], places)
-        return rows or self._by_csv(text, line, whole)
+        rows = None if places is None else self._by_pyarrow(text, places)
+        return rows or self._by_csv(bytes(text), line, whole)
 
     def typed(self, rows: Rows) -> Rows:
         """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
@@ -106,15 +108,18 @@ class CsvBlocks:
             columns[at] = pa.DictionaryArray.from_arrays(array.indices, words)
         return rows._replace(columns=columns)
 
-    def _places(self, text: bytes, line: int, whole: bool) -> Records | None:
+    def _places(self, text: Any, line: int, whole: bool) -> Records | None:
         """Where the records of a block are; None where Python's ``csv`` must find that out."""
         block = np.frombuffer(text, np.uint8)
-        lone_returns = b"\r" in text and text.count(b"\r\n") != text.count(b"\r")
-        if lone_returns or text.startswith(BOM) or len(self.dialect.names) < 2:
+        # In pieces that stay in the cache.
+        firsts = range(0, len(block) + 1, PIECE)
+        low = np.concatenate([first + np.flatnonzero(block[first : first + PIECE] <= QUOTE) for first in firsts])
+        marks = block[low]
+        newlines, quotes, returns = low[marks == NEWLINE], low[marks == QUOTE], low[marks == RETURN]
+        lone_returns = (block[returns + 1] != NEWLINE).any()
+        if lone_returns or block[:3].tobytes() == BOM or len(self.dialect.names) < 2:
             return None
-        newlines = np.flatnonzero(block == NEWLINE)
         stops = np.arange(len(newlines))  # the newlines that end a record
-        quotes = np.flatnonzero(block == QUOTE) if b'"' in text else newlines[:0]
         if len(quotes):
             # Quotes open and close in turn; one that is written twice, inside a field, closes and opens it again.
             around = (ord(self.dialect.delimiter), NEWLINE, QUOTE)
@@ -133,7 +138,7 @@ class CsvBlocks:
         return Records(lines[:-1], begins, ends, size, int(lines[-1])).select(filled)
 
     def _columns(
-        self, text: bytes, places: Records, as_text: bool, skip: Callable[[Any], str] | None = None
+        self, text: Any, places: Records, as_text: bool, skip: Callable[[Any], str] | None = None
     ) -> dict[int, Any] | None:
         """The used columns; None where PyArrow finds something wrong."""
         import pyarrow as pa
@@ -150,32 +155,36 @@ class CsvBlocks:
         missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
         try:
             table = csv.read_csv(
-                pa.py_buffer(text),
+                pa.py_buffer(text)[: places.size],
                 csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
                 csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip),
                 csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=missing),
             )
         except pa.ArrowInvalid:
             return None
+        if skip is None and table.num_rows != len(places.lines):
+            return None
         return {int(name): table.column(name).combine_chunks() for name in types}
 
-    def _by_pyarrow(self, text: bytes, places: Records) -> Rows | None:
+    def _by_pyarrow(self, text: Any, places: Records) -> Rows | None:
         """All columns as text; None where Python's ``csv`` must read them."""
-        there, good = np.ones(len(places.lines), np.bool_), text
+        there = np.ones(len(places.lines), np.bool_)
+        good, size = text, places.size
         if not is_utf8(text):
-            raws = [text[begin:end] for begin, end in zip(places.begins, places.ends, strict=True)]
+            raws = [bytes(text[begin:end]) for begin, end in zip(places.begins, places.ends, strict=True)]
             there = np.array([is_utf8(raw) for raw in raws])
             good = b"".join(raw for raw, kept in zip(raws, there.tolist(), strict=True) if kept)
+            size = len(good)
         numbers = np.flatnonzero(there)
 
         def skip(row: Any) -> str:
             there[numbers[row.number - 1]] = False
             return "skip"
 
-        columns = self._columns(good, places.select(there), True, skip)
+        columns = self._columns(good, places.select(there)._replace(size=size), True, skip)
         rejected = []
         for at in np.flatnonzero(~there).tolist():
-            raw = text[places.begins[at] : places.ends[at]]
+            raw = bytes(text[places.begins[at] : places.ends[at]])
             if raw.strip(b" \r\n" if self.dialect.trims else b"\r\n"):
                 why = why_unusable(raw, self.dialect)
                 if why is None:

@@ -12,7 +12,7 @@ from giftrl.streams.sources.lines import BOM
 from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows, as_numbers
 from giftrl.streams.tables.csv_rows import NUMBER, Dialect, is_blank, records
 
-__all__ = ["Head", "Layout", "find_delimiter", "layout"]
+__all__ = ["Layout", "find_delimiter", "layout"]
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
@@ -24,14 +24,6 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
 
 
-class Head(NamedTuple):
-    """The first block of a file, which was read to find out what its columns hold."""
-
-    text: bytes
-    whole: bool  # whether it ends with a record
-    rows: Rows
-
-
 class Layout(NamedTuple):
     """How to read a file: its delimiter, what its columns are for, and where its first row begins."""
 
@@ -41,7 +33,8 @@ class Layout(NamedTuple):
     kinds: tuple[str, ...]
     offset: int
     line: int
-    head: Head | None = None
+    size: int  # of the rest of the head
+    rows: Rows | None  # of that rest, if they were read to find out what the columns hold
 
 
 def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
@@ -67,15 +60,14 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
     first, before, after = _first_record(text, delimiter)
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
-    known = schema
+    rows = None
     own = [_count(field, columns.missing) for field in first]
     rest: Counts = []
     if schema is None:
         # A first record with a number is probably a row.
         begin = before if any(numbers for numbers, _ in own) else after
-        block = text[begin:]
         dialect = Dialect(delimiter, ("",) * len(first), (Kind.CATEGORY,) * len(first), columns.missing)
-        rows = CsvBlocks(dialect, source).texts(block, 1 + text.count(b"\n", 0, begin), whole)
+        rows = CsvBlocks(dialect, source).texts(memoryview(text)[begin:], 1 + text.count(b"\n", 0, begin), whole)
         numbers, rest = _numbers(rows, columns.missing)
         if begin == before:
             rest = [(a - c, b - d) for (a, b), (c, d) in zip(rest, own, strict=True)]
@@ -97,12 +89,13 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
     if schema is None:
         held = [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in rest]
         schema = decide(columns, names, held, source)
-        for at, kind in enumerate(schema.kinds):
-            if kind != Kind.CATEGORY:
-                rows.columns[at] = numbers[at]
+        assert rows is not None
+        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind != Kind.CATEGORY)
+        if begin != start or rows.rejected:
+            rows = None  # which would give reasons without the names of columns
     kinds = schema.kinds_of(names, source)
     offset = min(mark + start, len(head))
-    return Layout(delimiter, schema, names, kinds, offset, line, None if known else Head(block, whole, rows))
+    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows)
 
 
 def find_delimiter(text: str) -> str:
@@ -131,11 +124,16 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
-    """The fields of the first record that is not blank, and the bytes before it and to its end."""
-    lines = io.BytesIO(text).readlines()
+def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[str], int, int]:
+    """The fields of the first record that is not blank, and the bytes before it and to its end.
+
+    It is looked for in the first lines, of a size, and where these are not enough, in all of them.
+    """
+    lines = io.BytesIO(text).readlines(size)
     at = before = 0
     for count, fields in records(lines, delimiter):
+        if fields is None and size < len(text):
+            break
         if fields is None:  # not a header, then, but a row that will be rejected
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
@@ -143,7 +141,7 @@ def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
             return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
         at += count
         before += len(raw)
-    return [], before, before
+    return _first_record(text, delimiter, len(text)) if size < len(text) else ([], before, before)
 
 
 def _numbers(rows: Rows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:

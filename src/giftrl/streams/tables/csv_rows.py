@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from giftrl.streams.columns import Kind
 
@@ -83,10 +83,10 @@ def is_blank(fields: Sequence[str], raw: bytes) -> bool:
     return not any(fields) and len(fields) < 2 and b'"' not in raw
 
 
-def is_utf8(raw: bytes) -> bool:
+def is_utf8(raw: Any) -> bool:
     """Whether bytes are text in UTF-8."""
     try:
-        raw.decode()
+        str(raw, "utf-8")
     except UnicodeDecodeError:
         return False
     return True
