@@ -7,6 +7,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from giftrl.streams.sources.source import Source, Stream
 from giftrl.streams.tables.csv import CsvText
 from giftrl.streams.tables.csv_blocks import CsvBlocks
 from giftrl.streams.tables.csv_header import find_delimiter, layout
-from giftrl.streams.tables.csv_rows import Dialect, read_rows
+from giftrl.streams.tables.csv_rows import Dialect
 from tests.stream_rows import named_rows
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -352,10 +353,13 @@ def test_pyarrow_and_the_csv_module_read_the_same(text, whole, delimiter):
     kinds = ("label", "number", "category")
     for dialect in (Dialect(delimiter, ("y", "n", "c"), kinds, ("NA",)), Dialect(delimiter, ("w",), ("weight",), ())):
         blocks = CsvBlocks(dialect, "x.csv")
-        found = blocks.read(text, 1, whole)
-        rows = read_rows(text, dialect, "x.csv", 1, whole)
-        assert found.table.to_pylist() == [{str(at): row[at] for at in dialect.used} for row in rows.values]
-        assert found.lines.tolist() == rows.lines and found[2:] == rows[2:]
+        slow = blocks.typed(blocks._by_csv(text, 1, whole))
+        for quick in (blocks.read(text, 1, whole), blocks.typed(blocks.texts(text, 1, whole))):
+            assert quick.rejected == slow.rejected
+            for mine, twin in zip(quick.records, slow.records, strict=True):
+                assert np.array_equal(mine, twin)
+            for at in dialect.used:
+                assert repr(quick.columns[at].to_pylist()) == repr(slow.columns[at].to_pylist())
 
 
 def test_what_pyarrow_reads_in_its_own_way():

@@ -106,9 +106,10 @@ class Parsing:
 
     def _csv(self, stream: Stream, start: Position) -> Iterator[Parsed]:
         parser = self._table(CsvText, "csv")
-        head = stream.peek(max(self.block, HEAD))
-        whole = len(head) < max(self.block, HEAD) and not stream.broken
-        first = parser.open(head, stream.source.name, whole, start.source)
+        size = max(self.block, HEAD)
+        head = stream.peek(size)
+        whole = len(head) < size and not stream.broken
+        first = parser.open(head[:size], stream.source.name, whole, start.source)
         self.schema = parser.schema
         lines = Lines(stream, max(first, start), self.block, self.max_line)
         for block in lines:
@@ -170,17 +171,7 @@ class Parsing:
     def _long(self, block: Block, stream: Stream) -> Parsed:
         """A line that is too long, and no rows."""
         self.consumed = stream.consumed
-        none = np.empty(0)
-        batch = Batch(
-            source=stream.source.name,
-            data=none,
-            indices=np.empty(0, np.int32),
-            indptr=np.zeros(1, np.int64),
-            labels=none,
-            weights=none,
-            lines=np.empty(0, np.int64),
-            groups=np.empty(0, np.uint8),
-            end=block.end,
-            rejected=block.rejected,
-        )
+        none, lines = np.empty(0), np.empty(0, np.int64)
+        rows = none, np.empty(0, np.int32), np.zeros(1, np.int64), none, none, lines, np.empty(0, np.uint8)
+        batch = Batch(stream.source.name, *rows, block.end, block.rejected)
         return Parsed(batch, block)

@@ -88,8 +88,10 @@ class Lines:
 
     def __iter__(self) -> Iterator[Block]:
         while True:
+            # The first block ends where it would without the header; a reader of CSV has seen it as a whole.
+            size = self.size - self._here.offset if 2 * self._here.offset < self.size else self.size
             # More than was given back, or the next block would be the same again.
-            buffer = bytearray(max(self.size, min(2 * len(self._tail), self.max_line + 1)))
+            buffer = bytearray(max(size, min(2 * len(self._tail), self.max_line + 1)))
             filled = len(self._tail)
             buffer[:filled] = self._tail
             self._tail = b""

@@ -219,40 +219,33 @@ class Converted:
         self._same = self._same and bool((self._slots == np.arange(len(self._slots))).all())
 
     def _batch(self, piece: Piece, source: str, number: int) -> Batch:
-        record = piece.batch
-        rows = record.num_rows
-        lists, numbers = record.column("indices"), record.column("values")
-        offsets = np.asarray(lists.offsets, np.int64)
-        other = np.asarray(numbers.offsets, np.int64)
-        sound = (
-            record.column("indices").null_count == record.column("values").null_count == 0
-            and bool((np.diff(offsets) >= 0).all())
-            and np.array_equal(offsets - offsets[0], other - other[0])
-        )
-        indices = lists.values.to_numpy()[offsets[0] : offsets[-1]] if sound else np.empty(0, np.int32)
-        data = numbers.values.to_numpy()[other[0] : other[-1]] if sound else np.empty(0)
+        import pyarrow as pa
+
+        record, first = piece.batch, piece.first
+        damaged = BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
+        try:
+            record.validate(full=True)
+        except pa.ArrowInvalid:
+            raise damaged from None
+        labels, weights, lists, numbers = record.columns
+        if any(column.null_count for column in record.columns):
+            raise damaged
+        labels, weights = labels.to_numpy(), weights.to_numpy()
+        indices, data = lists.flatten().to_numpy(), numbers.flatten().to_numpy()
+        indptr, other = (np.asarray(each.offsets, np.int64) - each.offsets[0].as_py() for each in (lists, numbers))
         size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
         # A learner would write to foreign memory at an index out of range.
         inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)
-        labels, weights = record.column("label").to_numpy(), record.column("weight").to_numpy()
-        sound = sound and inside and len(data) == len(indices) == offsets[-1] - offsets[0]
-        sound = sound and not np.isinf(labels).any() and np.isfinite(weights).all() and (weights >= 0.0).all()
-        if not sound or len(overflowed(data, offsets - offsets[0])):
-            raise BadSource(source, "is damaged: its rows make no sense", "convert the data again", piece.first + 1)
+        sound = inside and np.array_equal(indptr, other) and not np.isinf(labels).any()
+        sound = sound and np.isfinite(weights).all() and (weights >= 0.0).all()
+        if not sound or len(overflowed(data, indptr)):
+            raise damaged
         if not self._same:
             indices = self._slots[indices]
-        first = piece.first
-        batch = Batch(
-            source=source,
-            data=data,
-            indices=indices,
-            indptr=offsets - offsets[0],
-            labels=labels,
-            weights=weights,
-            lines=np.arange(first + 1, first + rows + 1),
-            groups=np.empty(0, np.uint8),
-            end=Position(number, first + rows, first + rows + 1),
-        )
+        end = first + record.num_rows
+        lines, groups = np.arange(first + 1, end + 1), np.empty(0, np.uint8)
+        position = Position(number, end, end + 1)
+        batch = Batch(source, data, indices, indptr, labels, weights, lines, groups, position)
         if not self._same and (indices < 0).any():
             # A frozen dictionary does not have all names.
             merged = merge(data.copy(), indices, batch.groups, batch.indptr)

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Kind
 from giftrl.streams.sources.lines import as_block
-from giftrl.streams.tables.csv_blocks import CsvBlocks, Found, joined
-from giftrl.streams.tables.csv_header import Head, layout
-from giftrl.streams.tables.csv_rows import Dialect, records
+from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows
+from giftrl.streams.tables.csv_header import layout
+from giftrl.streams.tables.csv_rows import Dialect, why_unusable
 from giftrl.streams.tables.rows import Column, TableRows
 
 __all__ = ["CsvText"]
@@ -37,7 +37,7 @@ class CsvText(TableRows):
 
     row_order = True
     unused = 0  # bytes at the end of the last block that belong to a record of the next
-    _head: Head | None = None  # rows that were read to find out what the columns hold
+    _known: Rows | None = None  # the rows of the first block
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:
         """Look at the beginning of a file, before its blocks are parsed; returns where its first row begins.
@@ -54,7 +54,7 @@ class CsvText(TableRows):
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         kinds = tuple(text.get(kind, kind) for kind in found.kinds)
         self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)
-        self._head = found.head
+        self._known, self._first = found.rows, (found.offset, found.size, whole)
         return Position(number, found.offset, found.line)
 
     def parse(self, data: Any, source: str, start: Position, whole: bool = True) -> Batch:
@@ -67,34 +67,27 @@ class CsvText(TableRows):
             whole: whether the block ends with a record. If not, ``unused`` is set to the bytes of the record that has
                 begun, and the next block must begin with them.
         """
-        text = as_block(data).tobytes()
+        text = as_block(data).data
         dialect = self._blocks.dialect
-        found = self._read(text, start, whole)
-        self.unused = len(text) - found.size
-        columns = [
-            Column(at, dialect.names[at], dialect.kinds[at], found.table.column(str(at)).combine_chunks())
-            for at in dialect.used
-        ]
+        known, self._known = self._known, None
+        if known is not None and (start.offset, len(text), whole) == self._first:
+            rows = self._blocks.typed(known)
+        else:
+            rows = self._blocks.read(text, start.line, whole)
+        places = rows.records
+        self.unused = len(text) - places.size
+        columns = [Column(at, dialect.names[at], dialect.kinds[at], rows.columns[at]) for at in dialect.used]
 
         def raw(row: int) -> bytes:
-            lines = text.split(b"\n")[found.lines[row] - start.line :]
-            count, _ = next(records([line + b"\n" for line in lines], dialect.delimiter))
-            return b"\n".join(lines[:count]).removesuffix(b"\r")
+            return bytes(text[places.begins[row] : places.ends[row] - 1]).removesuffix(b"\r")
 
-        end = Position(start.source, start.offset + min(found.size, len(data)), found.line)
-        batch = self.batch(columns, source, found.lines, end, raw)
-        rejected = sorted([*found.rejected, *batch.rejected], key=lambda each: each.line)
-        return replace(batch, rejected=tuple(rejected))
+        end = Position(start.source, start.offset + min(places.size, len(data)), places.line)
+        batch = self.batch(columns, source, places.lines, end, raw)
+        rejected = [*rows.rejected, *(self._explained(each) for each in batch.rejected)]
+        self._blocks.doubtful = bool(rejected)
+        return replace(batch, rejected=tuple(sorted(rejected, key=lambda each: each.line)))
 
-    def _read(self, text: bytes, start: Position, whole: bool) -> Found:
-        """The rows of a block; those that were read when the file was opened are not read again."""
-        head, self._head = self._head, None
-        if head is not None:
-            begin = head.offset - start.offset
-            end = begin + head.found.size
-            known = self._blocks.select(head.found.table, head.kinds) if 0 <= begin <= end <= len(text) else None
-            if known is not None:
-                before = self._blocks.read(text[:begin], start.line, True)
-                after = self._blocks.read(text[end:], head.found.line, whole)
-                return joined([before, head.found._replace(table=known), after])._replace(size=end + after.size)
-        return self._blocks.read(text, start.line, whole)
+    def _explained(self, rejected: Rejected) -> Rejected:
+        """A row that was rejected for one of its numbers, with what the file holds in its place."""
+        why = why_unusable(rejected.raw + b"\n", self._blocks.dialect)
+        return rejected if why is None else rejected._replace(**why._asdict())

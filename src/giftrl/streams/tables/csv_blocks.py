@@ -1,5 +1,7 @@
-"""Blocks of CSV as Arrow tables: by PyArrow where nothing is wrong, row by row where something is."""
+"""Blocks of CSV as columns of numbers and text: by PyArrow, or by Python's ``csv`` where quotes are out of place."""
 
+import io
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,110 +10,116 @@ from numpy.typing import NDArray
 from giftrl.streams.batch import Rejected
 from giftrl.streams.columns import Kind
 from giftrl.streams.sources.lines import BOM
-from giftrl.streams.tables.csv_rows import LONGEST, Dialect, read_rows
+from giftrl.streams.tables.csv_rows import (
+    LONGEST,
+    NUMBER,
+    Dialect,
+    Reason,
+    is_blank,
+    is_utf8,
+    records,
+    why_unreadable,
+    why_unusable,
+)  # fmt: skip
 
-__all__ = ["CsvBlocks", "Found", "joined"]
+__all__ = ["CsvBlocks", "Records", "Rows", "as_numbers"]
 
 NEWLINE, RETURN, QUOTE = 10, 13, 34
-#: A block in which something is wrong is read again in pieces of so many rows.
-PIECE = 256
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
-CHUNK = 1 << 20
+CHUNK = 1 << 19
+PIECE = 1 << 16
 
 
-class Found(NamedTuple):
-    """The rows of a block."""
+class Records(NamedTuple):
+    """Where the records of a block are; empty lines are none."""
 
-    table: Any  # a pyarrow.Table with the used columns, by number
-    lines: NDArray[np.int64]  # the first line of each row
-    rejected: list[Rejected]
-    size: int  # bytes that were read: fewer than given if a row goes on in the next block
+    lines: NDArray[np.int64]  # the first line of each
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]  # behind its last newline
+    size: int  # bytes that were read: fewer than given if a record goes on in the next block
     line: int  # the line behind them
 
+    def select(self, which: NDArray[np.bool_]) -> "Records":
+        """Some of the records."""
+        return self._replace(lines=self.lines[which], begins=self.begins[which], ends=self.ends[which])
 
-class _Records(NamedTuple):
-    """The records of a block whose quotes are all in their places; empty lines are none."""
 
-    lines: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]  # behind the last newline of each
-    size: int
-    line: int
+class Rows(NamedTuple):
+    """The records of a block that have the right number of fields, their columns by number, and the other records."""
+
+    records: Records
+    columns: dict[int, Any]  # Arrow arrays of text or numbers
+    rejected: list[Rejected]
 
 
 class CsvBlocks:
     """Reads blocks of CSV.
 
-    PyArrow reads a block if Python's ``csv`` would find the same rows in it: its quotes must surround whole fields and
-    its carriage returns precede newlines. If PyArrow then finds something wrong, or a number is not finite, it reads
-    the block again in pieces, and ``csv`` reads the pieces in which something is wrong, row by row. Both trim spaces
-    around fields, in quotes or not, unless the delimiter is a space.
+    PyArrow reads a block if Python's ``csv`` would find the same records in it: its quotes must surround whole fields
+    and its carriage returns precede newlines. Where a field in a column of numbers is none, all columns are read as
+    text.
 
     Args:
         dialect: how to read the table.
         source: the name of the file, for messages.
 
     >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
-    >>> found = CsvBlocks(dialect, "a.csv").read(b'1, a\\nNA,"b\\nc"\\nx,d\\n', 1, True)
-    >>> found.table.to_pylist(), found.lines.tolist(), found.rejected[0].line
-    ([{'0': 1.0, '1': 'a'}, {'0': None, '1': 'b\\nc'}], [1, 2], 4)
+    >>> rows = CsvBlocks(dialect, "a.csv").read(b'1,a\\nNA,"b\\nc"\\n2\\n', 1, True)
+    >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.records.lines.tolist(), rows.rejected[0].line
+    ([1.0, None], ['a', 'b\\nc'], [1, 2], 4)
     """
 
     def __init__(self, dialect: Dialect, source: str) -> None:
-        import pyarrow as pa
-        from pyarrow import csv
-
         self.dialect, self.source = dialect, source
-        text = pa.dictionary(pa.int32(), pa.string())
-        self._types = {str(at): text if dialect.kinds[at] == Kind.CATEGORY else pa.float64() for at in dialect.used}
-        spellings = ["", *dialect.missing]
-        if dialect.trims:
-            spellings += [f" {each}" for each in spellings]
-        self._parse = csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True)
-        self._convert = csv.ConvertOptions(
-            column_types=self._types, include_columns=list(self._types), null_values=spellings
-        )
+        self.doubtful = False  # whether to read all columns as text: there are probably bad values
 
-    def read(self, text: bytes, line: int, whole: bool) -> Found:
+    def read(self, text: Any, line: int, whole: bool) -> Rows:
         """The rows of a block.
 
         Args:
-            text: whole lines; the last one ends with a newline.
+            text: the bytes of whole lines; the last one ends with a newline.
             line: the number of the first line.
             whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
         """
-        lines = text.count(b"\n")
-        plain = b'"' not in text
-        table = self._by_pyarrow(text, lines) if plain else None
-        if table is not None and table.num_rows == lines:
-            return Found(table, np.arange(line, line + lines), [], len(text), line + lines)
-        records = self._records(text, line, whole)
-        if records is None:
-            return self._row_by_row(text, line, whole)
-        count = len(records.lines)
-        if not plain or not count:
-            table = self._by_pyarrow(text[: records.size], count)
-        if table is not None and table.num_rows == count:
-            return Found(table, records.lines, [], records.size, records.line)
-        pieces = []
-        for first in range(0, count, PIECE):
-            numbers = records.lines[first : first + PIECE]
-            piece = text[records.begins[first] : records.ends[first + len(numbers) - 1]]
-            table = self._by_pyarrow(piece, len(numbers))
-            if table is None or table.num_rows != len(numbers):
-                pieces.append(self._row_by_row(piece, int(numbers[0]), True))
-            else:
-                pieces.append(Found(table, numbers, [], 0, 0))
-        return joined(pieces)._replace(size=records.size, line=records.line)
+        places = None if self.doubtful else self._places(text, line, whole)
+        columns = None if places is None else self._columns(text, places, False)
+        if places is None or columns is None:
+            return self.typed(self.texts(text, line, whole))
+        return self.typed(Rows(places, columns, []))
 
-    def _records(self, text: bytes, line: int, whole: bool) -> _Records | None:
+    def texts(self, text: Any, line: int, whole: bool) -> Rows:
+        """The rows of a block, with all columns as text."""
+        places = self._places(text, line, whole)
+        rows = None if places is None else self._by_pyarrow(text, places)
+        return rows or self._by_csv(bytes(text), line, whole)
+
+    def typed(self, rows: Rows) -> Rows:
+        """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = {}
+        for at, array in rows.columns.items():
+            if self.dialect.kinds[at] != Kind.CATEGORY:
+                columns[at] = array if array.type == pa.float64() else as_numbers(array, self.dialect.missing)[0]
+                continue
+            array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+            words = pc.ascii_trim(array.dictionary, " " if self.dialect.trims else "")
+            columns[at] = pa.DictionaryArray.from_arrays(array.indices, words)
+        return rows._replace(columns=columns)
+
+    def _places(self, text: Any, line: int, whole: bool) -> Records | None:
         """Where the records of a block are; None where Python's ``csv`` must find that out."""
         block = np.frombuffer(text, np.uint8)
-        if not self._is_plain(text):
+        # In pieces that stay in the cache.
+        firsts = range(0, len(block) + 1, PIECE)
+        low = np.concatenate([first + np.flatnonzero(block[first : first + PIECE] <= QUOTE) for first in firsts])
+        marks = block[low]
+        newlines, quotes, returns = low[marks == NEWLINE], low[marks == QUOTE], low[marks == RETURN]
+        lone_returns = (block[returns + 1] != NEWLINE).any()
+        if lone_returns or block[:3].tobytes() == BOM or len(self.dialect.names) < 2:
             return None
-        newlines = np.flatnonzero(block == NEWLINE)
         stops = np.arange(len(newlines))  # the newlines that end a record
-        quotes = np.flatnonzero(block == QUOTE)
         if len(quotes):
             # Quotes open and close in turn; one that is written twice, inside a field, closes and opens it again.
             around = (ord(self.dialect.delimiter), NEWLINE, QUOTE)
@@ -127,74 +135,118 @@ class CsvBlocks:
         begins = np.concatenate([[0], ends])[:-1]
         lines = line + np.concatenate([[0], stops + 1])
         filled = (block[begins] != NEWLINE) & ((block[begins] != RETURN) | (ends - begins > 2))
-        return _Records(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]))
+        return Records(lines[:-1], begins, ends, size, int(lines[-1])).select(filled)
 
-    def _is_plain(self, text: bytes) -> bool:
-        """Whether carriage returns, a byte order mark and empty fields mean the same to PyArrow and to ``csv``."""
-        returns = text.count(b"\r\n") == text.count(b"\r") if b"\r" in text else True
-        return returns and not text.startswith(BOM) and len(self.dialect.names) > 1
-
-    def _by_pyarrow(self, text: bytes, rows: int) -> Any:
-        """The table that PyArrow reads, probably with so many rows; None where it finds something wrong."""
+    def _columns(
+        self, text: Any, places: Records, as_text: bool, skip: Callable[[Any], str] | None = None
+    ) -> dict[int, Any] | None:
+        """The used columns; None where PyArrow finds something wrong."""
         import pyarrow as pa
-        import pyarrow.compute as pc
         from pyarrow import csv
 
-        if not rows:
-            return pa.schema(self._types).empty_table()
-        if not self._is_plain(text):
-            return None
+        types = {
+            str(at): pa.large_string() if as_text or self.dialect.kinds[at] == Kind.CATEGORY else pa.float64()
+            for at in self.dialect.used
+        }
+        if not len(places.lines):
+            return {int(name): pa.array([], type_) for name, type_ in types.items()}
         names = [str(at) for at in range(len(self.dialect.names))]
-        # No row may be longer than a chunk.
-        size = max(CHUNK, 100 * len(text) // rows)
-        options = csv.ReadOptions(use_threads=False, block_size=size, column_names=names)
+        size = max(CHUNK, int((places.ends - places.begins).max()))  # no record may be longer
+        missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
         try:
-            table = csv.read_csv(pa.py_buffer(text), options, self._parse, self._convert)
+            table = csv.read_csv(
+                pa.py_buffer(text)[: places.size],
+                csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+                csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip),
+                csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=missing),
+            )
         except pa.ArrowInvalid:
             return None
-        columns = []
-        for at, column in zip(self.dialect.used, table.itercolumns(), strict=True):
-            kind = self.dialect.kinds[at]
-            if kind == Kind.CATEGORY:
-                columns.append(self._trimmed(column))
-                continue
-            columns.append(column)
-            if not np.isfinite(pc.sum(column, min_count=0).as_py()) and not pc.all(pc.is_finite(column)).as_py():
-                return None
-            if kind == Kind.WEIGHT and (column.null_count or pc.min(column).as_py() < 0.0):
-                return None
-        return pa.table(columns, table.schema)
+        if skip is None and table.num_rows != len(places.lines):
+            return None
+        return {int(name): table.column(name).combine_chunks() for name in types}
 
-    def _trimmed(self, column: Any) -> Any:
+    def _by_pyarrow(self, text: Any, places: Records) -> Rows | None:
+        """All columns as text; None where Python's ``csv`` must read them."""
+        there = np.ones(len(places.lines), np.bool_)
+        good, size = text, places.size
+        if not is_utf8(text):
+            raws = [bytes(text[begin:end]) for begin, end in zip(places.begins, places.ends, strict=True)]
+            there = np.array([is_utf8(raw) for raw in raws])
+            good = b"".join(raw for raw, kept in zip(raws, there.tolist(), strict=True) if kept)
+            size = len(good)
+        numbers = np.flatnonzero(there)
+
+        def skip(row: Any) -> str:
+            there[numbers[row.number - 1]] = False
+            return "skip"
+
+        columns = self._columns(good, places.select(there)._replace(size=size), True, skip)
+        rejected = []
+        for at in np.flatnonzero(~there).tolist():
+            raw = bytes(text[places.begins[at] : places.ends[at]])
+            if raw.strip(b" \r\n" if self.dialect.trims else b"\r\n"):
+                why = why_unusable(raw, self.dialect)
+                if why is None:
+                    return None
+                rejected.append(self.rejected(raw, int(places.lines[at]), why))
+        return None if columns is None else Rows(places.select(there), columns, rejected)
+
+    def rejected(self, raw: bytes, line: int, why: Reason) -> Rejected:
+        """A record as one that cannot be used."""
+        return Rejected(self.source, line, *why, raw[:-1].removesuffix(b"\r"))
+
+    def _by_csv(self, text: bytes, line: int, whole: bool) -> Rows:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        array = column.unify_dictionaries().combine_chunks()
-        texts = pc.utf8_trim(array.dictionary, " ") if self.dialect.trims else array.dictionary
-        return pa.DictionaryArray.from_arrays(array.indices, texts)
+        lines = io.BytesIO(text).readlines()
+        begins = np.cumsum([0, *map(len, lines)])
+        rows: list[list[str]] = []
+        stops: list[tuple[int, int]] = []  # the first line of each row, and the one behind it
+        rejected: list[Rejected] = []
+        at = 0
+        for count, fields in records(lines, self.dialect.delimiter):
+            raw = text[begins[at] : begins[at + count]]
+            if fields is None:
+                why, is_open = why_unreadable(raw, self.dialect)
+                if is_open and not whole and at + count == len(lines) and len(raw) <= LONGEST:
+                    break
+                count = 1
+                rejected.append(self.rejected(lines[at], line + at, why))
+            elif not is_blank(fields, raw):
+                clean = len(fields) == len(self.dialect.names) and is_utf8(raw)
+                unusable = None if clean else why_unusable(raw, self.dialect)
+                if unusable is None:
+                    rows.append(fields)
+                    stops.append((at, at + count))
+                else:
+                    rejected.append(self.rejected(raw, line + at, unusable))
+            at += count
+        spans = np.array(stops, np.int64).reshape(-1, 2)
+        places = Records(line + spans[:, 0], begins[spans[:, 0]], begins[spans[:, 1]], int(begins[at]), line + at)
+        columns = {each: pa.array([row[each] for row in rows], pa.large_string()) for each in self.dialect.used}
+        return Rows(places, columns, rejected)
 
-    def select(self, table: Any, kinds: tuple[str, ...]) -> Any:
-        """The used columns of a table that was read with other kinds; None where it must be read again."""
-        numbers = (Kind.NUMBER, Kind.LABEL)
-        for at in self.dialect.used:
-            if kinds[at] != self.dialect.kinds[at] and not (kinds[at] in numbers and self.dialect.kinds[at] in numbers):
-                return None
-        return table.select(list(self._types))
 
-    def _row_by_row(self, text: bytes, line: int, whole: bool) -> Found:
-        import pyarrow as pa
+def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
+    """The numbers that a column of text holds; and the column, encoded as a dictionary if that was needed.
 
-        rows = read_rows(text, self.dialect, self.source, line, whole)
-        columns = {
-            name: pa.array([row[int(name)] for row in rows.values], type_) for name, type_ in self._types.items()
-        }
-        return Found(pa.table(columns), np.array(rows.lines, np.int64), *rows[2:])
+    A missing number is null; in place of what is no number, one stands that is not finite.
 
-
-def joined(pieces: list[Found]) -> Found:
-    """The rows of pieces of a block, one after the other; size and line are those of the last."""
+    >>> import pyarrow as pa
+    >>> as_numbers(pa.array([" 1", "NA", "x", "+2e1"]), ("NA",))[0].to_pylist()
+    [1.0, None, nan, 20.0]
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    table = pa.concat_tables([piece.table for piece in pieces]).unify_dictionaries().combine_chunks()
-    rejected = [each for piece in pieces for each in piece.rejected]
-    return Found(table, np.concatenate([piece.lines for piece in pieces]), rejected, *pieces[-1][3:])
+    if not pa.types.is_dictionary(texts.type):
+        try:
+            texts[:64].cast(pa.float64())  # each of many failures would cost more than all the rest
+            return texts.cast(pa.float64()), texts
+        except pa.ArrowInvalid:
+            texts = texts.dictionary_encode()
+    words = pc.ascii_trim(texts.dictionary, " \t")
+    words = pc.if_else(pc.is_in(words, pa.array(["", *missing], words.type)), None, words)
+    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER})$"), words, "nan")
+    return words.cast(pa.float64()).take(texts.indices), texts

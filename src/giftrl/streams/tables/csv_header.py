@@ -3,36 +3,25 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
 from giftrl.streams.sources.lines import BOM
-from giftrl.streams.tables.csv_blocks import CsvBlocks, Found
+from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows, as_numbers
 from giftrl.streams.tables.csv_rows import NUMBER, Dialect, is_blank, records
 
-__all__ = ["Head", "Layout", "find_delimiter", "layout"]
+__all__ = ["Layout", "find_delimiter", "layout"]
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
-#: How many of the first bytes show the delimiter, and how many of a table's the probable kinds of its columns.
+#: How many of the first bytes show the delimiter.
 FIRST = 1 << 16
-FEW = 1 << 12
 _NUMBER = re.compile(NUMBER)
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
-
-
-class Head(NamedTuple):
-    """Rows that were read to find out what columns hold: their first byte, the kinds they were read as, the rows."""
-
-    offset: int
-    kinds: tuple[str, ...]
-    found: Found
 
 
 class Layout(NamedTuple):
@@ -44,7 +33,8 @@ class Layout(NamedTuple):
     kinds: tuple[str, ...]
     offset: int
     line: int
-    head: Head | None = None
+    size: int  # of the rest of the head
+    rows: Rows | None  # of that rest, if they were read to find out what the columns hold
 
 
 def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
@@ -70,15 +60,20 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
     first, before, after = _first_record(text, delimiter)
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
-    counts: Counts = []
     rows = None
+    own = [_count(field, columns.missing) for field in first]
+    rest: Counts = []
     if schema is None:
-        line = 1 + text.count(b"\n", 0, after)
-        counts, kinds, found = _probe(text[after:], len(first), delimiter, columns.missing, line, whole)
-        rows = None if found is None else Head(mark + after, kinds, found)
+        # A first record with a number is probably a row.
+        begin = before if any(numbers for numbers, _ in own) else after
+        dialect = Dialect(delimiter, ("",) * len(first), (Kind.CATEGORY,) * len(first), columns.missing)
+        rows = CsvBlocks(dialect, source).texts(memoryview(text)[begin:], 1 + text.count(b"\n", 0, begin), whole)
+        numbers, rest = _numbers(rows, columns.missing)
+        if begin == before:
+            rest = [(a - c, b - d) for (a, b), (c, d) in zip(rest, own, strict=True)]
     header = columns.header
     if header is None:
-        header = _is_header(first, counts, columns, schema)
+        header = _is_header(first, rest, columns, schema)
     start = after if header else before
     line = 1 + text.count(b"\n", 0, start)
     names = tuple(str(at) for at in range(len(first)))
@@ -88,15 +83,19 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
             line = 1 + text.count(b"\n", 0, before)
             raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line)
     elif schema is None:
-        more = (_count([(field, 1)], columns.missing) for field in first)
-        counts = [(a + c, b + d) for (a, b), (c, d) in zip(counts, more, strict=True)]
+        rest = [(a + c, b + d) for (a, b), (c, d) in zip(rest, own, strict=True)]
     else:
         names = _names_by_count(len(first), schema, source)
     if schema is None:
-        schema = decide(
-            columns, names, [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in counts], source
-        )
-    return Layout(delimiter, schema, names, schema.kinds_of(names, source), min(mark + start, len(head)), line, rows)
+        held = [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in rest]
+        schema = decide(columns, names, held, source)
+        assert rows is not None
+        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind != Kind.CATEGORY)
+        if begin != start or rows.rejected:
+            rows = None  # which would give reasons without the names of columns
+    kinds = schema.kinds_of(names, source)
+    offset = min(mark + start, len(head))
+    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows)
 
 
 def find_delimiter(text: str) -> str:
@@ -125,11 +124,16 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
-    """The fields of the first record that is not blank, and the bytes before it and to its end."""
-    lines = io.BytesIO(text).readlines()
+def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[str], int, int]:
+    """The fields of the first record that is not blank, and the bytes before it and to its end.
+
+    It is looked for in the first lines, of a size, and where these are not enough, in all of them.
+    """
+    lines = io.BytesIO(text).readlines(size)
     at = before = 0
     for count, fields in records(lines, delimiter):
+        if fields is None and size < len(text):
+            break
         if fields is None:  # not a header, then, but a row that will be rejected
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
@@ -137,49 +141,27 @@ def _first_record(text: bytes, delimiter: str) -> tuple[list[str], int, int]:
             return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
         at += count
         before += len(raw)
-    return [], before, before
+    return _first_record(text, delimiter, len(text)) if size < len(text) else ([], before, before)
 
 
-def _probe(
-    text: bytes, columns: int, delimiter: str, missing: tuple[str, ...], line: int, whole: bool
-) -> tuple[Counts, tuple[str, ...], Found | None]:
-    """What the columns of a text hold; and its rows, with the kinds they were read as, if nothing is wrong with them.
+def _numbers(rows: Rows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:
+    """The columns as numbers, and how many of their fields are numbers or neither that nor missing."""
+    import pyarrow.compute as pc
 
-    What is a number in the first rows is probably one in all of them, and PyArrow sees that soon.
-    """
-    few = _columns(text[: text.find(b"\n", FEW) + 1] or text, columns, delimiter)
-    counts = [_count(Counter(fields).items(), missing) for fields in few]
-    kinds = tuple(Kind.NUMBER if numbers and not others else Kind.CATEGORY for numbers, others in counts)
-    found = CsvBlocks(Dialect(delimiter, ("",) * columns, kinds, missing), "").read(text, line, whole)
-    if found.rejected:
-        fields = _columns(text, columns, delimiter)
-        return [_count(Counter(each).items(), missing) for each in fields], kinds, None
-    for at, column in enumerate(found.table.itercolumns()):
-        counts[at] = len(column) - column.null_count, 0
-        if kinds[at] == Kind.CATEGORY:
-            array = column.combine_chunks()
-            times = np.bincount(array.indices.to_numpy(), minlength=len(array.dictionary))
-            counts[at] = _count(zip(array.dictionary.to_pylist(), times.tolist(), strict=True), missing)
-    return counts, kinds, found
+    columns, counts = [], []
+    for at, texts in rows.columns.items():
+        numbers, rows.columns[at] = as_numbers(texts, missing)
+        finite = pc.sum(pc.is_finite(numbers), min_count=0).as_py()
+        columns.append(numbers)
+        counts.append((finite, len(numbers) - numbers.null_count - finite))
+    return columns, counts
 
 
-def _columns(text: bytes, columns: int, delimiter: str) -> list[tuple[str, ...]]:
-    """The fields of each column, from the records that have the right number of fields."""
-    found = (fields for _, fields in records(io.BytesIO(text).readlines(), delimiter))
-    rows = [fields for fields in found if fields is not None and len(fields) == columns]
-    return list(zip(*rows, strict=True)) or [()] * columns
-
-
-def _count(fields: Iterable[tuple[str, int]], missing: tuple[str, ...]) -> tuple[int, int]:
-    """How many fields are numbers, and how many neither that nor missing; each is given with how often it occurs."""
-    numbers = others = 0
-    for field, times in fields:
-        text = field.strip(" \t")
-        if _is_number(text):
-            numbers += times
-        elif text and text not in missing:
-            others += times
-    return numbers, others
+def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
+    """1 and 0 for a number, 0 and 1 for what is neither that nor missing."""
+    text = field.strip(" \t")
+    number = _is_number(text)
+    return int(number), int(not number and text not in ("", *missing))
 
 
 def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:

@@ -13,6 +13,7 @@ from giftrl.errors import BadSource
 from giftrl.files import physical_memory
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Features
+from giftrl.streams.names.merge import merge
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.rows import Bad, finished
 
@@ -109,9 +110,9 @@ class NpzMatrix:
         for where in np.flatnonzero(np.isinf(labels)).tolist():
             bad.setdefault(where, (1, f"the label {labels[where]}", "a finite number"))
         slots, _ = self.features.number_slots((columns + 1).astype(np.uint64), data)
-        entries = data, slots, np.empty(0, np.uint8), indptr
+        entries = merge(data, slots, np.empty(0, np.uint8), indptr, compiled=self.compiled)
         lines, end = np.arange(row + 1, stop + 1), Position(number, stop, stop + 1)
-        return finished(source, entries, labels, weights, lines, end, bad, lambda _: b"", compiled=self.compiled)
+        return finished(source, entries, labels, weights, lines, end, bad, lambda _: b"")
 
 
 def _load(path: Path) -> _Table:
@@ -180,12 +181,6 @@ def _entries(matrix: Any, row: int, stop: int) -> tuple[NDArray[np.float64], NDA
         where, columns = np.nonzero(block)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(where, minlength=stop - row))])
         return block[where, columns], columns, indptr.astype(np.int64)
-    bounds = matrix.indptr[row : stop + 1].astype(np.int64)
-    part = slice(bounds[0], bounds[-1])
-    data, columns = matrix.data[part].astype(np.float64), matrix.indices[part].astype(np.int64)
-    indptr = bounds - bounds[0]
-    kept = data != 0.0
-    if not kept.all():
-        indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-        data, columns = data[kept], columns[kept]
-    return data, columns, indptr
+    part = matrix[row:stop].astype(np.float64)
+    part.eliminate_zeros()
+    return part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)

@@ -112,25 +112,26 @@ class TableRows:
             else:
                 used.append(column)
         plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
-        values, slots, lists = self._entries(used, plain, rows)
+        values, slots, lists, distinct = self._entries(used, plain, rows)
         if not np.isfinite(values).all():
-            for column, wrong in zip(plain, ~np.isfinite(values), strict=True):
+            for column, wrong in zip(plain, ~np.isfinite(values.T), strict=True):
                 reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
         for column, items in lists:
             wrong = np.isin(np.arange(rows), items.rows[~np.isfinite(items.values)])
             reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
         codes = np.array([self._code(column.name) for column in plain], np.uint8)
-        data, indices, groups, indptr = self._by_rows(values, slots, codes, [items for _, items in lists])
-        return finished(
-            source, (data, indices, groups, indptr), labels, weights, lines, end, bad, raw, compiled=self.compiled
-        )
+        entries = self._by_rows(values, slots, codes, [items for _, items in lists])
+        if not distinct:
+            entries = merge(*entries, compiled=self.compiled)
+        return finished(source, entries, labels, weights, lines, end, bad, raw)
 
     def _entries(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]]]:
-        """Values and coordinates, a line of a matrix for each plain column; and the items of the columns of lists.
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], list[tuple[Column, _List]], bool]:
+        """Values and coordinates of the plain columns, as matrices; the items of the columns of lists.
 
-        All names of columns are looked up at once, and so are all categories.
+        The last value is whether no coordinate can occur twice in a row. All names of columns are looked up at once,
+        and so are all categories.
         """
         names: list[str] = []
         firsts: dict[str, int] = {}  # for each column of numbers: the place of its first name
@@ -143,34 +144,42 @@ class TableRows:
                 longest = int(lengths(array).max(initial=0)) if kind == Kind.NUMBERS else 0
                 names += [name] if kind == Kind.NUMBER else [f"{name}^{at}" for at in range(longest)]
         slots, signs = self.features.slots(names)
-        categories = self._categories(texts)
-        matrix, places = np.empty((len(plain), rows)), np.empty((len(plain), rows), np.int32)
+        categories, others = self._categories(texts)
+        values = np.empty((rows, len(plain)))
+        places = np.empty((rows if texts else 1, len(plain)), np.int32)
         for at, (_, name, kind, array) in enumerate(plain):
             if kind == Kind.CATEGORY:
-                matrix[at], places[at] = categories[name]
+                values[:, at], places[:, at] = categories[name]
             else:
-                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=matrix[at])
-                places[at] = slots[firsts[name]]
+                np.multiply(numbers(array, 0.0), signs[firsts[name]], out=values[:, at])
+                places[:, at] = slots[firsts[name]]
         lists = []
         for column in columns:
             if column.kind in (Kind.NUMBERS, Kind.CATEGORIES):
                 sizes = lengths(column.array)
                 where = np.repeat(np.arange(rows), sizes)
                 if column.kind == Kind.CATEGORIES:
-                    found = categories[column.name]
+                    items = categories[column.name]
                 else:
                     item = firsts[column.name] + np.arange(len(where)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-                    found = numbers(column.array.flatten(), 0.0) * signs[item], slots[item]
-                lists.append((column, _List(where, *found, self._code(column.name))))
-        return matrix, places, lists
+                    items = numbers(column.array.flatten(), 0.0) * signs[item], slots[item]
+                lists.append((column, _List(where, *items, self._code(column.name))))
+        every = np.unique(np.concatenate([slots, others]))
+        distinct = not lists and len(every) == len(slots) + len(others) and bool((every >= 0).all())
+        return values, np.broadcast_to(places, values.shape), lists, distinct
 
-    def _categories(self, columns: dict[str, Words]) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]]:
-        """For each item of each column, 1 with its sign, and its slot; the value is 0 where an item has no text."""
+    def _categories(
+        self, columns: dict[str, Words]
+    ) -> tuple[dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]], NDArray[np.int32]]:
+        """For each item of each column, 1 with its sign, and its slot; and all slots.
+
+        The value is 0 where an item has no text.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not columns:
-            return {}
+            return {}, np.empty(0, np.int32)
         none = pa.scalar("", pa.large_string())
         named = pa.concat_arrays(
             [
@@ -184,36 +193,34 @@ class TableRows:
         order = np.arange(len(named))
         if self.row_order:
             order = np.argsort(np.concatenate([_first_rows(each) for each in columns.values()]), kind="stable")
-        nothing = np.zeros(1, np.int64)
         signs, slots = np.ones(len(named)), np.empty(len(named), np.int32)
         ordered = np.ones(len(named))
-        slots[order] = self.features.name_slots(
-            raw, ends[:-1][order], ends[1:][order], Sections(nothing, nothing, nothing), ordered
-        )
+        slots[order] = self.features.name_slots(raw, ends[:-1][order], ends[1:][order], Sections.none(), ordered)
         signs[order] = ordered
-        found = {}
+        items = {}
         at = 0
         for name, each in columns.items():
             stop = at + len(each.words)
             # Code -1, of an item without text, stands for the last element.
             values, places = np.append(signs[at:stop], 0.0), np.append(slots[at:stop], np.int32(-1))
-            found[name] = values[each.codes], places[each.codes]
+            items[name] = values[each.codes], places[each.codes]
             at = stop
-        return found
+        return items, slots
 
     def _by_rows(
         self, values: NDArray[np.float64], slots: NDArray[np.int32], codes: NDArray[np.uint8], lists: Sequence[_List]
     ) -> Entries:
         """The entries that are not 0, by rows; in a row, the items of lists come after the other columns."""
-        values, slots = np.ascontiguousarray(values.T), np.ascontiguousarray(slots.T)
         rows = len(values)
         grouped = self.interactions is not None
         filled = values != 0.0
-        data, indices = (values.ravel(), slots.ravel()) if filled.all() else (values[filled], slots[filled])
+        if filled.all():
+            data, indices, counts = values.ravel(), slots.flatten(), np.full(rows, values.shape[1])
+        else:
+            data, indices, counts = values[filled], slots[filled], np.count_nonzero(filled, axis=1)
         groups = np.broadcast_to(codes, values.shape)[filled] if grouped else np.empty(0, np.uint8)
-        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(filled, axis=1))]).astype(np.int64)
         if lists:
-            where = np.concatenate([np.repeat(np.arange(rows), np.diff(indptr)), *(each.rows for each in lists)])
+            where = np.concatenate([np.repeat(np.arange(rows), counts), *(each.rows for each in lists)])
             data = np.concatenate([data, *(each.values for each in lists)])
             indices = np.concatenate([indices, *(each.slots for each in lists)])
             if grouped:
@@ -221,8 +228,8 @@ class TableRows:
             order = np.argsort(where, kind="stable")
             order = order[data[order] != 0.0]
             data, indices, groups = data[order], indices[order], groups[order] if grouped else groups
-            indptr = np.concatenate([[0], np.cumsum(np.bincount(where[order], minlength=rows))]).astype(np.int64)
-        return data, indices, groups, indptr
+            counts = np.bincount(where[order], minlength=rows)
+        return data, indices, groups, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     def _code(self, name: str) -> int:
         return 0 if self.interactions is None else self.interactions.code(group_of(name))
@@ -237,11 +244,9 @@ def finished(
     end: Position,
     bad: Bad,
     raw: Callable[[int], bytes],
-    *,
-    compiled: bool,
 ) -> Batch:
-    """A batch with each feature once in a row, without the bad rows and those whose sums are too large."""
-    data, indices, groups, indptr = merge(*entries, compiled=compiled)
+    """A batch without the bad rows and those whose sums are too large; each feature is once in a row."""
+    data, indices, groups, indptr = entries
     for row in overflowed(data, indptr).tolist():
         bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", FINITE))
     rejected = tuple(Rejected(source, int(lines[row]), *why, raw(row)) for row, why in sorted(bad.items()))

@@ -101,13 +101,8 @@ def is_number(type_: Any) -> bool:
     """Whether a column of this type holds numbers; one of type null, without any value, may."""
     import pyarrow.types as pt
 
-    return bool(
-        pt.is_integer(type_)
-        or pt.is_floating(type_)
-        or pt.is_boolean(type_)
-        or pt.is_decimal(type_)
-        or pt.is_null(type_)
-    )
+    checks = (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_decimal, pt.is_null)
+    return any(check(type_) for check in checks)
 
 
 def is_text(type_: Any) -> bool:
