@@ -3,11 +3,13 @@
 import gzip
 import json
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from giftrl.cli.vowpal_wabbit import OPTIONS
 from giftrl.kernels import LinearLearner
 from tests.commands import GIFTRL, environment, giftrl, write_rows
 
@@ -234,3 +236,9 @@ def test_options_that_matched_nothing_are_named(tmp_path):
         ["convert", data, tmp_path / "a.arrow", "-q", "zz"],
     ):
         assert "note: i" in giftrl(*command).stderr.decode()
+
+
+def test_the_page_for_users_of_vowpal_wabbit_has_every_option():
+    page = (Path(__file__).parent.parent / "docs" / "from-vowpal-wabbit.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| `")]
+    assert lines[:-1] == [f"| `{option}` | {ours} |" for option, ours in OPTIONS.items()]
