@@ -17,7 +17,7 @@ try:
 except ImportError:  # Windows: nothing is locked there, and leftovers are not removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_errors", "is_stream", "open_stream", "physical_memory", "replacing", "require_replaceable", "write"]
+__all__ = ["file_errors", "is_stream", "open_stream", "replacing", "require_replaceable", "write"]
 
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
@@ -228,11 +228,3 @@ def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:
         if error.errno not in UNSUPPORTED:
             problem = f"is written, but a power cut may undo that ({error.strerror})"
             raise ModelFileError(path, problem, "check the disk and save again") from error
-
-
-def physical_memory() -> int:
-    """The bytes of memory that this machine has, as far as the system says: no larger file can be loaded."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62

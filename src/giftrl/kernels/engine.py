@@ -16,6 +16,7 @@ from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts
 from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
+from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
 from giftrl.schedules.built_in import encode_schedule
@@ -49,7 +50,7 @@ class Engine:
     def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""
         shape = (self.dimension, models) if self.uniform else (self.dimension, models, columns(self.regularizer))
-        return np.zeros(shape, self.dtype)
+        return zeros(shape, self.dtype)
 
     def _start(self, schedules: list[Any]) -> Array:
         """The scalars of the models before their first round, a row each."""
@@ -69,9 +70,10 @@ class Engine:
         array([0.5, 0. , 0. ])
         """
         if dimension > self.dimension:
-            old, self.dimension = self.coordinates, dimension
-            self.coordinates = np.zeros((dimension, *old.shape[1:]), self.dtype)
+            old = self.coordinates
+            self.coordinates = zeros((dimension, *old.shape[1:]), self.dtype)
             self.coordinates[: len(old)] = old
+            self.dimension = dimension
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which :meth:`restore` goes on, bit for bit."""

@@ -8,6 +8,7 @@ from giftrl.errors import require_whole
 from giftrl.kernels.checks import loss_of_scores
 from giftrl.kernels.engine import Array, OneLearner
 from giftrl.kernels.multiclass_loops import learn_multiclass_coordinate, learn_multiclass_uniform
+from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, strength
 
 __all__ = ["MulticlassLearner"]
@@ -42,7 +43,7 @@ class MulticlassLearner(OneLearner):
         super().__init__(dimension, loss_of_scores(loss), regularizer, update, schedule, dtype, compiled)
         self.classes: int = require_whole("classes", classes, 2, "give the number of classes")
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)
-        self.coordinates = np.zeros((self.dimension, self.classes + extra), self.dtype)
+        self.coordinates = zeros((self.dimension, self.classes + extra), self.dtype)
 
     @property
     def x(self) -> Array:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.memory import zeros
+
 __all__ = ["LINE", "ONE_SCORE", "THETA", "Columns", "aligned", "blocks", "class_columns"]
 
 #: In the view of float64, behind the five numbers of features.py: the first theta.
@@ -60,7 +62,7 @@ def blocks(features: int, columns: int, dtype: Any = np.float64) -> NDArray[np.f
     ((3, 16), 0)
     """
     size = int(columns) * np.dtype(dtype).itemsize
-    raw = np.zeros(features * size + LINE, np.uint8)
+    raw = zeros((features + -(-LINE // size), size), np.uint8).reshape(-1)
     begin = -raw.ctypes.data % LINE
     return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
 

@@ -180,8 +180,8 @@ class Mixture(RowLearner):
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
-            self.dimension = dimension
             self.features = self.features._replace(record=aligned(self.features.record, dimension))
+            self.dimension = dimension
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which :meth:`restore` goes on, bit by bit."""

@@ -24,7 +24,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from giftrl.errors import ModelFileError, require
-from giftrl.files import file_errors, physical_memory, replacing
+from giftrl.files import file_errors, replacing
+from giftrl.memory import physical_memory
 from giftrl.models.header import from_json, parse, to_json
 
 __all__ = ["load", "save"]

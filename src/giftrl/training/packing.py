@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.errors import require
 from giftrl.kernels.engine import Engine
+from giftrl.memory import zeros
 from giftrl.mixtures.features import DENSE
 from giftrl.recipes.learners import Learner
 
@@ -58,6 +59,6 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     )
     inside = sound and bool((np.diff(seen, prepend=-1) > 0).all()) and bool((seen < dimension).all())
     require(inside, "state", SEEN, "must name features that are there, in order", "use another copy of the file")
-    state[RECORD] = np.zeros((max(1, dimension), record.shape[1]))
+    state[RECORD] = zeros((max(1, dimension), record.shape[1]))
     state[RECORD][seen] = record
     return state

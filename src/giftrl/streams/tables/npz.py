@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
-from giftrl.files import physical_memory
+from giftrl.memory import physical_memory
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.merge import merge

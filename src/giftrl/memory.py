@@ -1,0 +1,39 @@
+"""Memory, asked for only where the machine has it."""
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.errors import InvalidInput
+
+__all__ = ["physical_memory", "zeros"]
+
+
+def physical_memory() -> int:
+    """The bytes of memory that this machine has, as far as the system says.
+
+    >>> physical_memory() > 0
+    True
+    """
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62
+
+
+def zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
+    """An array of zeros whose first axis are features; an error where this machine has less memory than it takes.
+
+    Systems promise more memory than they have, and end a process that uses what was promised.
+
+    >>> zeros((2, 1)).tolist()
+    [[0.0], [0.0]]
+    """
+    needed, there = math.prod(map(int, shape)) * np.dtype(dtype).itemsize, physical_memory()
+    if needed > there:
+        rule = f"needs {needed / 2**30:,.0f} GiB of memory, and this machine has {there / 2**30:,.0f} GiB"
+        raise InvalidInput("dimension", int(shape[0]), rule, "use fewer features (--bits) or classes")
+    return np.zeros(shape, dtype)
