@@ -163,3 +163,38 @@ def test_pipes_and_devices_are_written_to_as_they_are(rows, model):
     script = f"{GIFTRL} predict {model} {rows} -o >(wc -l) && {train}; wait"
     done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment(), check=True)
     assert b"60\n" in done.stdout and b'"examples": 60' in done.stdout
+
+
+BIG = "1 1:1e20 2:3\n-1 2:1e20\n1 1:1e20\n-1 1:1e20 2:1\n"
+WEIGHTS = "1 {w} |a x:1 y:2\n-1 {w} |a x:2 y:1\n1 {w} |a x:1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (BIG, ("--beta", "1", "--update", "truncated", "--regularizer", "curvature"), "left the range of float32"),
+        (WEIGHTS.format(w="1e308"), (), ":2: with row"),
+        (WEIGHTS.format(w="1e308"), ("--loss", "softmax", "--labels=-1,1"), ":2: with row"),
+        (WEIGHTS.format(w="1e308"), ("--beta", "1"), "leaves the range of float64"),
+        (WEIGHTS.format(w="1e308"), ("--beta", "1", "--loss", "softmax", "--labels=-1,1"), "leaves the range"),
+        (WEIGHTS.format(w="1e100"), ("--beta", "1"), "leaves the range of float64"),
+    ],
+)
+def test_a_model_that_could_not_be_loaded_is_not_written(tmp_path, text, options, words):
+    data, model = tmp_path / "rows", tmp_path / "m"
+    data.write_text(text)
+    model.write_bytes(b"a good one")
+    assert words in refused(tmp_path, "train", data, *options, "--bits", "6", "--quiet", "--model", model)
+
+
+def test_every_model_that_is_written_can_be_loaded(tmp_path):
+    data, model = tmp_path / "rows.vw", tmp_path / "m"
+    for weight in ("1e-300", "1e-30", "1e30", "1e100", "1e150", "1e300"):
+        data.write_text(WEIGHTS.format(w=weight))
+        for options in ((), ("--beta", "1"), ("--beta", "1e6", "--update", "linear"), ("--loss", "hinge")):
+            model.unlink(missing_ok=True)
+            done = giftrl("train", data, *options, "--bits", "6", "--quiet", "--model", model, check=False)
+            assert done.returncode in (0, 1) and b"Traceback" not in done.stderr, done.stderr
+            assert model.exists() == (done.returncode == 0)
+            if model.exists():
+                giftrl("inspect", model, "--json")

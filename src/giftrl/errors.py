@@ -89,7 +89,11 @@ class NotConverged(GiftrlError, ArithmeticError):
 
 
 class Overflowed(GiftrlError, ArithmeticError):
-    """A number left the range of float64; the message says which."""
+    """A number left the range of float64; the message says which, and ``row`` which row of a batch did it, if known."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class BadSource(InvalidInput):

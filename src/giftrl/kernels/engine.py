@@ -85,10 +85,15 @@ class Engine:
         mine = self.coordinates
         fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
         fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self.states.shape
-        fits = fits and bool(np.isfinite(states).all()) and bool(np.isfinite(coordinates).all())
+        fits = fits and all(np.isfinite(array).all() for array in state.values())
         require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
         self.dimension = len(coordinates)
         self.coordinates, self.states = coordinates.copy(), states.copy()
+
+    @property
+    def sound(self) -> bool:
+        """Whether every number is finite, so that the state can be restored."""
+        return all(bool(np.isfinite(array).all()) for array in self.state().values())
 
     @property
     def rounds(self) -> int:
@@ -185,10 +190,13 @@ class OneLearner(RowLearner, Engine):
         batch = Batch(rows, self._typed(y), weights, predictions)
         loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
         learnt = int(loop(parts, batch, self.coordinates, self.states))
+        if learnt == len(y) > 0 and not np.isfinite(self.states).all():
+            learnt -= 1  # the loop would have noticed at the next row
         if learnt < len(y):
             raise Overflowed(
-                f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features, "
-                "use a smaller beta, or an implicit update, which does not overshoot"
+                f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features or "
+                "the weights, use a smaller beta, or an implicit update, which does not overshoot",
+                learnt,
             )
         return predictions
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import CSR, slice_rows
-from giftrl.errors import GiftrlError, ModelFileError
+from giftrl.errors import GiftrlError, ModelFileError, Overflowed
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
 from giftrl.recipes import Predictor, freeze
@@ -80,9 +80,12 @@ class LinearModel:
         while first < len(batch):
             power = 1 << self.examples.bit_length()
             last = min(len(batch), first + power - self.examples)
-            predictions = self.learner.learn_rows(
-                slice_rows(rows, first, last), labels[first:last], batch.weights[first:last]
-            )
+            part = slice(first, last)
+            try:
+                predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
+            except Overflowed as problem:
+                line = batch.lines[part][problem.row or 0]
+                raise Overflowed(f"{batch.source}:{line}: {problem}") from None
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
             self.weight += float(batch.weights[first:last].sum())
@@ -124,7 +127,12 @@ class LinearModel:
         return link.probabilities(scores) if self.settings.many else link.probabilities(scores[:, None])[:, 1]
 
     def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
-        """Write the model; ``more`` is kept with it."""
+        """Write the model; ``more`` is kept with it. An error, and nothing is written, if it could not be loaded."""
+        if not self.learner.sound:
+            raise Overflowed(
+                f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples, so "
+                "it is not written; scale the features or the weights, or use beta='auto'"
+            )
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
