@@ -22,6 +22,8 @@ CANDIDATES = 4
 #: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
 #: of the rows before the first label, on which experts cannot be compared.
 LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED = range(7)
+#: The sum of weights stops here: a state must be finite to be restored.
+MOST_WEIGHT = float(np.finfo(np.float64).max)
 
 
 def start(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.float64]]:
@@ -71,7 +73,7 @@ def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
     sums[LOSS] = paid if abs(paid) < math.inf else math.inf
     sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
     sums[ROUNDS] += 1.0
-    sums[WEIGHT] += h
+    sums[WEIGHT] = min(sums[WEIGHT] + h, MOST_WEIGHT)
 
 
 @formula(fast=True)

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
-from giftrl.errors import Overflowed, require, require_whole
+from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.engine import Array, RowLearner
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, WEIGHT, shares
+from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
@@ -85,11 +85,6 @@ class Mixture(RowLearner):
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Learn from rows that all have weight."""
-        with np.errstate(over="ignore"):
-            total = float(self.mixing.sums[WEIGHT]) + float(weights.sum())
-            if not math.isfinite(total):
-                row = int(np.argmin(np.isfinite(self.mixing.sums[WEIGHT] + np.cumsum(weights))))
-                raise Overflowed(f"with row {row} the sum of the weights leaves the range of float64; scale them", row)
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
         self._kept = None

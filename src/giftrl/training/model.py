@@ -1,5 +1,6 @@
 """A linear model and everything that is needed to go on with it: the learner, the names of features, the counts."""
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -81,6 +82,7 @@ class LinearModel:
             power = 1 << self.examples.bit_length()
             last = min(len(batch), first + power - self.examples)
             part = slice(first, last)
+            self._require_weight(batch, part)
             try:
                 predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
             except Overflowed as problem:
@@ -91,6 +93,14 @@ class LinearModel:
             self.weight += float(batch.weights[first:last].sum())
             yield last, predictions
             first = last
+
+    def _require_weight(self, batch: Batch, part: slice) -> None:
+        """Raise an error if the sum of the weights of all rows would leave the range of float64."""
+        with np.errstate(over="ignore"):
+            sums = self.weight + np.cumsum(batch.weights[part])
+        if not math.isfinite(sums[-1]):
+            line = batch.lines[part][np.argmin(np.isfinite(sums))]
+            raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
 
     def freeze(self) -> Predictor:
         """What the model predicts as it is now.
