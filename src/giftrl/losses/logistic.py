@@ -124,6 +124,9 @@ class Logistic(NamedTuple):
     def accepts(self, y: float) -> bool:
         return abs(y) == 1.0
 
+    def labels(self) -> str:
+        return "-1 or +1"
+
     def infimum(self, y: float) -> float:
         return 0.0
 

@@ -30,6 +30,9 @@ class SquaredHinge(NamedTuple):
     def accepts(self, y: float) -> bool:
         return abs(y) == 1.0
 
+    def labels(self) -> str:
+        return "-1 or +1"
+
     def reach(self) -> float:
         return 1.0
 

@@ -63,7 +63,7 @@ def accepts(loss: Any, y: float) -> bool:
 @operation
 def labels(loss: Any) -> str:
     """The labels of this loss in words, for error messages."""
-    return "a finite number" if accepts(loss, 0.5) else "-1 or +1"
+    return "a finite number"
 
 
 @operation

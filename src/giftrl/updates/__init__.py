@@ -13,7 +13,14 @@ from giftrl.updates.proximal import Proximal
 from giftrl.updates.truncated import Truncated
 from giftrl.updates.two_step import TwoStep
 
-BY_NAME = Names("update", linear=Linear, proximal=Proximal, twostep=TwoStep, truncated=Truncated, iwa=ImportanceAware)
+BY_NAME = Names(
+    "update",
+    linear=Linear,
+    proximal=Proximal,
+    twostep=TwoStep,
+    truncated=Truncated,
+    iwa=ImportanceAware,
+)
 
 get = BY_NAME.make
 
