@@ -86,20 +86,15 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
                 weights = np.asarray(_check_sample_weight(weights, x, dtype=np.float64, ensure_non_negative=True))
             labels = self._read(y, anew, **more)
             if first:
-                self._begin(self._make())
+                self._model: Columns = self._make()
+                self._made_of = {name: getattr(self, name) for name in MADE_OF}
+                self._weight_sum = self._loss_sum = 0.0
+                self._sparse = False
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
             self._learn(canonical(x), self._targets(labels), weights, passes, shuffle)
         return self
-
-    def _begin(self, model: Columns) -> None:
-        """Start with a model that has learnt nothing."""
-        self._model = model
-        self._made_of = {name: getattr(self, name) for name in MADE_OF}
-        self._weight_sum = 0.0
-        self._loss_sum = 0.0
-        self._sparse = False
 
     def _check_unchanged(self) -> None:
         for name, before in self._made_of.items():

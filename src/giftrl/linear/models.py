@@ -36,21 +36,18 @@ class Columns:
         """Learn from rows in order."""
         if isinstance(self.learners[0], LinearLearners):
             self.learners[0].learn(x, y, weights)
-            self._check_finite()
+            # One of many models in one pass can overflow, while the others go on.
+            lost = np.flatnonzero(~np.isfinite(self.learners[0].loss_sums))
+            if len(lost) > 0:
+                raise Overflowed(
+                    f"the model of column {lost[0]} (one of {len(lost)}) leaves the range of float64; scale the "
+                    "features, use a smaller beta, or an implicit update, which does not overshoot"
+                )
         elif self.each:
             for k, learner in enumerate(self.learners):
                 learner.learn(x, np.ascontiguousarray(y[:, k]), weights)
         else:
             self.learners[0].learn(x, y, weights)
-
-    def _check_finite(self) -> None:
-        """Raise where one of many models in one pass overflowed, while the others went on."""
-        lost = np.flatnonzero(~np.isfinite(self.learners[0].loss_sums))
-        if len(lost) > 0:
-            raise Overflowed(
-                f"the model of column {lost[0]} (one of {len(lost)}) leaves the range of float64; scale the features, "
-                "use a smaller beta, or an implicit update, which does not overshoot"
-            )
 
     def predictor(self, *, intercept: bool, clip: bool) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""

@@ -84,7 +84,11 @@ class Grid:
             compiled: False runs the same functions as plain Python.
         """
         result = np.empty((len(self.curves), len(self.betas)))
-        for regularizer, members in self._passes():
+        passes: dict[str, tuple[Any, list[int]]] = {}  # each regularizer with its curves, which learn in one pass
+        for k, curve in enumerate(self.curves):
+            # By what they say of themselves: members without parameters are tuples, and as such equal to each other.
+            passes.setdefault(repr(curve.regularizer), (curve.regularizer, []))[1].append(k)
+        for regularizer, members in passes.values():
             settings = [self.curves[k].model(beta) for k in members for beta in self.betas]
             learners = LinearLearners(x.shape[1], settings, self.loss, regularizer, dtype="float64", compiled=compiled)
             step = max(1, MOST_PREDICTIONS // len(settings))
@@ -96,14 +100,6 @@ class Grid:
             sums[np.isnan(sums)] = math.inf
             result[members] = sums.reshape(len(members), -1) / len(y)
         return result
-
-    def _passes(self) -> list[tuple[Any, list[int]]]:
-        """Each regularizer with the indices of its curves, which learn in one pass."""
-        passes: dict[str, tuple[Any, list[int]]] = {}
-        for k, curve in enumerate(self.curves):
-            # By what they say of themselves: members without parameters are tuples, and as such equal to each other.
-            passes.setdefault(repr(curve.regularizer), (curve.regularizer, []))[1].append(k)
-        return list(passes.values())
 
 
 def parse_betas(text: str) -> tuple[float, ...]:

@@ -1,7 +1,6 @@
 """Coordinates by a dictionary: one for every name, and as many as there are names."""
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,18 +99,8 @@ class Dictionary(Features):
         arrays = checked(given, names=np.uint8, ends=np.int64)
         ends, names = arrays["ends"], arrays["names"]
         sound("ends", len(ends) > 0 and ends[0] == 0 and ends[-1] == len(names) and bool((np.diff(ends) >= 0).all()))
-        raw = names.tobytes()
-        different = {raw[begin:end] for begin, end in pairwise(ends.tolist())}
-        sound("names", len(different) == len(ends) - 1)
-        size = 1024
-        while size < 2 * len(ends):
-            size *= 2
-        table = self._table._replace(
-            cells=np.zeros(size, np.uint64), ends=longer(ends, size // 2 + 1), arena=longer(names, len(names) + 8192)
-        )
-        ready(enter_all, self.compiled, counted=False)(table.cells, table.arena, table.ends, len(ends) - 1)
-        table.counts[NAMES] = len(ends) - 1
-        self._table = table
+        self.name_slots(names, ends[:-1], ends[1:], Sections.none(), np.ones(len(ends) - 1))
+        sound("names", self.dimension == len(ends))  # one that is there twice has one coordinate
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return not self.frozen or bool(slots.min(initial=1) >= 0)

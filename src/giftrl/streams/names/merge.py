@@ -10,7 +10,7 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch
 
-__all__ = ["keep_rows", "longest_row", "merge", "overflowed"]
+__all__ = ["keep_rows", "merge", "overflowed"]
 
 ONE = np.uint64(1)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -54,15 +54,6 @@ def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, pla
     return np.int64(out)
 
 
-def longest_row(indptr: NDArray[np.int64]) -> int:
-    """How many entries the longest row has.
-
-    >>> longest_row(np.array([0, 2, 7]))
-    5
-    """
-    return int(np.diff(indptr).max(initial=0))
-
-
 def merge(
     data: NDArray[np.float64],
     indices: NDArray[np.int32],
@@ -78,9 +69,8 @@ def merge(
     >>> merged[0].tolist(), merged[1].tolist(), merged[3].tolist()
     ([5.0], [7], [0, 1])
     """
-    size = 2
-    while size < 2 * longest_row(indptr):
-        size *= 2
+    longest = int(np.diff(indptr).max(initial=1))
+    size = 1 << (2 * longest - 1).bit_length()  # the power of two that holds the longest row twice
     rows, places = np.full(size, -1, np.int64), np.empty(size, np.int64)
     count = ready(merge_rows, compiled)(data, indices, groups, indptr, rows, places)
     return data[:count], indices[:count], groups[: count if len(groups) else 0], indptr
