@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
 from giftrl.files import replacing
@@ -121,22 +120,12 @@ class ConvertedWriter:
 
         plain = not (batch.indices == self.features.constant).any()
         require(plain, "batch", batch.source, "must not have the constant yet", "read with constant=False")
-        offsets = pa.py_buffer(batch.indptr.astype(np.int32))
-
-        def rows(values: NDArray[Any], type_: Any) -> Any:
-            items = pa.Array.from_buffers(type_.value_type, len(values), [None, pa.py_buffer(values)])
-            return pa.Array.from_buffers(type_, len(batch), [None, offsets], children=[items])
-
-        schema = self._schema
-        record = pa.RecordBatch.from_arrays(
-            [
-                pa.array(batch.labels),
-                pa.array(batch.weights),
-                rows(np.ascontiguousarray(batch.indices), schema.field("indices").type),
-                rows(np.ascontiguousarray(batch.data), schema.field("values").type),
-            ],
-            schema=schema,
-        )
+        schema, offsets = self._schema, pa.array(batch.indptr.astype(np.int32))
+        lists = [
+            pa.ListArray.from_arrays(offsets, pa.array(values), type=schema.field(name).type)
+            for name, values in (("indices", batch.indices), ("values", batch.data))
+        ]
+        record = pa.RecordBatch.from_arrays([pa.array(batch.labels), pa.array(batch.weights), *lists], schema=schema)
         self._writer.write_batch(record, custom_metadata=self._new_names(batch))
 
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:

@@ -74,15 +74,14 @@ class CsvText(TableRows):
             rows = self._blocks.typed(known)
         else:
             rows = self._blocks.read(text, start.line, whole)
-        places = rows.records
-        self.unused = len(text) - places.size
+        self.unused = len(text) - rows.size
         columns = [Column(at, dialect.names[at], dialect.kinds[at], rows.columns[at]) for at in dialect.used]
 
         def raw(row: int) -> bytes:
-            return bytes(text[places.begins[row] : places.ends[row] - 1]).removesuffix(b"\r")
+            return bytes(text[rows.begins[row] : rows.ends[row] - 1]).removesuffix(b"\r")
 
-        end = Position(start.source, start.offset + min(places.size, len(data)), places.line)
-        batch = self.batch(columns, source, places.lines, end, raw)
+        end = Position(start.source, start.offset + min(rows.size, len(data)), rows.line)
+        batch = self.batch(columns, source, rows.lines, end, raw)
         rejected = [*rows.rejected, *(self._explained(each) for each in batch.rejected)]
         self._blocks.doubtful = bool(rejected)
         return replace(batch, rejected=tuple(sorted(rejected, key=lambda each: each.line)))

@@ -1,7 +1,6 @@
 """Blocks of CSV as columns of numbers and text: by PyArrow, or by Python's ``csv`` where quotes are out of place."""
 
 import io
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from giftrl.streams.tables.csv_rows import (
     why_unusable,
 )  # fmt: skip
 
-__all__ = ["CsvBlocks", "Records", "Rows", "as_numbers"]
+__all__ = ["CsvBlocks", "Rows", "as_numbers"]
 
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
@@ -30,25 +29,15 @@ CHUNK = 1 << 19
 PIECE = 1 << 16
 
 
-class Records(NamedTuple):
-    """Where the records of a block are; empty lines are none."""
+class Rows(NamedTuple):
+    """The rows of a block: its records with the right number of fields."""
 
     lines: NDArray[np.int64]  # the first line of each
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]  # behind its last newline
     size: int  # bytes that were read: fewer than given if a record goes on in the next block
     line: int  # the line behind them
-
-    def select(self, which: NDArray[np.bool_]) -> "Records":
-        """Some of the records."""
-        return self._replace(lines=self.lines[which], begins=self.begins[which], ends=self.ends[which])
-
-
-class Rows(NamedTuple):
-    """The records of a block that have the right number of fields, their columns by number, and the other records."""
-
-    records: Records
-    columns: dict[int, Any]  # Arrow arrays of text or numbers
+    columns: dict[int, Any]  # by number: Arrow arrays of text or numbers
     rejected: list[Rejected]
 
 
@@ -56,8 +45,8 @@ class CsvBlocks:
     """Reads blocks of CSV.
 
     PyArrow reads a block if Python's ``csv`` would find the same records in it: its quotes must surround whole fields
-    and its carriage returns precede newlines. Where a field in a column of numbers is none, all columns are read as
-    text.
+    and its carriage returns precede newlines. Where a column of numbers holds something else, it reads all columns as
+    text; a block that is not UTF-8 is read by ``csv``.
 
     Args:
         dialect: how to read the table.
@@ -65,7 +54,7 @@ class CsvBlocks:
 
     >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
     >>> rows = CsvBlocks(dialect, "a.csv").read(b'1,a\\nNA,"b\\nc"\\n2\\n', 1, True)
-    >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.records.lines.tolist(), rows.rejected[0].line
+    >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.lines.tolist(), rows.rejected[0].line
     ([1.0, None], ['a', 'b\\nc'], [1, 2], 4)
     """
 
@@ -81,17 +70,12 @@ class CsvBlocks:
             line: the number of the first line.
             whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
         """
-        places = None if self.doubtful else self._places(text, line, whole)
-        columns = None if places is None else self._columns(text, places, False)
-        if places is None or columns is None:
-            return self.typed(self.texts(text, line, whole))
-        return self.typed(Rows(places, columns, []))
+        rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
+        return self.typed(rows or self.texts(text, line, whole))
 
     def texts(self, text: Any, line: int, whole: bool) -> Rows:
         """The rows of a block, with all columns as text."""
-        places = self._places(text, line, whole)
-        rows = None if places is None else self._by_pyarrow(text, places)
-        return rows or self._by_csv(bytes(text), line, whole)
+        return self._by_pyarrow(text, line, whole, True) or self._by_csv(bytes(text), line, whole)
 
     def typed(self, rows: Rows) -> Rows:
         """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
@@ -108,8 +92,8 @@ class CsvBlocks:
             columns[at] = pa.DictionaryArray.from_arrays(array.indices, words)
         return rows._replace(columns=columns)
 
-    def _places(self, text: Any, line: int, whole: bool) -> Records | None:
-        """Where the records of a block are; None where Python's ``csv`` must find that out."""
+    def _places(self, text: Any, line: int, whole: bool) -> Rows | None:
+        """Where the rows of a block are, without columns yet; None where Python's ``csv`` must find that out."""
         block = np.frombuffer(text, np.uint8)
         # In pieces that stay in the cache.
         firsts = range(0, len(block) + 1, PIECE)
@@ -135,62 +119,54 @@ class CsvBlocks:
         begins = np.concatenate([[0], ends])[:-1]
         lines = line + np.concatenate([[0], stops + 1])
         filled = (block[begins] != NEWLINE) & ((block[begins] != RETURN) | (ends - begins > 2))
-        return Records(lines[:-1], begins, ends, size, int(lines[-1])).select(filled)
+        return Rows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
 
-    def _columns(
-        self, text: Any, places: Records, as_text: bool, skip: Callable[[Any], str] | None = None
-    ) -> dict[int, Any] | None:
-        """The used columns; None where PyArrow finds something wrong."""
+    def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> Rows | None:
+        """The rows, with the used columns; None where there is something that PyArrow does not take."""
         import pyarrow as pa
         from pyarrow import csv
+
+        rows = self._places(text, line, whole)
+        if rows is None or (as_text and not is_utf8(text)):
+            return None
+        wrong: list[int] = []  # rows with too few or too many fields
+
+        def skip(row: Any) -> str:
+            wrong.append(row.number - 1)
+            return "skip"
 
         types = {
             str(at): pa.large_string() if as_text or self.dialect.kinds[at] == Kind.CATEGORY else pa.float64()
             for at in self.dialect.used
         }
-        if not len(places.lines):
-            return {int(name): pa.array([], type_) for name, type_ in types.items()}
+        if not len(rows.lines):
+            return rows._replace(columns={int(name): pa.array([], type_) for name, type_ in types.items()})
         names = [str(at) for at in range(len(self.dialect.names))]
-        size = max(CHUNK, int((places.ends - places.begins).max()))  # no record may be longer
+        parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
+        if as_text:  # PyArrow's handler needs UTF-8
+            parse.invalid_row_handler = skip
+        size = max(CHUNK, int((rows.ends - rows.begins).max()))  # no record may be longer
         missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
         try:
             table = csv.read_csv(
-                pa.py_buffer(text)[: places.size],
+                pa.py_buffer(text)[: rows.size],
                 csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
-                csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip),
+                parse,
                 csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=missing),
             )
         except pa.ArrowInvalid:
             return None
-        if skip is None and table.num_rows != len(places.lines):
+        lines, begins, ends = (np.delete(each, wrong) for each in rows[:3])
+        if table.num_rows != len(lines):
             return None
-        return {int(name): table.column(name).combine_chunks() for name in types}
-
-    def _by_pyarrow(self, text: Any, places: Records) -> Rows | None:
-        """All columns as text; None where Python's ``csv`` must read them."""
-        there = np.ones(len(places.lines), np.bool_)
-        good, size = text, places.size
-        if not is_utf8(text):
-            raws = [bytes(text[begin:end]) for begin, end in zip(places.begins, places.ends, strict=True)]
-            there = np.array([is_utf8(raw) for raw in raws])
-            good = b"".join(raw for raw, kept in zip(raws, there.tolist(), strict=True) if kept)
-            size = len(good)
-        numbers = np.flatnonzero(there)
-
-        def skip(row: Any) -> str:
-            there[numbers[row.number - 1]] = False
-            return "skip"
-
-        columns = self._columns(good, places.select(there)._replace(size=size), True, skip)
         rejected = []
-        for at in np.flatnonzero(~there).tolist():
-            raw = bytes(text[places.begins[at] : places.ends[at]])
-            if raw.strip(b" \r\n" if self.dialect.trims else b"\r\n"):
-                why = why_unusable(raw, self.dialect)
-                if why is None:
-                    return None
-                rejected.append(self.rejected(raw, int(places.lines[at]), why))
-        return None if columns is None else Rows(places.select(there), columns, rejected)
+        for at in wrong:
+            raw = bytes(text[rows.begins[at] : rows.ends[at]])
+            why = None if is_blank(raw, self.dialect.delimiter) else why_unusable(raw, self.dialect)
+            if why is not None:
+                rejected.append(self.rejected(raw, int(rows.lines[at]), why))
+        columns = {int(name): table.column(name).combine_chunks() for name in types}
+        return Rows(lines, begins, ends, rows.size, rows.line, columns, rejected)
 
     def rejected(self, raw: bytes, line: int, why: Reason) -> Rejected:
         """A record as one that cannot be used."""
@@ -213,7 +189,7 @@ class CsvBlocks:
                     break
                 count = 1
                 rejected.append(self.rejected(lines[at], line + at, why))
-            elif not is_blank(fields, raw):
+            elif not is_blank(raw, self.dialect.delimiter):
                 clean = len(fields) == len(self.dialect.names) and is_utf8(raw)
                 unusable = None if clean else why_unusable(raw, self.dialect)
                 if unusable is None:
@@ -223,9 +199,9 @@ class CsvBlocks:
                     rejected.append(self.rejected(raw, line + at, unusable))
             at += count
         spans = np.array(stops, np.int64).reshape(-1, 2)
-        places = Records(line + spans[:, 0], begins[spans[:, 0]], begins[spans[:, 1]], int(begins[at]), line + at)
         columns = {each: pa.array([row[each] for row in rows], pa.large_string()) for each in self.dialect.used}
-        return Rows(places, columns, rejected)
+        firsts, ends = spans.T
+        return Rows(line + firsts, begins[firsts], begins[ends], int(begins[at]), line + at, columns, rejected)
 
 
 def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:

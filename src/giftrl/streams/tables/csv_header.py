@@ -137,7 +137,7 @@ def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[
         if fields is None:  # not a header, then, but a row that will be rejected
             fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
         raw = b"".join(lines[at : at + count])
-        if not is_blank(fields, raw):
+        if not is_blank(raw, delimiter):
             return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
         at += count
         before += len(raw)

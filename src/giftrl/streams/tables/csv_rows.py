@@ -78,9 +78,9 @@ def records(lines: Sequence[bytes], delimiter: str) -> Iterator[tuple[int, list[
         csv.field_size_limit(limit)
 
 
-def is_blank(fields: Sequence[str], raw: bytes) -> bool:
+def is_blank(raw: bytes, delimiter: str) -> bool:
     """Whether a record is an empty line, or one of spaces."""
-    return not any(fields) and len(fields) < 2 and b'"' not in raw
+    return not raw.strip(b"\r\n" if delimiter == " " else b" \r\n")
 
 
 def is_utf8(raw: Any) -> bool:

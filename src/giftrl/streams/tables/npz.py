@@ -181,6 +181,12 @@ def _entries(matrix: Any, row: int, stop: int) -> tuple[NDArray[np.float64], NDA
         where, columns = np.nonzero(block)
         indptr = np.concatenate([[0], np.cumsum(np.bincount(where, minlength=stop - row))])
         return block[where, columns], columns, indptr.astype(np.int64)
-    part = matrix[row:stop].astype(np.float64)
-    part.eliminate_zeros()
-    return part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)
+    bounds = matrix.indptr[row : stop + 1].astype(np.int64)
+    part = slice(bounds[0], bounds[-1])
+    data, columns = matrix.data[part].astype(np.float64), matrix.indices[part].astype(np.int64)
+    indptr = bounds - bounds[0]
+    kept = data != 0.0
+    if not kept.all():
+        indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+        data, columns = data[kept], columns[kept]
+    return data, columns, indptr
