@@ -24,8 +24,6 @@ from giftrl.schedules import TemporalVariability
 from giftrl.trace import Trace
 from giftrl.updates import Proximal
 
-__all__ = ["Certificate", "TheoremTerms"]
-
 #: The dual of each norm that a ball of comparators can be measured in.
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 

@@ -25,23 +25,6 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-__all__ = [
-    "AssumptionFailed",
-    "BadRow",
-    "BadSource",
-    "DownloadFailed",
-    "GiftrlError",
-    "Incompatible",
-    "InvalidInput",
-    "ModelFileError",
-    "NotConverged",
-    "Overflowed",
-    "UnknownName",
-    "require",
-    "require_positive",
-    "require_whole",
-]
-
 
 class GiftrlError(Exception):
     """The base of every exception that giftrl raises on purpose."""

@@ -17,8 +17,6 @@ try:
 except ImportError:  # Windows: nothing is locked there, and leftovers are not removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_errors", "is_stream", "open_stream", "replacing", "require_replaceable", "write"]
-
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
 

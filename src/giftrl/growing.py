@@ -10,8 +10,6 @@ from typing import Any, Self
 from giftrl.errors import InvalidInput, ModelFileError, require
 from giftrl.files import file_errors, is_stream, open_stream
 
-__all__ = ["GrowingFile", "partial"]
-
 Named = str | os.PathLike[str]
 
 

@@ -14,8 +14,6 @@ from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.schedules.contract import lam, uses_gamma
 from giftrl.updates import Proximal
 
-__all__ = ["Learner"]
-
 
 class Learner(Player):
     """Generalized implicit FTRL: play x_t = argmin over V of psi_t(x) - <theta_t, x>, then theta_{t+1} = theta_t - z_t.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput
 
-__all__ = ["physical_memory", "zeros"]
-
 
 def physical_memory() -> int:
     """The bytes of memory that this machine has, as far as the system says.

@@ -14,8 +14,6 @@ from giftrl.domains.base import Vector, norm, water_fill
 from giftrl.errors import Incompatible
 from giftrl.regularizers.potentials import Diagonal, FullQuadratic, NegativeEntropy, Potential, SquaredPNorm, power_link
 
-__all__ = ["argmin", "check_pair", "conjugate", "is_affine", "supported_domains"]
-
 Solver = Callable[[Any, Any, Vector], Vector]
 SOLVERS: dict[tuple[type, type], Solver] = {}
 

@@ -10,8 +10,6 @@ from typing import IO
 from giftrl.errors import InvalidInput, ModelFileError
 from giftrl.files import REMEDIES, file_errors, is_stream, open_stream, replacing, require_replaceable
 
-__all__ = ["check_outputs", "writing"]
-
 Named = str | os.PathLike[str]
 #: What tells one file from another: device and inode, or the resolved name of a file that is not there yet.
 Identity = tuple[int, int] | str

@@ -27,8 +27,6 @@ from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.trace import RoundRecord, Step, Trace
 from giftrl.updates.contract import check_loss
 
-__all__ = ["Move", "Player", "State", "looks_ahead"]
-
 
 def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
     """Whether a learner made of these parts chooses z with H, or with H'; raise where it can do neither."""

@@ -15,8 +15,6 @@ from giftrl.regularizers import Potential
 from giftrl.updates.contract import VectorProblem, pick, pick_vector
 from giftrl.updates.lines import make_line
 
-__all__ = ["BlackBoxRound", "Decision", "LinearRound", "OnlineRound"]
-
 
 class Decision(NamedTuple):
     """What an update decided: the subgradient at x_t, the z in its place, l*(z) or a bound on it, and H(g) - H(z)."""

@@ -7,8 +7,6 @@ from giftrl.domains import Domain
 from giftrl.losses.vector import Vector
 from giftrl.regularizers import Potential
 
-__all__ = ["RoundRecord", "Step", "Trace"]
-
 
 class Step(NamedTuple):
     """What a learner reports of one round.

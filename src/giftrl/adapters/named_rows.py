@@ -18,8 +18,6 @@ from giftrl.recipes.blocks import blocks, canonical
 from giftrl.recipes.learners import OneScore
 from giftrl.recipes.predictor import range_of
 
-__all__ = ["NamedLearner"]
-
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 

@@ -30,8 +30,6 @@ from giftrl.recipes.learners import Experts, experts_of
 from giftrl.recipes.parameters import Parameters
 from giftrl.recipes.predictor import link_of
 
-__all__ = ["FTRLClassifier", "FTRLRegressor"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from giftrl.rounds import OnlineRound
 from giftrl.schedules import SquareRoot
 from giftrl.updates import Proximal
 
-__all__ = ["FullFTRL"]
-
 MAX_CYCLES = 10_000
 
 

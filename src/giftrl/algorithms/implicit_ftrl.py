@@ -15,8 +15,6 @@ from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.schedules.contract import lam
 from giftrl.updates import Proximal
 
-__all__ = ["ImplicitFTRL", "KnownAhead"]
-
 
 class KnownAhead(Player):
     """A player that minimises psi_{t+1}, and refuses regularizers and schedules that do not know it in time."""

@@ -13,8 +13,6 @@ from giftrl.schedules import SquareRoot
 from giftrl.schedules.contract import known_ahead, lam
 from giftrl.updates import Linear, Proximal
 
-__all__ = ["ImplicitMirrorDescent", "MirrorDescent"]
-
 
 class _Descent(Player):
     """x_{t+1} = argmin over V of B_{psi_t}(x; x_t) + what the update makes of l_t.

@@ -9,8 +9,6 @@ from typing import IO, Any
 
 from giftrl.errors import InvalidInput
 
-__all__ = ["json_text", "settle_output", "standard_output", "take_signals", "take_streams"]
-
 
 def take_streams() -> None:
     """Make the standard streams safe to use.

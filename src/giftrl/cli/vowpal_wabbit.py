@@ -2,8 +2,6 @@
 
 import click
 
-__all__ = ["OPTIONS", "VowpalWabbitHints"]
-
 #: Option -> what to write instead, or why nothing is needed. docs/from-vowpal-wabbit.md has the same table.
 OPTIONS = {
     "-d": "the files are arguments: giftrl train FILE",

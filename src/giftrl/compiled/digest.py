@@ -18,8 +18,6 @@ import numpy as np
 
 from giftrl.compiled.registry import TWINS
 
-__all__ = ["digest"]
-
 #: Packages whose functions Numba knows by itself; Numba's cache takes care of its own version.
 KNOWN_TO_NUMBA = ("builtins", "math", "numpy", "numba")
 

@@ -20,8 +20,6 @@ import numpy as np
 from giftrl.compiled.digest import digest
 from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
 
-__all__ = ["ready"]
-
 #: Environment variables that switch compilation off when they are set to anything but 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
 

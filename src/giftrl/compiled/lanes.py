@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["clip", "load", "narrow", "prefetch", "store", "wide", "zeros"]
-
 
 def load(side: Any, x: Any, j: int, at: int) -> Any:
     """The numbers of row j of x from column ``at``.

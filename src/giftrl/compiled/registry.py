@@ -4,8 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-__all__ = ["FORMULAS", "OPERATIONS", "TWINS", "brings", "compiled_as", "formula", "operation", "validated"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
-__all__ = ["CSR", "Dense", "Rows", "as_rows", "begin", "canonical", "column", "coming", "end", "longest", "slice_rows"]
-
 #: How many entries ahead the memory of a feature is prefetched.
 AHEAD = 64
 

@@ -10,8 +10,6 @@ from numba.extending import intrinsic, overload, register_model
 
 from giftrl.compiled import lanes
 
-__all__ = ["Vector", "install"]
-
 
 class Vector(types.Type):
     """``count`` numbers of type ``real``."""

@@ -11,8 +11,6 @@ from giftrl.errors import DownloadFailed, GiftrlError, UnknownName
 from giftrl.files import file_errors
 from giftrl.sweeps import fingerprint, read_all
 
-__all__ = ["default_folder", "get"]
-
 
 def default_folder() -> Path:
     """The folder of the data sets: the value of GIFTRL_DATA, or a folder in the user's cache."""

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-__all__ = ["REGISTRY", "SITE", "Dataset"]
-
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 

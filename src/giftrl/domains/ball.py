@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from giftrl.domains.base import Domain, Vector, norm
 from giftrl.errors import require_positive
 
-__all__ = ["Ball"]
-
 
 @dataclass(frozen=True)
 class Ball(Domain):

@@ -5,8 +5,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Domain", "Vector", "norm", "water_fill"]
-
 Vector = NDArray[np.float64]
 
 

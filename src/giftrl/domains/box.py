@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 from giftrl.domains.base import Vector
 from giftrl.errors import require
 
-__all__ = ["Box"]
-
 
 @dataclass(frozen=True, eq=False)
 class Box:

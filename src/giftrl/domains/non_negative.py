@@ -7,8 +7,6 @@ import numpy as np
 
 from giftrl.domains.base import Domain, Vector
 
-__all__ = ["NonNegative"]
-
 
 @dataclass(frozen=True)
 class NonNegative(Domain):

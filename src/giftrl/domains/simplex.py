@@ -7,8 +7,6 @@ import numpy as np
 from giftrl.domains.base import Domain, Vector, water_fill
 from giftrl.errors import require_positive
 
-__all__ = ["Simplex"]
-
 
 @dataclass(frozen=True)
 class Simplex(Domain):

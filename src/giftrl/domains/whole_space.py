@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from giftrl.domains.base import Domain, Vector
 
-__all__ = ["WholeSpace"]
-
 
 @dataclass(frozen=True)
 class WholeSpace(Domain):

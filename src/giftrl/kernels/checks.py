@@ -16,8 +16,6 @@ from giftrl.regularizers.contract import centred, known_ahead, l1_strength, requ
 from giftrl.schedules.contract import uses_gamma
 from giftrl.updates.contract import check_loss, check_scores
 
-__all__ = ["as_classes", "as_labels", "as_weights", "check_parts", "loss_of_scores", "stored_type"]
-
 Array = NDArray[np.float64]
 
 

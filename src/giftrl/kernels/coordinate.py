@@ -37,8 +37,6 @@ from giftrl.ops.loss import value
 from giftrl.regularizers.contract import centred, l1_strength, strength, uses_curvature
 from giftrl.schedules.contract import evidence, uses_gamma
 
-__all__ = ["learn_coordinate", "learn_coordinate_many", "predict_coordinate"]
-
 
 class Example(NamedTuple):
     """An example as a round sees it."""

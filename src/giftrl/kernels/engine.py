@@ -23,8 +23,6 @@ from giftrl.schedules.built_in import encode_schedule
 from giftrl.schedules.contract import lam
 from giftrl.updates.built_in import encode_update
 
-__all__ = ["Array", "Engine", "OneLearner", "RowLearner", "dual", "point"]
-
 Array = NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.built_in import AnySchedule, encode_schedule
 from giftrl.updates.built_in import AnyUpdate, encode_update
 
-__all__ = ["LinearLearners"]
-
 
 class LinearLearners(Engine):
     """Many linear models in one pass: a grid of updates and schedules, or one model for each class.

@@ -11,8 +11,6 @@ from giftrl.kernels.multiclass_loops import learn_multiclass_coordinate, learn_m
 from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, strength
 
-__all__ = ["MulticlassLearner"]
-
 
 class MulticlassLearner(OneLearner):
     """Generalized implicit FTRL for K linear models with one loss of their K scores, compiled.

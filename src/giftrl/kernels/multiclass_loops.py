@@ -27,8 +27,6 @@ from giftrl.regularizers.contract import accumulate, centred, strength, uses_cur
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 from giftrl.updates.contract import ScoreProblem, pick_scores
 
-__all__ = ["learn_multiclass_coordinate", "learn_multiclass_uniform"]
-
 #: Rows of the array in which a round works, K numbers each: scores, scores of the line, slope, choice, and two more.
 P, START, SLOPE, CHOICE, WORK, SUMS, ROWS = 0, 1, 2, 3, 4, 5, 6
 

@@ -11,8 +11,6 @@ from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, OneLearner, dual, point
 from giftrl.kernels.uniform import learn_uniform, predict_uniform
 
-__all__ = ["LinearLearner"]
-
 
 class LinearLearner(OneLearner):
     """Generalized implicit FTRL for a linear model, compiled: :class:`giftrl.Learner` on batches, O(nonzeros) a row.

@@ -6,8 +6,6 @@ from giftrl.compiled.registry import formula, operation
 from giftrl.schedules.built_in import AnySchedule
 from giftrl.updates.built_in import AnyUpdate
 
-__all__ = ["Batch", "CodedSchedules", "CodedUpdates", "Parts", "end_of_run", "model", "weight"]
-
 
 class Parts(NamedTuple):
     """What a model is made of. For many models ``ahead`` has an entry for each, and :func:`model` picks one model."""

@@ -7,8 +7,6 @@ import numpy as np
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 
-__all__ = ["make_units", "prepare_rows", "unit_rows"]
-
 ONE = np.uint64(1)
 
 

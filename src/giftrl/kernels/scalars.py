@@ -1,7 +1,5 @@
 """The numbers that a model carries from round to round besides its coordinates, as one row of float64."""
 
-__all__ = ["CONJUGATE", "DELTA", "ENERGY", "LAM", "LOSS", "ROUNDING", "SIZE", "THETA2", "TIME", "TOTAL", "WALKED"]
-
 TIME = 0  # t, the number of the next round
 LAM = 1  # lambda_t
 TOTAL = 2  # the evidence of the schedule

@@ -10,8 +10,6 @@ from giftrl.ops.loss import conjugate, curvature, slope, value
 from giftrl.schedules.contract import evidence, known_ahead, lam
 from giftrl.updates.contract import minimises, pick
 
-__all__ = ["LONGEST", "Chosen", "account", "choose", "moved_elsewhere", "next_lambda", "soft", "time_to_recount"]
-
 #: A step length c beyond float64 is replaced by this number, which is as good as infinity, and finite.
 LONGEST = 1.7e308
 

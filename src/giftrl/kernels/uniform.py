@@ -28,8 +28,6 @@ from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength, strength
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 
-__all__ = ["learn_uniform", "learn_uniform_many", "predict_uniform"]
-
 #: The column of a single model; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
 

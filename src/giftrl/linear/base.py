@@ -23,8 +23,6 @@ from giftrl.recipes.blocks import blocks, canonical
 from giftrl.recipes.learners import Experts
 from giftrl.recipes.parameters import Parameters
 
-__all__ = ["FTRL"]
-
 Array = NDArray[np.float64]
 
 #: The parameters that a model is made of; between two calls of partial_fit they must stay as they are.

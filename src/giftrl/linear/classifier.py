@@ -22,8 +22,6 @@ from giftrl.recipes import Labels, Link
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.predictor import link_of
 
-__all__ = ["FTRLClassifier"]
-
 
 def _has_probabilities(estimator: "FTRLClassifier") -> bool:
     loss = estimator.loss

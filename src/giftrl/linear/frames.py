@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["as_frame"]
-
 
 def as_frame(x: Any) -> Any:
     """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is.

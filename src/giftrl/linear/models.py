@@ -12,8 +12,6 @@ from giftrl.kernels import LinearLearners
 from giftrl.recipes import Predictor, freeze
 from giftrl.recipes.learners import Experts, experts_of
 
-__all__ = ["Columns"]
-
 Array = NDArray[np.float64]
 
 

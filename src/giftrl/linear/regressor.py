@@ -12,8 +12,6 @@ from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
 
-__all__ = ["FTRLRegressor"]
-
 
 @dataclass(eq=False, repr=False)
 class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]

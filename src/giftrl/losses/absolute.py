@@ -6,8 +6,6 @@ from typing import NamedTuple
 from giftrl.ops.loss import prox
 from giftrl.ops.scalar import share, sign
 
-__all__ = ["Absolute"]
-
 
 class Absolute(NamedTuple):
     """The absolute error, for real labels; its best constant is the median.

@@ -8,8 +8,6 @@ from giftrl.ops import validated
 from giftrl.ops.loss import prox
 from giftrl.ops.scalar import share, sign
 
-__all__ = ["EpsilonInsensitive"]
-
 
 @validated
 class EpsilonInsensitive(NamedTuple):

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from giftrl.ops.loss import prox
 from giftrl.ops.scalar import share
 
-__all__ = ["Hinge"]
-
 
 class Hinge(NamedTuple):
     """The loss of support vector machines, for labels -1 and +1.

@@ -7,8 +7,6 @@ from giftrl.errors import require_positive
 from giftrl.ops import validated
 from giftrl.ops.scalar import clamp, decay_mean
 
-__all__ = ["Huber"]
-
 
 @validated
 class Huber(NamedTuple):

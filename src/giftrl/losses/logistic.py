@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 from giftrl.ops import formula
 from giftrl.ops.scalar import exp, exp_minus, log, log1p_unit, sigmoid, softplus
 
-__all__ = ["Logistic", "new_margin"]
-
 #: A Newton step below which the cubic one ends at the root, to rounding.
 SMALL = 1e-4
 

@@ -8,8 +8,6 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.ops.vector_loss import mass_moved, prox, slope, value
 
-__all__ = ["MulticlassHinge"]
-
 
 @formula
 def sift(heap: Any, top: int, size: int) -> None:

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from giftrl.ops.scalar import decay_mean, exp, log_add_exp
 
-__all__ = ["Poisson"]
-
 
 class Poisson(NamedTuple):
     """The negative log-likelihood of a Poisson count with mean exp(p), for labels y >= 0 (log y! left out).

@@ -8,8 +8,6 @@ from giftrl.ops import validated
 from giftrl.ops.loss import prox
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Quantile"]
-
 
 @validated
 class Quantile(NamedTuple):

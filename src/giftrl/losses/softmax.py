@@ -12,8 +12,6 @@ from giftrl.ops.scalar import clamp, exp, log_add_exp, sigmoid, softplus
 from giftrl.ops.special import mean_product, wright_omega
 from giftrl.ops.vector_loss import mass_moved, slope
 
-__all__ = ["Softmax"]
-
 LOGISTIC = Logistic()
 LONGEST = 1e300  # a longer step is replaced by this one, so that twice its length is in float64
 

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from giftrl.ops.scalar import decay_mean
 
-__all__ = ["Squared"]
-
 
 class Squared(NamedTuple):
     """Half the squared error, for real labels.

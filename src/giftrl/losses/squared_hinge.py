@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from giftrl.ops.scalar import decay_mean
 
-__all__ = ["SquaredHinge"]
-
 
 class SquaredHinge(NamedTuple):
     """The hinge loss squared, for labels -1 and +1 (no factor 1/2, as in scikit-learn and LIBLINEAR).

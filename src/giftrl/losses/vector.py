@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from giftrl.ops.loss import infimum, slope, value
 
-__all__ = ["LinearModelLoss", "Vector", "VectorLoss"]
-
 Vector = NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.scalar import exp_minus, log
 
-__all__ = ["AdaHedge", "hedge", "observe"]
-
 #: A smaller gap counts as 0: its inverse would leave float64.
 SMALLEST_GAP = 1e-290
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["WEALTH", "bet", "bet_all", "grow_coin", "settle_bet"]
-
 #: What a coordinate may bet before it has won anything.
 WEALTH = 4.0
 #: A coordinate that has won more bets as if it had won this.

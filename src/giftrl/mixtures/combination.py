@@ -16,8 +16,6 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures.ada_hedge import hedge, observe
 from giftrl.mixtures.newton_stack import COVARIANCE
 
-__all__ = ["CANDIDATES", "add_round", "compare", "leave", "shares", "start", "weigh_experts"]
-
 CANDIDATES = 4
 #: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
 #: of the rows before the first label, on which experts cannot be compared.

@@ -32,8 +32,6 @@ from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
-__all__ = ["PRESETS", "Eight", "Expert", "Factors", "Four", "Preset", "adagrad", "curvature", "grid", "lanes", "preset"]
-
 CURVATURE = Curvature()
 ADAGRAD = AdaGrad(np.float32(1.0))  # type: ignore[arg-type]  # in the narrower type, so that float32 stays float32
 

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 from giftrl.ops.loss import curvature, prox, prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Extended"]
-
 
 class Extended(NamedTuple):
     """phi between low and high, and its tangents beyond: a prediction far outside does not cost its squared distance.

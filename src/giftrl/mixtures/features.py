@@ -26,8 +26,6 @@ from giftrl.errors import require
 from giftrl.mixtures.limits import LARGEST_UNSCALED, LARGEST_VALUE, SMALLEST_SCALE
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Entries", "FeatureScaler", "FeatureState", "enter", "entries", "no_features"]
-
 #: The columns of ``FeatureState.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and
 #: its place in the list of dense features, from 1, or 0.
 SCALE, CENTRE, MEAN, COUNT, DENSE_PLACE = range(5)

@@ -24,8 +24,6 @@ from giftrl.mixtures.combination import leave
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Matrix", "admits", "affords", "follow_scale", "is_in", "measure_matrix", "new_matrix", "of_class"]
-
 #: beta of its first strength N/beta.
 BETA = 100.0
 #: The rate of the matrices of K classes.

@@ -22,8 +22,6 @@ from giftrl.ops.loss import labels as describe
 from giftrl.ops.scalar import clamp
 from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 
-__all__ = ["LabelUnits", "bend", "judge", "kappa", "per_norm", "ready", "start_units", "temperature", "widen"]
-
 #: The entries of ``units``: total weight and mean of labels, Y, S, the range, o, the first o; and of the combined
 #: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.
 WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from giftrl.memory import zeros
 
-__all__ = ["LINE", "ONE_SCORE", "THETA", "Columns", "aligned", "blocks", "class_columns"]
-
 #: In the view of float64, behind the five numbers of features.py: the first theta.
 THETA = 5
 #: The bytes of a cache line.

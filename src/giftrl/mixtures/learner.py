@@ -17,8 +17,6 @@ from giftrl.mixtures.rounds import ROWS, Buffers, Pieces, State, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
-__all__ = ["MixtureLearner"]
-
 
 class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.

@@ -16,8 +16,6 @@ from giftrl.mixtures.multiclass_experts import ClassBuffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes
 from giftrl.ops.units import bold, kinked, reach
 
-__all__ = ["MulticlassMixture"]
-
 
 class MulticlassMixture(Mixture):
     """K linear models with one loss of their K scores that need no parameter: experts mixed as they prove themselves.

@@ -29,8 +29,6 @@ from giftrl.mixtures.parts import move_theta, read_row
 from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
-__all__ = ["ClassPieces", "ClassState", "learn_classes"]
-
 #: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
 CLIPPED, BENDS, SPREADS = range(3)
 Z, AZ, CENTRE = range(3)

@@ -15,8 +15,6 @@ from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.loss import curvature, prox
 
-__all__ = ["COVARIANCE", "NewtonStack", "bend_stack", "move_stack", "spread_stack"]
-
 #: A before the first row, as a multiple of the identity.
 COVARIANCE = 0.1
 

@@ -13,8 +13,6 @@ from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_THETA
 
-__all__ = ["Parts", "move_theta", "read_row"]
-
 
 class Parts(NamedTuple):
     """What all rounds of a batch work with, for one score or K; x is ``features.record`` in the type of weights."""

@@ -12,8 +12,6 @@ from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
 from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
 from giftrl.mixtures.layout import THETA
 
-__all__ = ["unsound"]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 #: Arrays whose length may differ from that of a new learner: they grow with the features.

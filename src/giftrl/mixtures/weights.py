@@ -20,8 +20,6 @@ from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Weights", "predict_classes", "predict_mixture", "weigh_all"]
-
 
 class Weights(NamedTuple):
     """What the weights of a mixture are computed from; x is the view of ``features.record`` in their type."""

@@ -28,8 +28,6 @@ from giftrl.files import file_errors, replacing
 from giftrl.memory import physical_memory
 from giftrl.models.header import from_json, parse, to_json
 
-__all__ = ["load", "save"]
-
 Array = NDArray[Any]
 
 FORMAT, VERSION = "giftrl-model", 2

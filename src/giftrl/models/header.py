@@ -10,8 +10,6 @@ from typing import Any
 
 from giftrl.errors import InvalidInput, require
 
-__all__ = ["from_json", "parse", "to_json"]
-
 #: How deep lists and dicts may be nested.
 DEPTH = 64
 #: The longest integer in bits: Python reads and writes numbers of 640 digits under any setting.

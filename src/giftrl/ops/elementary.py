@@ -14,8 +14,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["exp_minus", "log", "log1p_unit"]
-
 #: Adding and taking away 1.5 * 2^52 rounds to a whole number, which the low bits of the sum then hold.
 ROUND = 6755399441055744.0
 PER_LN2 = 1.4426950408889634

@@ -20,8 +20,6 @@ from giftrl.errors import Incompatible
 from giftrl.ops.loss import conjugate, curvature, flow, land, prox, slope, value
 from giftrl.ops.scalar import clamp
 
-__all__ = ["Affine", "arrive", "at", "energy", "follow", "objective", "solve"]
-
 
 @operation
 def at(line: Any, b: float) -> float:

@@ -17,23 +17,6 @@ from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
 from giftrl.ops.scalar import clamp, decay_mean, exp
 
-__all__ = [
-    "ScalarLoss",
-    "accepts",
-    "conjugate",
-    "curvature",
-    "flow",
-    "infimum",
-    "labels",
-    "land",
-    "land_all",
-    "prox",
-    "prox_all",
-    "slope",
-    "smoothness",
-    "value",
-]
-
 
 class ScalarLoss(Protocol):
     """What a loss must bring."""

@@ -5,8 +5,6 @@ from typing import Any
 from giftrl.compiled.registry import brings
 from giftrl.errors import InvalidInput, UnknownName
 
-__all__ = ["Names"]
-
 
 class Names(dict[str, type[Any]]):
     """The members of one kind, by the names that users write.

@@ -17,20 +17,6 @@ import math
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.ops import elementary
 
-__all__ = [
-    "clamp",
-    "decay_mean",
-    "exp",
-    "exp_minus",
-    "log",
-    "log1p_unit",
-    "log_add_exp",
-    "share",
-    "sigmoid",
-    "sign",
-    "softplus",
-]
-
 #: exp(LOG_MAX) is the largest finite power of e.
 LOG_MAX = 709.782712893384
 

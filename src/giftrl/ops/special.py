@@ -7,8 +7,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["mean_product", "wright_omega"]
-
 #: Gauss and Legendre's rule on [0, 1], exact for polynomials of degree 23.
 NODES = tuple((0.5 + 0.5 * np.polynomial.legendre.leggauss(12)[0]).tolist())
 WEIGHTS = tuple((0.5 * np.polynomial.legendre.leggauss(12)[1]).tolist())

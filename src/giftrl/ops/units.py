@@ -12,8 +12,6 @@ from giftrl.compiled.registry import operation
 from giftrl.ops.loss import smoothness
 from giftrl.ops.vector_loss import multiclass
 
-__all__ = ["bold", "highest", "kinked", "lowest", "offset", "reach", "spread"]
-
 
 @operation
 def kinked(loss: Any) -> bool:

@@ -16,8 +16,6 @@ from giftrl.sweeps import Curve, Data, Grid, fingerprint, read_all, repeat, sign
 from giftrl.sweeps.data import standard, with_constant
 from giftrl.updates import TwoStep
 
-__all__ = ["VARIANTS", "Ablation", "Variant", "ablate"]
-
 Array = NDArray[np.float64]
 
 

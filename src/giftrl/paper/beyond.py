@@ -6,8 +6,6 @@ from giftrl.schedules import AdaGradNorm, Constant, TemporalVariability
 from giftrl.sweeps import Curve
 from giftrl.updates import ImportanceAware, Proximal, Truncated, TwoStep
 
-__all__ = ["GROUPS", "choices", "parts"]
-
 
 def choices(loss: str) -> tuple[Curve, ...]:
     """Choices of z that the paper's figures leave out, with the paper's schedule and regularizer.

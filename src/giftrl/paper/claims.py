@@ -8,8 +8,6 @@ import numpy as np
 from giftrl.paper.panels import PaperPanel
 from giftrl.sweeps import Summary
 
-__all__ = ["CLAIMS", "Verdict", "judge"]
-
 Results = Mapping[PaperPanel, Summary]
 
 #: A difference in loss that is too small to be seen in a figure.

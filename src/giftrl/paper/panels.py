@@ -11,8 +11,6 @@ from giftrl.errors import GiftrlError, InvalidInput
 from giftrl.paper.settings import PREPARATION
 from giftrl.sweeps import Data, fingerprint, load, parse_betas, prepare, signed
 
-__all__ = ["BUNDLED", "PAPER", "Panels", "PaperPanel", "available", "bundled", "locate"]
-
 SHORT = parse_betas("1e-3:1e3:13")
 LONG = parse_betas("1e-3:1e8:23")
 

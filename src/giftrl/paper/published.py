@@ -5,8 +5,6 @@ import functools
 import math
 from importlib.resources import files
 
-__all__ = ["points"]
-
 
 @functools.cache
 def _all() -> dict[tuple[str, str, str], tuple[tuple[float, float], ...]]:

@@ -15,8 +15,6 @@ from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, numb
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS
 
-__all__ = ["write_report"]
-
 FIGURES = {1: "Hinge loss", 2: "Logistic loss", 3: "Absolute loss"}
 
 

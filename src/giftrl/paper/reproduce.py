@@ -15,8 +15,6 @@ from giftrl.paper.panels import Panels, PaperPanel
 from giftrl.paper.settings import READINGS, REPETITIONS, rules
 from giftrl.sweeps import Curve, Grid, Summary, repeat
 
-__all__ = ["Plan", "Reproduction", "reproduce"]
-
 
 @dataclass(frozen=True)
 class Plan:

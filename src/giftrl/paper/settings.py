@@ -12,8 +12,6 @@ from giftrl.schedules import TemporalVariability
 from giftrl.sweeps import Curve
 from giftrl.updates import Linear, Proximal, Truncated, TwoStep
 
-__all__ = ["PREPARATION", "READINGS", "REPETITIONS", "Reading", "rules"]
-
 PREPARATION = "standard"
 REPETITIONS = 15
 

@@ -6,8 +6,6 @@ from giftrl.paper import temporal
 from giftrl.paper.reproduce import Reproduction
 from giftrl.reports import number
 
-__all__ = ["ablations", "claims", "distances", "fair", "paths"]
-
 Table = tuple[tuple[str, ...], list[list[str]]]
 
 

@@ -22,8 +22,6 @@ from giftrl.losses import Absolute
 from giftrl.schedules import SquareRoot, TemporalVariability
 from giftrl.updates import Linear, Proximal
 
-__all__ = ["RULES", "SEQUENCES", "Path", "examples", "follow", "growth", "run"]
-
 Array = NDArray[np.float64]
 
 SEQUENCES = {

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from giftrl.ops.loss import accepts
 
-__all__ = ["Labels", "as_signs", "takes_signs"]
-
 Array = NDArray[np.float64]
 
 

@@ -8,8 +8,6 @@ from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.recipes.recipe import Recipe
 
-__all__ = ["Experts", "Learner", "Mixture", "OneScore", "experts_of", "make", "make_each"]
-
 OneScore = LinearLearner | MixtureLearner
 Mixture = MixtureLearner | MulticlassMixture
 Learner = LinearLearner | MulticlassLearner | Mixture

@@ -6,8 +6,6 @@ from typing import Any
 from giftrl.errors import UnknownName
 from giftrl.recipes.recipe import AUTO, Recipe
 
-__all__ = ["Parameters"]
-
 
 @dataclass(eq=False, repr=False)
 class Parameters:

@@ -13,8 +13,6 @@ from giftrl.losses import Logistic, Poisson, Softmax
 from giftrl.mixtures import MixtureLearner
 from giftrl.recipes.labels import Labels
 
-__all__ = ["Link", "Predictor", "freeze", "link_of", "range_of", "sigmoid"]
-
 Array = NDArray[np.float64]
 #: Means are exp of a score that is clipped here, so that they are in float64.
 LARGEST_LOG = 709.0

@@ -14,8 +14,6 @@ from giftrl.mixtures.experts import preset as known_preset
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 
-__all__ = ["AUTO", "DEFAULTS", "Parts", "Recipe"]
-
 #: The beta of the mixture, which chooses its own rates.
 AUTO = "auto"
 #: The parts of a single learner that are not named.

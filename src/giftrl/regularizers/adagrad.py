@@ -7,8 +7,6 @@ import numpy as np
 from giftrl.errors import require_positive
 from giftrl.ops import validated
 
-__all__ = ["AdaGrad"]
-
 
 @validated
 class AdaGrad(NamedTuple):

@@ -6,8 +6,6 @@ from giftrl.ops import validated
 from giftrl.regularizers import contract
 from giftrl.regularizers.squared_norm import SquaredNorm
 
-__all__ = ["Centred"]
-
 
 @validated
 class Centred(NamedTuple):

@@ -17,19 +17,6 @@ from giftrl.compiled.registry import brings, operation
 from giftrl.errors import Incompatible, require
 from giftrl.regularizers.potentials import Diagonal, Potential, Vector
 
-__all__ = [
-    "Evidence",
-    "accumulate",
-    "advance",
-    "centred",
-    "known_ahead",
-    "l1_strength",
-    "require_diagonal",
-    "start",
-    "strength",
-    "uses_curvature",
-]
-
 
 class Evidence(NamedTuple):
     """What a round teaches a regularizer: the z that was picked, the point it leads to under psi_t, and the example.

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["Curvature"]
-
 
 class Curvature(NamedTuple):
     """A second-order regularizer: L_{t+1,j} = L_{t,j} + h phi''(p) s_j^2 at the new prediction p, centred there.

@@ -7,8 +7,6 @@ import numpy as np
 from giftrl.regularizers.contract import Evidence
 from giftrl.regularizers.potentials import FullQuadratic
 
-__all__ = ["CurvatureFull"]
-
 
 class CurvatureFull(NamedTuple):
     """A second-order regularizer with a full matrix: A_{t+1} = A_t + h phi''(p) s s^T, centred at the new point.

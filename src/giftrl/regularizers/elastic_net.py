@@ -8,8 +8,6 @@ from giftrl.ops import validated
 from giftrl.regularizers import contract
 from giftrl.regularizers.squared_norm import SquaredNorm
 
-__all__ = ["ElasticNet"]
-
 
 @validated
 class ElasticNet(NamedTuple):

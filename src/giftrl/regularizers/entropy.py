@@ -5,8 +5,6 @@ from typing import NamedTuple
 from giftrl.regularizers.contract import Evidence
 from giftrl.regularizers.potentials import NegativeEntropy
 
-__all__ = ["Entropy"]
-
 
 class Entropy(NamedTuple):
     """psi_t(x) = lambda_t (sum_j x_j log x_j + log d), for experts, portfolios and mixtures.

@@ -7,8 +7,6 @@ from giftrl.ops import validated
 from giftrl.regularizers.contract import Evidence
 from giftrl.regularizers.potentials import SquaredPNorm
 
-__all__ = ["PNorm"]
-
 
 @validated
 class PNorm(NamedTuple):

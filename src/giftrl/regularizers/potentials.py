@@ -6,8 +6,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Diagonal", "FullQuadratic", "NegativeEntropy", "Potential", "SquaredPNorm", "Vector"]
-
 Vector = NDArray[np.float64]
 
 

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["SquaredNorm"]
-
 
 class SquaredNorm(NamedTuple):
     """psi_t(x) = (lambda_t/2) norm2(x)^2, the regularizer of the paper's experiments.

@@ -12,8 +12,6 @@ from typing import Any
 from giftrl.errors import GiftrlError
 from giftrl.files import write
 
-__all__ = ["INK", "Look", "inline", "new_figure", "require_matplotlib", "save", "style", "svg"]
-
 #: The colour of text and axes; :func:`inline` replaces it by the text colour of the page.
 INK = "#1b1f23"
 

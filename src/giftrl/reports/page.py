@@ -12,8 +12,6 @@ from pathlib import Path
 from giftrl.files import write
 from giftrl.reports.figure import inline
 
-__all__ = ["Page", "definitions", "figure", "figures", "paragraph", "table"]
-
 
 class Page:
     """A page: a title, an introduction, and sections that are added one by one.

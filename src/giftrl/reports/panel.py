@@ -11,8 +11,6 @@ from giftrl.errors import require
 from giftrl.reports.figure import INK, new_figure, style
 from giftrl.reports.summary import Summary
 
-__all__ = ["AXES", "Panel", "side_by_side"]
-
 #: The kinds of vertical axis.
 AXES = {
     "clip": "ends at the highest value of the other curves, as in the paper",

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from giftrl.errors import require
 
-__all__ = ["Range", "Summary"]
-
 Array = NDArray[np.float64]
 
 #: A beta counts as good when its loss exceeds the lowest loss by at most this share.

@@ -2,8 +2,6 @@
 
 from giftrl.reports.summary import Summary
 
-__all__ = ["describe", "number"]
-
 
 def number(value: float, digits: int = 4) -> str:
     """A number with a few digits, in scientific notation where it is very large or very small.

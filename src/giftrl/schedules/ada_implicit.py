@@ -5,8 +5,6 @@ from typing import NamedTuple
 from giftrl.errors import require_positive
 from giftrl.ops import validated
 
-__all__ = ["AdaImplicit"]
-
 
 @validated
 class AdaImplicit(NamedTuple):

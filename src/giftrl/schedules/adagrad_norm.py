@@ -6,8 +6,6 @@ from typing import NamedTuple
 from giftrl.errors import require_positive
 from giftrl.ops import validated
 
-__all__ = ["AdaGradNorm"]
-
 
 @validated
 class AdaGradNorm(NamedTuple):

@@ -14,8 +14,6 @@ from giftrl.schedules.contract import evidence, lam
 from giftrl.schedules.square_root import SquareRoot
 from giftrl.schedules.temporal_variability import TemporalVariability
 
-__all__ = ["AnySchedule", "ScheduleCode", "encode_schedule"]
-
 
 class ScheduleCode(IntEnum):
     """The numbers of the built-in schedules."""

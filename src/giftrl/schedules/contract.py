@@ -10,8 +10,6 @@ from typing import Any
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
 
-__all__ = ["evidence", "known_ahead", "lam", "uses_gamma"]
-
 
 @operation
 def lam(schedule: Any, t: int, total: float) -> float:

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from giftrl.errors import require, require_positive
 from giftrl.ops import validated
 
-__all__ = ["TemporalVariability"]
-
 
 @validated
 class TemporalVariability(NamedTuple):

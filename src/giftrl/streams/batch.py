@@ -6,8 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Position", "Rejected"]
-
 
 class Position(NamedTuple):
     """Where a row begins, so that reading can go on from there.

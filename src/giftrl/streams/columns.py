@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource, InvalidInput, UnknownName, require
 from giftrl.ops import validated
 
-__all__ = ["LABELS", "Columns", "Kind", "Schema", "decide", "group_of"]
-
 #: The names of the label where none is given, in order of preference and in upper or lower case.
 LABELS = ("label", "target", "y", "class")
 #: Spellings of a missing number.

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from giftrl.errors import BadSource, UnknownName
 
-__all__ = ["FORMATS", "HEAD", "TEXT", "detect"]
-
 #: Every format, and the endings of files that have it.
 FORMATS: dict[str, tuple[str, ...]] = {
     "libsvm": (".svm", ".libsvm", ".svmlight"),

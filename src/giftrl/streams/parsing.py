@@ -19,8 +19,6 @@ from giftrl.streams.text.json_lines import JsonLines
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 
-__all__ = ["Parsed", "Parsing"]
-
 
 @dataclass(eq=False)
 class Parsed:

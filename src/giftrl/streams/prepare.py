@@ -9,8 +9,6 @@ from giftrl.errors import UnknownName
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch
 
-__all__ = ["NORMALIZATIONS", "prepare"]
-
 #: What can be done to the length of rows: nothing; the Euclidean norm of each becomes 1 before the constant is added;
 #: or before, and once more after.
 NORMALIZATIONS = ("none", "unit", "unit_after")

@@ -25,8 +25,6 @@ from giftrl.streams.sources.ahead import Ahead
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE
 from giftrl.streams.sources.source import find_sources
 
-__all__ = ["Progress", "Reader"]
-
 Named = str | os.PathLike[str]
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from giftrl.growing import GrowingFile
 from giftrl.streams.batch import Rejected
 
-__all__ = ["RejectsFile"]
-
 
 class RejectsFile(GrowingFile):
     """A file of JSON lines with the rows that were skipped: source, line, column, problem, expected, raw.

@@ -16,8 +16,6 @@ from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
 
-__all__ = ["PREPARATIONS", "Data", "fingerprint", "load", "prepare", "read_all", "signed", "standard", "with_constant"]
-
 Array = NDArray[np.float64]
 
 #: What can be done to the features before learning, and what it means.

@@ -14,8 +14,6 @@ from giftrl.kernels import LinearLearners
 from giftrl.regularizers import SquaredNorm
 from giftrl.schedules import TemporalVariability
 
-__all__ = ["Curve", "Grid", "parse_betas", "parse_updates"]
-
 Array = NDArray[np.float64]
 
 #: How many predictions (rows times models) are in memory at once: 32 MiB.

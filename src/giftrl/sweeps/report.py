@@ -10,8 +10,6 @@ from giftrl.reports import page as html
 from giftrl.sweeps.data import PREPARATIONS, Data
 from giftrl.sweeps.grid import Grid
 
-__all__ = ["COLUMNS", "report", "rows"]
-
 COLUMNS = (
     "update", "best beta", "loss at best", "95% interval", "betas within 5% of the best", "decades", "at 10x best",
 )  # fmt: skip

@@ -16,8 +16,6 @@ from giftrl.reports.summary import Summary
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
 
-__all__ = ["cores", "key", "repeat"]
-
 Array = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ from giftrl.streams.batch import Position
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.sources.source import Stream, find_sources
 
-__all__ = ["Consumed"]
-
 PIECE = 1 << 20
 
 

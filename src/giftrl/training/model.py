@@ -21,8 +21,6 @@ from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
 from giftrl.training.packing import pack, unpack
 from giftrl.training.settings import Settings
 
-__all__ = ["LinearModel"]
-
 Array = NDArray[np.float64]
 KIND = "linear"
 

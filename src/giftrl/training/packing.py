@@ -12,8 +12,6 @@ from giftrl.memory import zeros
 from giftrl.mixtures.features import DENSE
 from giftrl.recipes.learners import Learner
 
-__all__ = ["pack", "unpack"]
-
 Arrays = dict[str, NDArray[Any]]
 #: What a mixture keeps for every feature; and, beside it in the file, the features that it is kept for.
 RECORD, SEEN = "features.record", "features.seen"

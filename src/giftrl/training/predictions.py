@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch
 
-__all__ = ["lines_of"]
-
 
 def lines_of(batch: Batch, answers: NDArray[np.float64]) -> bytes:
     """A line for each row of a batch: its answers, and its tag if it has one; nan for a row that was skipped.

@@ -15,8 +15,6 @@ from giftrl.recipes.labels import as_signs
 from giftrl.recipes.learners import Learner
 from giftrl.recipes.recipe import KINDS
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings(Recipe):

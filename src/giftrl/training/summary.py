@@ -8,8 +8,6 @@ import numpy as np
 from giftrl.recipes.learners import Mixture
 from giftrl.training.model import LinearModel
 
-__all__ = ["summary_of"]
-
 
 def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any]:
     """Counts, the progressive loss, what the learner is like, what it proves, and its settings.

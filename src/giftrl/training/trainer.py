@@ -21,8 +21,6 @@ from giftrl.training.model import LinearModel
 from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
 
-__all__ = ["Checkpoint", "Trainer", "train"]
-
 Named = str | os.PathLike[str]
 #: Called after each piece of a batch: the trainer, the batch, where the piece begins and ends in it, its predictions.
 Watch = Callable[["Trainer", Batch, int, int, NDArray[np.float64]], None]

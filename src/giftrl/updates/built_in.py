@@ -16,8 +16,6 @@ from giftrl.updates.proximal import Proximal
 from giftrl.updates.truncated import Truncated
 from giftrl.updates.two_step import TwoStep
 
-__all__ = ["AnyUpdate", "UpdateCode", "encode_update"]
-
 
 class UpdateCode(IntEnum):
     """The numbers of the built-in updates."""

@@ -19,8 +19,6 @@ from giftrl.errors import NotConverged
 from giftrl.updates.contract import Choice, VectorProblem
 from giftrl.updates.simplex_newton import best_mean
 
-__all__ = ["minimise"]
-
 MAX_CUTS = 500
 
 

@@ -24,22 +24,6 @@ from giftrl.ops.line import Affine
 from giftrl.ops.vector_loss import objective
 from giftrl.regularizers import Potential
 
-__all__ = [
-    "Choice",
-    "Lines",
-    "ScoreProblem",
-    "VectorProblem",
-    "check_loss",
-    "check_scores",
-    "keep_better",
-    "minimises",
-    "needs",
-    "pick",
-    "pick_all",
-    "pick_scores",
-    "pick_vector",
-]
-
 
 class Lines(NamedTuple):
     """One example for many linear models whose lines are affine; arrays with a number for each model."""

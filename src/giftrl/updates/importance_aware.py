@@ -7,8 +7,6 @@ from giftrl.ops.loss import slope
 from giftrl.ops.vector_loss import flow
 from giftrl.updates.contract import ScoreProblem, keep_better
 
-__all__ = ["ImportanceAware"]
-
 
 class ImportanceAware(NamedTuple):
     """The limit of infinitely many infinitely small steps on the same example.

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 from giftrl.ops.loss import slope
 from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
 
-__all__ = ["Linear"]
-
 
 class Linear(NamedTuple):
     """z_t = g_t: linearized Follow-The-Regularized-Leader.

@@ -11,8 +11,6 @@ from giftrl.domains.base import Vector
 from giftrl.ops.line import Affine
 from giftrl.regularizers import Potential
 
-__all__ = ["MirrorLine", "make_line"]
-
 
 class MirrorLine:
     """pi(b) = <s, grad psi*_V(theta - h b s)> for any pair that the mirror solves; one solve for each b."""

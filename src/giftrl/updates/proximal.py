@@ -14,8 +14,6 @@ from giftrl.regularizers.potentials import Diagonal
 from giftrl.updates.bundle import minimise
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 
-__all__ = ["Proximal"]
-
 
 @validated
 class Proximal(NamedTuple):

@@ -15,8 +15,6 @@ from giftrl import mirror
 from giftrl.losses.vector import Vector
 from giftrl.updates.contract import VectorProblem
 
-__all__ = ["best_mean"]
-
 Matrix = NDArray[np.float64]
 Objective = Callable[[Vector], tuple[float, Vector]]
 

@@ -10,8 +10,6 @@ from giftrl.ops.scalar import share
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
 
-__all__ = ["Truncated", "Truncation", "truncated_scores", "truncated_slope"]
-
 
 class Truncation(NamedTuple):
     """The truncated model of a loss at a point: its tangent, cut off at the loss's infimum.

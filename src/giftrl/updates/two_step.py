@@ -10,8 +10,6 @@ from giftrl.ops.loss import slope
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem, keep_better
 from giftrl.updates.truncated import Truncated, truncated_scores, truncated_slope
 
-__all__ = ["TwoStep"]
-
 
 class TwoStep(NamedTuple):
     """The gradient at the point to which the gradient leads: Mirror-Prox, extragradient.

@@ -11,8 +11,6 @@ from giftrl.compiled.door import ready
 from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.loops import Sections, name_slots, number_slots
 
-__all__ = ["Arrays", "Features", "News", "Report"]
-
 Arrays = dict[str, NDArray[Any]]
 
 

@@ -15,8 +15,6 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 
-__all__ = ["SEPARATOR", "Crossed", "Crossing", "pair_slot"]
-
 #: Between the names of two features, in the name of their product.
 SEPARATOR = " \u00d7 "
 #: How many products a batch may have; larger ones are cut into several.

@@ -12,8 +12,6 @@ from giftrl.streams.names.base import Arrays, Features, News, Report, checked, l
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.tables import DROPPED, NAMES, ExactTable, enter_all
 
-__all__ = ["Dictionary"]
-
 SHORT_CUT = 2**22  # whole numbers below this have a short cut to their place in a dictionary
 
 

@@ -11,8 +11,6 @@ from giftrl.errors import require
 from giftrl.streams.names.base import Arrays, Features, News, Report, ascending, checked, longer, sound
 from giftrl.streams.names.tables import CUT, NAMELESS, NEWS, HashTable
 
-__all__ = ["Hashing"]
-
 EULER = 0.5772156649015329
 SHOWN = CUT - 1  # bytes of a name that are shown; a name of CUT bytes is longer
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, require
 
-__all__ = ["Interactions"]
-
 ALL = ":"
 
 

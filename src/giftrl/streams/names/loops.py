@@ -16,8 +16,6 @@ from giftrl.compiled.registry import formula, operation
 from giftrl.errors import Incompatible
 from giftrl.streams.names.murmur import add_bytes, add_caret, begin_name, end_name
 
-__all__ = ["FULL", "UNKNOWN", "Sections", "name_size", "name_slots", "number_slots", "write_name"]
-
 UNKNOWN = -1
 FULL = -2  # the table has to be made larger
 

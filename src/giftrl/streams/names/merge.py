@@ -10,8 +10,6 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch
 
-__all__ = ["keep_rows", "merge", "overflowed"]
-
 ONE = np.uint64(1)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["add_bytes", "add_caret", "begin_name", "end_name"]
-
 WORD = np.uint64(2**32 - 1)
 C1 = np.uint64(0xCC9E2D51)
 C2 = np.uint64(0x1B873593)

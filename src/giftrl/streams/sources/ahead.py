@@ -6,8 +6,6 @@ import threading
 from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["Ahead"]
-
 T = TypeVar("T")
 
 #: How often a thread that waits for its items to be taken checks whether it is still wanted, in seconds.

@@ -18,8 +18,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["Broken", "Codec", "codec_of", "decompressed"]
-
 #: How many bytes are read, or made, at a time. Small, since what a decoder made in a call that fails is lost.
 PIECE = 1 << 16
 #: xz files may ask for up to 4 GB before the first byte; ``xz -9`` needs 65 MB.

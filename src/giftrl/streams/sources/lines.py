@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.sources.source import Stream
 
-__all__ = ["BLOCK", "BOM", "MAX_LINE", "Block", "Lines", "as_block", "count_lines"]
-
 BLOCK = 1 << 22
 MAX_LINE = 1 << 28
 #: How many bytes of a line that is too long are kept to be shown.

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
 
-__all__ = ["Source", "Stream", "find_sources"]
-
 STANDARD_INPUT = "-"
 
 

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource
 from giftrl.streams.sources.source import Stream
 
-__all__ = ["Piece", "RecordBatches"]
-
 #: The most rows, and about the most cells, of a piece.
 ROWS = 1 << 16
 CELLS = 1 << 20

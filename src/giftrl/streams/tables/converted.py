@@ -18,8 +18,6 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import merge, overflowed
 from giftrl.streams.tables.batches import Piece, RecordBatches
 
-__all__ = ["Converted", "ConvertedWriter", "is_converted"]
-
 #: The key, in the metadata of the file, of how features were mapped.
 KEY = b"giftrl"
 #: The key, in the metadata of a batch, of the names that are new in it.

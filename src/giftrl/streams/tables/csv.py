@@ -11,8 +11,6 @@ from giftrl.streams.tables.csv_header import layout
 from giftrl.streams.tables.csv_rows import Dialect, why_unusable
 from giftrl.streams.tables.rows import Column, TableRows
 
-__all__ = ["CsvText"]
-
 
 class CsvText(TableRows):
     """Reads blocks of CSV.

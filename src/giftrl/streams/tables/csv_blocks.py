@@ -21,8 +21,6 @@ from giftrl.streams.tables.csv_rows import (
     why_unusable,
 )  # fmt: skip
 
-__all__ = ["CsvBlocks", "Rows", "as_numbers"]
-
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
 CHUNK = 1 << 19

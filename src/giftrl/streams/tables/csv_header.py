@@ -12,8 +12,6 @@ from giftrl.streams.sources.lines import BOM
 from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows, as_numbers
 from giftrl.streams.tables.csv_rows import NUMBER, Dialect, is_blank, records
 
-__all__ = ["Layout", "find_delimiter", "layout"]
-
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
 #: How many of the first bytes show the delimiter.

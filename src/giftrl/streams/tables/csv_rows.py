@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from giftrl.streams.columns import Kind
 
-__all__ = ["LONGEST", "NUMBER", "Dialect", "is_blank", "is_utf8", "records", "why_unreadable", "why_unusable"]
-
 #: A quoted field of more bytes is taken for one whose closing quote is missing.
 LONGEST = 1 << 24
 #: How much of a field is shown in a message.

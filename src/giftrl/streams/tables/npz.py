@@ -17,8 +17,6 @@ from giftrl.streams.names.merge import merge
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.rows import Bad, finished
 
-__all__ = ["NpzMatrix"]
-
 #: The most rows, and about the most numbers, of a batch.
 ROWS = 1 << 16
 CELLS = 1 << 20

@@ -15,8 +15,6 @@ from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.tables.types import Words, lengths, numbers, words
 
-__all__ = ["Bad", "Column", "TableRows", "finished"]
-
 FINITE = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from giftrl.streams.columns import Kind
 
-__all__ = ["Words", "flat_arrays", "flat_types", "is_text", "kind_of", "lengths", "numbers", "words"]
-
 
 class Words(NamedTuple):
     """Texts, none of them empty, and for each item of a column the number of its text; -1 where it has none."""

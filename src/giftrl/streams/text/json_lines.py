@@ -28,8 +28,6 @@ from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
 from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
 
-__all__ = ["JsonLines"]
-
 LOOK = 100  # how many lines of a block are searched for the key of the label
 
 Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says

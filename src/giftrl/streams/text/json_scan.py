@@ -12,8 +12,6 @@ from giftrl.streams.text.numbers import byte, digit, number
 from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, note, skip_line
 
-__all__ = ["Plan", "make_buffers", "scan_json", "words"]
-
 QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 

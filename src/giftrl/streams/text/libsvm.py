@@ -14,8 +14,6 @@ from giftrl.streams.sources.lines import count_lines
 from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm
 from giftrl.streams.text.rows import Content, TextParser, scan
 
-__all__ = ["LibsvmText"]
-
 
 class LibsvmText(TextParser):
     """Reads blocks of LIBSVM text.

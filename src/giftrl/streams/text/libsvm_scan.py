@@ -12,9 +12,6 @@ from giftrl.streams.text.problems import Problem
 from giftrl.streams.text.rows import Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, HASH, SPACE, at_end, blame, blank, note, skip_blanks, skip_line
 
-__all__ = ["Buffers", "make_buffers", "scan_libsvm"]
-
-
 #: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
 MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
 NO_TAG = (0, 0)

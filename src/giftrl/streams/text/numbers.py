@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 
-__all__ = ["HARD", "NOT_A_NUMBER", "TOO_LARGE", "byte", "digit", "number", "shorten"]
-
 NOT_A_NUMBER = 1
 TOO_LARGE = 2
 HARD = 3

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Rejected
 
-__all__ = ["PROBLEMS", "Problem", "rejected"]
-
 RAW = 4096  # bytes of a rejected line that are kept
 TOKEN = 40  # bytes of what is wrong that a message shows
 

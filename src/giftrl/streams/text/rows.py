@@ -19,9 +19,6 @@ from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
 
-__all__ = ["Content", "Names", "Rows", "TextParser", "add_row", "make_arrays", "scan"]
-
-
 #: How many names of groups are known before they are forgotten.
 MOST_GROUPS = 1 << 16
 

@@ -9,8 +9,6 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte
 from giftrl.streams.text.problems import Problem
 
-__all__ = ["at_end", "blame", "blank", "mark_broken", "note", "skip_blanks", "skip_line"]
-
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 
 

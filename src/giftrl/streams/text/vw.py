@@ -19,8 +19,6 @@ from giftrl.streams.text.rows import Content, Names, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
 from giftrl.streams.text.vw_scan import BAR, BROKEN, make_buffers, scan_vw
 
-__all__ = ["VwText"]
-
 
 class VwText(TextParser):
     """Reads blocks of VW text.
