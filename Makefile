@@ -28,7 +28,7 @@ unit: $(STAMP)
 	$(BIN)/pytest -n auto --dist worksteal -m "not verify"
 
 verify: bench-test
-	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled
+	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled --hypothesis-profile=verify
 
 bench-test: $(VENV)/.bench
 	$(BIN)/pytest -n auto benchmarks/tests

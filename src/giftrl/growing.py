@@ -101,7 +101,8 @@ class GrowingFile:
             with file_errors(self.path):
                 yield
         except ModelFileError as problem:
-            raise InvalidInput(self.argument, str(self.path), problem.problem, problem.remedy) from None
+            rule = f"cannot be written: it {problem.problem}"
+            raise InvalidInput(self.argument, str(self.path), rule, problem.remedy) from None
 
 
 def _take_up(path: Named) -> None:
