@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
+import giftrl
 from giftrl import errors, losses, regularizers, schedules, updates
 from giftrl.compiled import door
 from giftrl.kernels import LinearLearner
@@ -61,7 +62,7 @@ def same(one, two):
 
 def test_a_fit_is_the_engine_with_a_constant_feature():
     X, y = CANCER
-    model = FTRLClassifier(beta=0.5, gradient_bound=2.0).fit(X, y)
+    model = FTRLClassifier(shuffle=False, beta=0.5, gradient_bound=2.0).fit(X, y)
     learner = LinearLearner(X.shape[1] + 1, "logistic", schedule=schedules.TemporalVariability(0.5, 2.0))
     learner.learn(np.column_stack([X, np.ones(len(y))]), 2.0 * y - 1.0)
     assert_array_equal(np.append(model.coef_[0], model.intercept_), learner.x)
@@ -94,13 +95,14 @@ def test_ten_classes_are_learnt_in_one_pass(loss):
 
 def test_one_against_the_rest_is_a_model_for_each_class():
     X, y = WINE
-    model = FTRLClassifier(beta=1.0).fit(X, y)
+    model = FTRLClassifier("logistic", beta=1.0).fit(X, y)
     for k in range(3):
         single = FTRLClassifier(beta=1.0).fit(X, y == k)
         assert_allclose(model.coef_[k], single.coef_[0], rtol=1e-5, atol=1e-7)
     assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     with interpreted():
-        apart = FTRLClassifier(beta=1.0, regularizer=regularizers.ElasticNet(l1=3.0)).fit(X, y)  # cannot share a pass
+        elastic = regularizers.ElasticNet(l1=3.0)  # models cannot share a pass
+        apart = FTRLClassifier("logistic", beta=1.0, regularizer=elastic).fit(X, y)
     assert apart.coef_.shape == (3, 13)
     assert len(apart.certificate_) == 3
     assert np.mean(apart.coef_ == 0.0) > 0.2
@@ -125,7 +127,7 @@ def test_the_mean_of_counts():
     X = random.normal(size=(3000, 3))
     y = random.poisson(np.exp(X @ [0.5, -0.3, 0.2] + 1.0))
     with interpreted():
-        model = FTRLRegressor("poisson", beta=1.0).fit(X, y)
+        model = FTRLRegressor("poisson", shuffle=False, beta=1.0).fit(X, y)
     assert abs(model.predict(X).mean() - y.mean()) < 0.3
     assert model.predict(X).min() > 0.0
 
@@ -148,8 +150,8 @@ def test_weight_k_is_k_repetitions_for_importance_aware_updates_at_a_fixed_regul
     X, y = random.normal(size=(12, 3)), random.permutation(np.arange(12) % 2)
     parameters = {"loss": loss, "beta": 1.0, "update": "iwa", "schedule": "constant", "dtype": "float64"}
     with interpreted():
-        weighted = FTRLClassifier(**parameters).fit(X, y, sample_weight=np.full(12, k))
-        repeated = FTRLClassifier(**parameters).fit(X.repeat(k, axis=0), y.repeat(k))
+        weighted = FTRLClassifier(shuffle=False, **parameters).fit(X, y, sample_weight=np.full(12, k))
+        repeated = FTRLClassifier(shuffle=False, **parameters).fit(X.repeat(k, axis=0), y.repeat(k))
     assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6, atol=1e-8)
 
 
@@ -198,11 +200,11 @@ def test_rows_of_all_scales_together():
 def test_class_weights_are_weights(beta):
     X, y = FEW
     factors = len(y) / (2.0 * np.bincount(y))
-    plain = FTRLClassifier(beta=beta).fit(X, y, sample_weight=factors[y])
-    same(plain, FTRLClassifier(beta=beta, class_weight="balanced").fit(X, y))
-    same(plain, FTRLClassifier(beta=beta, class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
+    plain = FTRLClassifier(shuffle=False, beta=beta).fit(X, y, sample_weight=factors[y])
+    same(plain, FTRLClassifier(shuffle=False, beta=beta, class_weight="balanced").fit(X, y))
+    same(plain, FTRLClassifier(shuffle=False, beta=beta, class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
     with pytest.raises(errors.InvalidInput, match="needs all labels at once"):
-        FTRLClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+        FTRLClassifier(shuffle=False, class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
 
 # Passes and parts.
@@ -215,8 +217,8 @@ def test_partial_fit_in_pieces_is_fit():
         {"beta": 1.0, "regularizer": "curvature", "schedule": "constant"},
     ):  # fmt: skip
         with interpreted() if "regularizer" in parameters else contextlib.nullcontext():
-            whole = FTRLClassifier(**parameters).fit(X, y)
-            pieces = FTRLClassifier(**parameters)
+            whole = FTRLClassifier(shuffle=False, **parameters).fit(X, y)
+            pieces = FTRLClassifier(shuffle=False, **parameters)
             for begin in range(0, len(y), 50):
                 pieces.partial_fit(X[begin : begin + 50], y[begin : begin + 50], classes=[0, 1, 2])
         same(pieces, whole)
@@ -225,13 +227,14 @@ def test_partial_fit_in_pieces_is_fit():
 @SLOW_AUTO
 def test_passes_and_shuffling(beta):
     X, y = CANCER
-    twice = FTRLClassifier(beta=beta, passes=2).fit(X, y)
-    by_hand = FTRLClassifier(beta=beta).fit(X, y).partial_fit(X, y)
+    in_order = FTRLClassifier(beta=beta, shuffle=False)
+    twice = clone(in_order).set_params(passes=2).fit(X, y)
+    by_hand = clone(in_order).fit(X, y).partial_fit(X, y)
     assert_array_equal(twice.coef_, by_hand.coef_)
-    assert twice.average_loss_ == FTRLClassifier(beta=beta).fit(X, y).average_loss_ > by_hand.average_loss_
-    order = np.random.RandomState(3).permutation(len(y))
-    shuffled = FTRLClassifier(beta=beta, shuffle=True, random_state=3).fit(X, y)
-    same(shuffled, FTRLClassifier(beta=beta).fit(X[order], y[order]))
+    assert twice.average_loss_ == clone(in_order).fit(X, y).average_loss_ > by_hand.average_loss_
+    for seed, shuffled in ((3, FTRLClassifier(beta=beta, random_state=3)), (0, FTRLClassifier(beta=beta))):
+        order = np.random.RandomState(seed).permutation(len(y))
+        same(shuffled.fit(X, y), clone(in_order).fit(X[order], y[order]))
     assert twice.t_ == 2 * len(y) + 1
 
 
@@ -390,13 +393,38 @@ def test_sparse_weights():
 @BOTH
 def test_copies_go_on_where_the_original_was(beta):
     X, y = FEW
-    model = FTRLClassifier(beta=beta).fit(X[:80], y[:80])
+    model = FTRLClassifier(shuffle=False, beta=beta).fit(X[:80], y[:80])
     copies = [pickle.loads(pickle.dumps(model)), *joblib.Parallel(n_jobs=1)([joblib.delayed(clone)(model, safe=False)])]
     copies[0].partial_fit(X[80:], y[80:])
-    same(copies[0], FTRLClassifier(beta=beta).fit(X, y))
+    same(copies[0], FTRLClassifier(shuffle=False, beta=beta).fit(X, y))
     assert model.t_ == 81 and not hasattr(copies[1], "classes_")
 
 
 def test_importing_giftrl_imports_neither_scikit_learn_nor_numba():
     code = "import giftrl, sys; print(sorted({'sklearn', 'numba', 'river'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# Defaults that do not mislead.
+
+
+def test_rows_that_are_sorted_by_label_are_learnt_as_well():
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:400]
+    rows = rows[np.argsort(y[rows], kind="stable")]
+    for parameters in ({"beta": 1.0}, {"beta": 1.0, "loss": "hinge"}):
+        model = FTRLClassifier(**parameters).fit(X[rows] / 16.0, y[rows])
+        assert model.score(X / 16.0, y) > 0.85
+        same(model, FTRLClassifier(**parameters).fit(X[rows] / 16.0, y[rows]))  # the order is the same every time
+        sorted_ = FTRLClassifier(**parameters, shuffle=False).fit(X[rows] / 16.0, y[rows])
+        assert sorted_.score(X / 16.0, y) < model.score(X / 16.0, y)
+
+
+def test_three_classes_are_softmax_and_two_are_logistic():
+    X, y = WINE
+    for beta in ("auto", 1.0):
+        same(FTRLClassifier(beta=beta).fit(X, y), FTRLClassifier("softmax", beta=beta).fit(X, y))
+        two = FTRLClassifier(beta=beta).fit(X, y == 1)
+        same(two, FTRLClassifier("logistic", beta=beta).fit(X, y == 1))
+    assert isinstance(FTRLClassifier().partial_fit(X, y, classes=[0, 1, 2]).certificate_, giftrl.Certificate)
+    assert FTRLClassifier().fit(X, y).predict_proba(X).shape == (len(y), 3)

@@ -61,7 +61,7 @@ def test_a_fit_is_the_mixture_with_a_constant_feature(parameters, intercept):
     X, y = CANCER[0][:80], CANCER[1][:80]
     learner = MixtureLearner(30 + intercept, "logistic", constant=30 if intercept else None, **parameters)
     with interpreted():
-        model = FTRLClassifier(fit_intercept=intercept, **parameters).fit(X, y)
+        model = FTRLClassifier(shuffle=False, fit_intercept=intercept, **parameters).fit(X, y)
         learner.learn(with_constant(X) if intercept else X, 2.0 * y - 1.0)
         assert_array_equal(np.append(model.coef_[0], model.intercept_)[: 30 + intercept], learner.x)
     assert intercept or model.intercept_ == 0.0
@@ -74,7 +74,7 @@ def test_a_fit_is_the_mixture_with_a_constant_feature(parameters, intercept):
 @pytest.mark.plain
 def test_softmax_is_the_mixture_of_classes():
     X, y = WINE
-    model = FTRLClassifier("softmax").fit(X, y)
+    model = FTRLClassifier("softmax", shuffle=False).fit(X, y)
     learner = MulticlassMixture(14, 3, "softmax", constant=13)
     learner.learn(with_constant(X), y)
     assert_array_equal(np.vstack([model.coef_.T, model.intercept_]), learner.x)
@@ -334,15 +334,15 @@ def _loss_of(loss, u, X, y):
 def test_row_by_row_is_all_at_once_from_the_first_row_on(kind):
     X, y = CANCER if kind is FTRLClassifier else DIABETES
     X, y = X[:120], y[:120]
-    stream = kind()
+    stream = kind(shuffle=False)
     for i in range(120):
         more = {"classes": [0, 1]} if kind is FTRLClassifier else {}
         stream.partial_fit(X[i : i + 1], y[i : i + 1], **more)
         assert np.isfinite(stream.predict(X[i : i + 1])).all()
         assert np.isfinite(stream.coef_).all() and np.isfinite(stream.intercept_).all()
         if i < 3:
-            same(stream, kind().partial_fit(X[: i + 1], y[: i + 1], **more))
-    whole = kind().fit(X, y)
+            same(stream, kind(shuffle=False).partial_fit(X[: i + 1], y[: i + 1], **more))
+    whole = kind(shuffle=False).fit(X, y)
     same(stream, whole)
     assert stream.experts_ == whole.experts_
     assert_array_equal(stream.certificate_.theta, whole.certificate_.theta)
@@ -352,9 +352,9 @@ def test_row_by_row_is_all_at_once_from_the_first_row_on(kind):
 @pytest.mark.parametrize("parameters", [{}, {"loss": "softmax"}])
 def test_copies_go_on_by_themselves(parameters):
     X, y = WINE[0][:90], WINE[1][:90]
-    model = FTRLClassifier(**parameters).fit(X[:50], y[:50])
+    model = FTRLClassifier(shuffle=False, **parameters).fit(X[:50], y[:50])
     before = pickle.dumps(model)
-    whole = FTRLClassifier(**parameters).fit(X, y)
+    whole = FTRLClassifier(shuffle=False, **parameters).fit(X, y)
     for made in (copy.deepcopy(model), pickle.loads(before), copy.deepcopy(pickle.loads(before))):
         made.partial_fit(X[50:], y[50:])
         same(made, whole)
@@ -367,10 +367,10 @@ def test_copies_go_on_by_themselves(parameters):
 @pytest.mark.plain
 def test_in_pieces_with_softmax():
     X, y = WINE
-    pieces = FTRLClassifier("softmax")
+    pieces = FTRLClassifier("softmax", shuffle=False)
     for begin in range(0, len(y), 50):
         pieces.partial_fit(X[begin : begin + 50], y[begin : begin + 50], classes=[0, 1, 2])
-    same(pieces, FTRLClassifier("softmax").fit(X, y))
+    same(pieces, FTRLClassifier("softmax", shuffle=False).fit(X, y))
 
 
 @pytest.mark.plain

@@ -41,20 +41,20 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     _: KW_ONLY
     passes: int = 1
-    shuffle: bool = False
-    random_state: Any = None
+    shuffle: bool = True
+    random_state: Any = 0
 
     #: Whether predictions stay in the range of labels that a mixture has seen.
     _clip: ClassVar[bool]
     #: What scikit-learn is to check of labels.
     _checks: ClassVar[dict[str, Any]] = {}
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self, **chosen: Any) -> Recipe:
         require(
             bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
         )  # fmt: skip
-        return super()._recipe()
+        return super()._recipe(**chosen)
 
     def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
         """A model that has learnt nothing: of one loss, or with a loss for each of the models."""

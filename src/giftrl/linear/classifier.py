@@ -18,13 +18,13 @@ from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
 from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
-from giftrl.recipes import Labels, Link
+from giftrl.recipes import AUTO, Labels, Link, Recipe
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.predictor import link_of
 
 
 def _has_probabilities(estimator: "FTRLClassifier") -> bool:
-    loss = estimator.loss
+    loss = "logistic" if isinstance(estimator.loss, str) and estimator.loss == AUTO else estimator.loss
     if link_of(losses.get(loss) if isinstance(loss, str) and loss in losses.EVERY else loss).probable:
         return True
     raise AttributeError(
@@ -44,7 +44,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     classes in one pass.
 
     Args:
-        loss: a loss for labels -1 and +1, or one of a score for each class, by name or as an object.
+        loss: a loss for labels -1 and +1, or one of a score for each class, by name or as an object. ``"auto"`` is
+            ``"logistic"`` for two classes and ``"softmax"`` for more.
         beta: ``"auto"`` for the mixture, which has nothing to choose; or a number, the scale of a single learner's
             schedule: larger learns faster.
         preset: which mixture, where beta is ``"auto"``: ``"default"``, or ``"light"`` with fewer experts.
@@ -60,10 +61,11 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         normalize: ``"unit"`` divides each row by its Euclidean norm.
         fit_intercept: whether rows get a constant feature 1.
         passes: how often ``fit`` goes over the rows.
-        shuffle: whether ``fit`` takes them in random order, a new one in each pass.
+        shuffle: whether ``fit`` takes them in random order, a new one in each pass; rows that are sorted, by label or
+            by time, teach little in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
         dtype: ``"float32"`` or ``"float64"``, how weights are stored.
-        random_state: of the shuffling.
+        random_state: the seed of the shuffling; None for an order that differs from call to call.
 
     Attributes:
         classes_: the labels, sorted.
@@ -81,7 +83,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     (0.11, True)
     """
 
-    loss: Any = "logistic"
+    loss: Any = AUTO
     class_weight: Any = field(default=None, kw_only=True)
 
     _clip = False
@@ -110,6 +112,11 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             rule = f"must be one of the classes {self.classes_.tolist()}"
             raise InvalidInput("y", y[codes < 0][0], rule, "name all classes in the first call of partial_fit")
         return codes
+
+    def _recipe(self, **chosen: Any) -> Recipe:
+        if isinstance(self.loss, str) and self.loss == AUTO:
+            chosen["loss"] = "logistic" if len(self.classes_) <= 2 else "softmax"
+        return super()._recipe(**chosen)
 
     def _make(self) -> Columns:
         recipe = self._recipe()

@@ -23,10 +23,10 @@ class Parameters:
     fit_intercept: bool = True
     dtype: Any = "float32"
 
-    def _recipe(self) -> Recipe:
-        """The learner that the parameters describe."""
+    def _recipe(self, **chosen: Any) -> Recipe:
+        """The learner that the parameters describe; ``chosen`` are parts that they leave open."""
         if self.normalize not in (None, "unit"):
             raise UnknownName("normalize", self.normalize, ["None", "unit"])
         bound = self.gradient_bound
         given = {each.name: getattr(self, each.name) for each in fields(Recipe) if each.name != "parameters"}
-        return Recipe(**given, parameters={} if bound is None else {"gradient_bound": bound})
+        return Recipe(**(given | chosen), parameters={} if bound is None else {"gradient_bound": bound})
