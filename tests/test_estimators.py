@@ -202,7 +202,12 @@ def test_class_weights_are_weights(beta):
     factors = len(y) / (2.0 * np.bincount(y))
     plain = FTRLClassifier(shuffle=False, beta=beta).fit(X, y, sample_weight=factors[y])
     same(plain, FTRLClassifier(shuffle=False, beta=beta, class_weight="balanced").fit(X, y))
-    same(plain, FTRLClassifier(shuffle=False, beta=beta, class_weight=dict(enumerate(factors))).partial_fit(X, y, classes=[0, 1]))
+    same(
+        plain,
+        FTRLClassifier(shuffle=False, beta=beta, class_weight=dict(enumerate(factors))).partial_fit(
+            X, y, classes=[0, 1]
+        ),
+    )
     with pytest.raises(errors.InvalidInput, match="needs all labels at once"):
         FTRLClassifier(shuffle=False, class_weight="balanced").partial_fit(X, y, classes=[0, 1])
 
