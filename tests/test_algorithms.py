@@ -11,6 +11,8 @@ from giftrl.ops.loss import slope
 from tests.members import DIMENSION, members
 from tests.streams import play, stream, total_loss
 
+pytestmark = pytest.mark.sample(2)
+
 ROUNDS = 25
 CLASSES = [MirrorDescent, ImplicitMirrorDescent, FullFTRL, ImplicitFTRL]
 

@@ -21,6 +21,8 @@ from tests.members import DIMENSION, label_for, members
 from tests.test_domains import constraints
 from tests.test_mirror import formula
 
+pytestmark = pytest.mark.sample(2)
+
 # Losses: value, subgradient, and what they may bring beyond; expression(x) is the same loss for CVXPY ---------------
 
 

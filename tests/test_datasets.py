@@ -18,6 +18,8 @@ from giftrl.sweeps import fingerprint, read_all
 
 command = importlib.import_module("giftrl.cli.datasets").command
 
+pytestmark = pytest.mark.plain
+
 TEXT = b"1 1:0.5 3:2\n-1 2:1\n"
 
 

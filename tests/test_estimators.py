@@ -413,16 +413,14 @@ def test_rows_that_are_sorted_by_label_are_learnt_as_well():
     X, y = load_digits(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(y))[:400]
     rows = rows[np.argsort(y[rows], kind="stable")]
-    for parameters in ({"beta": 1.0}, {"beta": 1.0, "loss": "hinge"}):
-        model = FTRLClassifier(**parameters).fit(X[rows] / 16.0, y[rows])
-        assert model.score(X / 16.0, y) > 0.8
-        same(model, FTRLClassifier(**parameters).fit(X[rows] / 16.0, y[rows]))  # the order is the same every time
-        sorted_ = FTRLClassifier(**parameters, shuffle=False).fit(X[rows] / 16.0, y[rows])
-        assert sorted_.score(X / 16.0, y) < 0.2
+    model = FTRLClassifier(beta=1.0).fit(X[rows] / 16.0, y[rows])
+    assert model.score(X / 16.0, y) > 0.8
+    same(model, FTRLClassifier(beta=1.0).fit(X[rows] / 16.0, y[rows]))  # the order is the same every time
+    assert FTRLClassifier(beta=1.0, shuffle=False).fit(X[rows] / 16.0, y[rows]).score(X / 16.0, y) < 0.2
 
 
 def test_three_classes_are_softmax_and_two_are_logistic():
-    X, y = WINE
+    X, y = WINE[0][::4], WINE[1][::4]
     for beta in ("auto", 1.0):
         same(FTRLClassifier(beta=beta).fit(X, y), FTRLClassifier("softmax", beta=beta).fit(X, y))
         two = FTRLClassifier(beta=beta).fit(X, y == 1)

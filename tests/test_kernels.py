@@ -105,7 +105,7 @@ def test_the_compiled_subset_covers_every_loss_and_regularizer():
 
 @pytest.mark.parametrize(
     ("loss", "regularizer"),
-    [pytest.param(*each, marks=[] if i < 2 else pytest.mark.verify) for i, each in enumerate(COMPILED)],
+    [pytest.param(*each, marks=[] if i < 1 else pytest.mark.verify) for i, each in enumerate(COMPILED)],
     ids=repr,
 )
 def test_compiled_loops_are_the_learner(loss, regularizer):

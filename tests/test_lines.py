@@ -20,6 +20,8 @@ from giftrl.updates.contract import pick
 from giftrl.updates.lines import MirrorLine, make_line
 from tests.members import DIMENSION, label_for, label_strategy, members
 
+pytestmark = pytest.mark.sample(2)
+
 LOSSES = members("loss")
 SMOOTH = [loss for loss in LOSSES if smoothness(loss) < np.inf]
 PIECEWISE_LINEAR = [losses.Hinge(), losses.Absolute(), losses.EpsilonInsensitive(0.5), losses.Quantile(0.75)]

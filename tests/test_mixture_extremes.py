@@ -13,6 +13,8 @@ from tests.fuzz_mixtures import assert_certified, check
 from tests.members import is_classification, is_count, label_for
 from tests.mixtures import LOSSES, Stream, assert_sound, mixture, ordinary
 
+pytestmark = pytest.mark.sample(2)
+
 DEFAULTS = [each() for each in losses.BY_NAME.values()]
 each_loss = pytest.mark.parametrize("loss", DEFAULTS, ids=repr)
 each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])

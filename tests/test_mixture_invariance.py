@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 from giftrl import losses
 from tests.mixtures import mixture, ordinary
 
+pytestmark = pytest.mark.sample(2)
+
 each_loss = pytest.mark.parametrize("loss", [each() for each in losses.BY_NAME.values()], ids=repr)
 each_type = pytest.mark.parametrize("dtype", ["float32", "float64"])
 SCALED = [losses.Squared(), losses.Absolute(), losses.Quantile(0.5), losses.Quantile(0.9)]

@@ -139,6 +139,7 @@ def every_rule(members, scores, labels, lengths, out, sums):
         sums[i, 3] = curvature(loss, p, y) + infimum(loss, y)
 
 
+@pytest.mark.sample(2)
 @each_loss
 def test_compiled_rules_are_the_plain_ones(loss):
     rng = np.random.default_rng(5)

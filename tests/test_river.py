@@ -110,7 +110,7 @@ def compare_with_the_estimator(parameters):
     model = FTRLClassifier(**parameters)
     for row, label in zip(rows_of(matrix, names), y.tolist(), strict=True):
         model.learn_one(row, label)
-    expected = Estimator(**parameters).fit(matrix, y)
+    expected = Estimator(**parameters, shuffle=False).fit(matrix, y)
     assert_allclose([model.weights[name] for name in names], expected.coef_[0], rtol=1e-9)
     assert_allclose(model.intercept, expected.intercept_[0], rtol=1e-9)
     assert_allclose(model.average_loss, expected.average_loss_, rtol=1e-9)
