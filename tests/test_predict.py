@@ -3,10 +3,13 @@
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from giftrl import losses
 from giftrl.errors import InvalidInput
+from giftrl.ops.loss import value
 from giftrl.training import LinearModel, Settings
 from tests.commands import giftrl, write_rows
 
@@ -57,5 +60,24 @@ def test_a_file_that_is_read_is_not_written_to(arguments, tmp_path, option, how)
 def test_a_model_that_has_learnt_nothing_predicts_0_for_every_row(arguments, tmp_path):
     output = tmp_path / "p.txt"
     ran = CliRunner().invoke(command, [*arguments, "-o", str(output)], catch_exceptions=False)
-    assert ran.exit_code == 0 and ran.output == "" and output.read_text() == "0\n0\n0\n"
-    assert CliRunner().invoke(command, [*arguments, "--proba"]).output == "0.5\n0.5\n0.5\n"
+    assert ran.exit_code == 0 and ran.stdout == "" and output.read_text() == "0\n0\n0\n"
+    assert CliRunner().invoke(command, [*arguments, "--proba"]).stdout == "0.5\n0.5\n0.5\n"
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
+def test_the_loss_of_rows_with_labels_is_printed(tmp_path, loss):
+    rows, model = write_rows(tmp_path / "rows.svm", n=50), tmp_path / "m"
+    many = ("--labels=-1,1",) if loss == "softmax" else ()
+    giftrl("train", rows, "--loss", loss, *many, "--beta", "1", "--bits", "6", "--model", model, "--quiet")
+    done = giftrl("predict", model, rows, *(["--proba"] if many else []))
+    labels = [float(line.split()[0]) for line in rows.read_text().splitlines()]
+    answers = [[float(each) for each in line.split()] for line in done.stdout.decode().splitlines()]
+    if many:
+        expected = np.mean([-np.log(row[int(y > 0.0)]) for row, y in zip(answers, labels, strict=True)])
+    else:
+        phi = losses.get(loss)
+        expected = np.mean([value(phi, row[0], y) for row, y in zip(answers, labels, strict=True)])
+    assert f"average loss {expected:.6f} over 50 rows with labels" in done.stderr.decode()
+    assert giftrl("predict", model, rows, "--quiet").stderr == b""
+    rows.write_text("".join(f"9 {line.partition(' ')[2]}\n" for line in rows.read_text().splitlines()))
+    assert ("over" in giftrl("predict", model, rows).stderr.decode()) == (loss == "squared")

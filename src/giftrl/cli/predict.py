@@ -16,9 +16,12 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 @click.option(
     "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
 )
+@click.option("--quiet", is_flag=True, help="Print nothing but predictions.")
 @input_options
-def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, **options: Any) -> None:
-    """Print the prediction of MODEL for each row of DATA, one line for each. DATA needs no labels.
+def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, quiet: bool, **options: Any) -> None:
+    """Print the prediction of MODEL for each row of DATA, one line for each.
+
+    DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
 
     A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
     used is nan, so that line n always belongs to row n.
@@ -34,12 +37,14 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
     """
+    from giftrl.cli.progress import decimals
     from giftrl.cli.terminal import standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
+    from giftrl.training.evaluation import Evaluation
     from giftrl.training.predictions import lines_of
 
     reading = reading_of(options)
@@ -57,9 +62,15 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
-        predictor = trained.freeze()
+        predictor, evaluation = trained.freeze(), Evaluation(trained)
         for batch in reader:
             scores = trained.scores(batch, predictor)
+            evaluation.add(batch, scores)
             file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))
+    if quiet:
+        return
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)
+    if evaluation.rows:
+        text = f"average loss {decimals(evaluation.average_loss)} over {evaluation.rows:,} rows with labels"
+        click.echo(text, err=True)

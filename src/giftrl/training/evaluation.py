@@ -1,0 +1,61 @@
+"""The loss of predictions on rows that have labels."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
+from giftrl.ops.loss import value
+from giftrl.streams.batch import Batch
+from giftrl.training.model import LinearModel
+
+
+@formula
+def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
+    """The loss of each score, or of each row of scores."""
+    for i in range(len(labels)):
+        out[i] = value(loss, scores[i], labels[i])
+
+
+class Evaluation:
+    """The mean loss of a model's predictions, by weight, over the rows whose labels the loss accepts.
+
+    Args:
+        model: whose predictions they are.
+
+    >>> from giftrl.streams.names.features import Hashing
+    >>> from giftrl.streams.batch import Position
+    >>> from giftrl.streams.text.libsvm import LibsvmText
+    >>> from giftrl.training import Settings
+    >>> evaluation = Evaluation(LinearModel(Settings(loss="squared", bits=4)))
+    >>> rows = LibsvmText(Hashing(4), compiled=False).parse(b"3 1:1\\n5 2:1\\n", "a", Position())
+    >>> evaluation.add(rows, np.array([2.0, 2.0]), compiled=False)
+    >>> evaluation.rows, evaluation.average_loss
+    (2, 2.5)
+    """
+
+    def __init__(self, model: LinearModel) -> None:
+        self.model = model
+        self.rows = 0
+        self.weight = 0.0
+        self.loss_sum = 0.0
+
+    def add(self, batch: Batch, scores: NDArray[np.float64], *, compiled: bool = True) -> None:
+        """Add rows and their scores; rows without a label that the loss accepts do not count."""
+        settings = self.model.settings
+        good = ~np.isnan(batch.labels)
+        good[good] = settings.accepts(batch.labels[good])
+        labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
+        losses = np.empty(len(labels))
+        classes = labels.astype(np.int64) if settings.many else labels
+        ready(fill_losses, compiled)(self.model.learner.loss, scores[good], classes, losses)
+        self.rows += len(labels)
+        self.weight += float(weights.sum())
+        self.loss_sum += float(weights @ losses)
+
+    @property
+    def average_loss(self) -> float:
+        """The mean loss; NaN where no row counted."""
+        return self.loss_sum / self.weight if self.weight > 0.0 else float("nan")
