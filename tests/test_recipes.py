@@ -20,11 +20,12 @@ from giftrl.errors import Incompatible, InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.engine import Engine
 from giftrl.kernels.prepare import unit_rows
+from giftrl.linear import FTRLClassifier
 from giftrl.mixtures import MixtureLearner
 from giftrl.recipes import Labels, Link, Predictor, Recipe, freeze, make, make_each
 from giftrl.recipes.learners import Mixture
 from giftrl.sweeps import prepare
-from giftrl.training import Settings
+from giftrl.training import Settings, train
 from tests.test_estimators import interpreted
 
 V1 = Path(__file__).parent / "data" / "v1"
@@ -204,3 +205,23 @@ def test_an_estimator_of_version_1_predicts_and_goes_on(name):
         again.partial_fit(X, y if name != "regressor_two" else predicted)
     assert again.t_ == model.t_ + len(X) and again.coef_.shape == model.coef_.shape
     assert (isinstance(model.certificate_, list)) == (name in ("together", "apart", "regressor_two"))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"beta": 1.0}, {"beta": 1.0, "regularizer": "curvature"}, {"loss": "softmax"}]
+)
+def test_pickles_and_files_hold_the_features_that_were_seen(parameters, tmp_path):
+    X = sparse.csr_array(([1.0, 2.0, 3.0], [5, 70_000, 90_000], [0, 1, 2, 3]), shape=(3, 100_000))
+    with interpreted():
+        model = FTRLClassifier(**parameters).fit(X, [0, 1, 0])
+        text = pickle.dumps(model)
+        assert len(text) < 300_000  # all features would be megabytes
+        again = pickle.loads(text)
+        assert_array_equal(again.coef_, model.coef_)
+        assert_array_equal(again.partial_fit(X, [0, 1, 0]).coef_, model.partial_fit(X, [0, 1, 0]).coef_)
+    data = tmp_path / "rows.svm"
+    data.write_text("1 5:1\n-1 70000:2\n1 90000:3\n")
+    parameters = parameters | ({"label_values": (-1.0, 1.0)} if "loss" in parameters else {})
+    with interpreted():
+        train(Settings(**parameters, bits=17), [data]).save(tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size < 300_000

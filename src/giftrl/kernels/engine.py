@@ -16,6 +16,7 @@ from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts
 from giftrl.kernels.local import THETA, columns
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
+from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
@@ -87,6 +88,15 @@ class Engine:
         require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
         self.dimension = len(coordinates)
         self.coordinates, self.states = coordinates.copy(), states.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle keeps the features that were seen."""
+        return self.__dict__ | {"coordinates": Touched.of(self.coordinates)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if isinstance(self.coordinates, Touched):  # an array before version 2
+            self.coordinates = self.coordinates.array()
 
     @property
     def sound(self) -> bool:

@@ -14,6 +14,7 @@ from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.engine import Array, RowLearner
+from giftrl.kernels.touched import Touched
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
 from giftrl.mixtures.experts import bets, grid, lanes
@@ -210,7 +211,14 @@ class Mixture(RowLearner):
         size = ", ".join(str(each) for each in (self.dimension, *self._scores))
         return f"{type(self).__name__}({size}, {self.loss!r}, preset={self.preset!r}, dtype={self.dtype.name!r})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle keeps the features that were seen."""
+        seen: Any = Touched.of(self.features.record)
+        return self.__dict__ | {"features": self.features._replace(record=seen)}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A pickle keeps the numbers of an array, but not where it begins in memory."""
+        """Take the state of a pickle, in which an array need not begin at a cache line."""
         self.__dict__.update(state)
-        self.features = self.features._replace(record=aligned(self.features.record))
+        record: Any = self.features.record
+        record = record.array() if isinstance(record, Touched) else record  # an array before version 2
+        self.features = self.features._replace(record=aligned(record))

@@ -1,29 +1,29 @@
-"""The state of a learner as a file keeps it: without the room that it has for features that are yet to come."""
+"""The state of a learner as a file keeps it: without the features that it has not seen."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import require
 from giftrl.kernels.engine import Engine
-from giftrl.memory import zeros
+from giftrl.kernels.touched import Touched
 from giftrl.mixtures.features import DENSE
 from giftrl.recipes.learners import Learner
 
 Arrays = dict[str, NDArray[Any]]
-#: What a mixture keeps for every feature; and, beside it in the file, the features that it is kept for.
-RECORD, SEEN = "features.record", "features.seen"
-#: What it keeps for each dense feature.
+#: What a mixture keeps for each dense feature.
 OF_DENSE = ("features.dense", "features.stamps")
 
 
+def _names(learner: Learner) -> tuple[str, str]:
+    """The array with a row for each feature; and, beside it in the file, which features those are."""
+    return ("coordinates", "coordinates.seen") if isinstance(learner, Engine) else ("features.record", "features.seen")
+
+
 def pack(learner: Learner, dimension: int) -> Arrays:
-    """The state of a learner of which this many features are in use.
+    """The state of a learner of which this many features are in use; features that were never seen are left out.
 
-    A mixture has 128 bytes or more for each coordinate, and most that hashing offers are never seen: they are left out.
-
+    >>> import numpy as np
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
@@ -31,17 +31,18 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     [0, 1]
     """
     state = learner.state()
-    if isinstance(learner, Engine):
-        return state | {"coordinates": state["coordinates"][: max(1, dimension)]}
-    record = state[RECORD][: max(1, dimension)]
-    seen = np.flatnonzero(record.view(np.uint64).any(axis=1))
-    dense = int(state["features.counts"][DENSE])
-    return state | {name: state[name][:dense] for name in OF_DENSE} | {RECORD: record[seen], SEEN: seen}
+    name, seen = _names(learner)
+    kept = Touched.of(state[name][: max(1, dimension)])
+    if not isinstance(learner, Engine):
+        dense = int(state["features.counts"][DENSE])
+        state |= {each: state[each][:dense] for each in OF_DENSE}
+    return state | {name: kept.rows, seen: kept.where}
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """What :func:`pack` was given, for ``learner.restore``.
 
+    >>> import numpy as np
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
@@ -49,14 +50,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     (1000, 16)
     """
     state = dict(arrays)
-    if isinstance(learner, Engine):
-        return state
-    seen, record = state.pop(SEEN), state[RECORD]
-    sound = (
-        seen.dtype == np.int64 and record.dtype == np.float64 and record.ndim == 2 and seen.shape == record.shape[:1]
-    )
-    inside = sound and bool((np.diff(seen, prepend=-1) > 0).all()) and bool((seen < dimension).all())
-    require(inside, "state", SEEN, "must name features that are there, in order", "use another copy of the file")
-    state[RECORD] = zeros((max(1, dimension), record.shape[1]))
-    state[RECORD][seen] = record
+    name, seen = _names(learner)
+    if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
+        state[name] = Touched(state[name], state.pop(seen), dimension).array()
     return state
