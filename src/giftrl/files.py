@@ -115,13 +115,17 @@ def _prefix(target: Path) -> str:
 @contextlib.contextmanager
 def _private_folder(target: Path) -> Iterator[Path]:
     """A new folder beside a target, locked for as long as this process lives and removed in the end."""
-    while True:
+    for attempt in range(10):
         folder = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.tmp"
         folder.mkdir(0o700)
         lock = _lock(folder)
-        if folder.exists():  # else another process took it for a leftover, before it was locked
+        # Another process may take the folder for a leftover before it is locked, and remove it. Where nothing can be
+        # locked, nothing is removed either, and the last attempt will do.
+        if folder.exists() and (lock is not None or fcntl is None or attempt == 9):
             break
         _unlock(lock)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
     try:
         yield folder
     finally:
