@@ -242,3 +242,16 @@ def test_the_page_for_users_of_vowpal_wabbit_has_every_option():
     page = (Path(__file__).parent.parent / "docs" / "from-vowpal-wabbit.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| `")]
     assert lines[:-1] == [f"| `{option}` | {ours} |" for option, ours in OPTIONS.items()]
+
+
+def test_rows_that_are_sorted_by_label_are_pointed_out(rows, tmp_path):
+    lines = sorted(rows.read_text().splitlines(keepends=True))
+    data = tmp_path / "sorted.svm"
+    data.write_text("".join(lines))
+    said = giftrl("train", data, "--beta", "1", "--bits", "6").stderr.decode()
+    assert "note: the first" in said and "labels are all -1: if the rows are sorted, shuffle them" in " ".join(
+        said.split()
+    )
+    assert "note: " not in giftrl("train", rows, "--beta", "1", "--bits", "6").stderr.decode()
+    (tmp_path / "one.svm").write_text("1 1:1\n" * 50)
+    assert json.loads(giftrl("train", tmp_path / "one.svm", "--beta", "1", "--json").stdout)["order"] is None

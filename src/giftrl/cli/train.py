@@ -160,6 +160,7 @@ def command(
         summary["seconds_total"] = time.perf_counter() - begun
         summary["seconds_learning"] = trainer.seconds_learning
         summary["unmatched"] = [] if trainer.reader is None else trainer.reader.unmatched
+        summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")
     if not quiet:
@@ -212,7 +213,7 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
         share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
         remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
         lines.append(f"{share} with another {remedy}")
-    lines += [f"note: {each}" for each in summary["unmatched"]]
+    lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
     if path is not None:
         lines.append(f"model written to {path}")
     console.print("\n".join(lines))

@@ -18,6 +18,7 @@ from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
 from giftrl.training.consumed import Consumed
 from giftrl.training.model import LinearModel
+from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
 
@@ -78,6 +79,7 @@ class Trainer:
         self.checkpoint = checkpoint
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
+        self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
         self._pass = 0
         self._position = Position()
@@ -162,6 +164,7 @@ class Trainer:
                     file.write(lines_of(batch, model.decide(made)))
                 if self._pass == 0:
                     model.rejected += len(batch.rejected)
+                    self.order.add(batch.labels)
                 self._position = batch.end
                 if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
                     self.write_checkpoint()
