@@ -18,8 +18,9 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable, ConvertedWriter
+from giftrl.streams.tables.arrow import ArrowTable
 from giftrl.streams.tables.batches import RecordBatches
+from giftrl.streams.tables.converted import ConvertedWriter
 from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows
 
@@ -37,7 +38,7 @@ def write(table: pa.Table, path: Path, kind: str, rows: int | None = None) -> So
 def read_arrow(source: Source, kind: str, columns: Columns | None = None, schema: Schema | None = None, start: int = 0):
     features = Dictionary()
     with Stream(source) as stream:
-        table = ArrowTable(features, columns, schema)
+        table = ArrowTable(features, columns or Columns(), schema)
         name = "parquet" if kind == "parquet" else "arrow"
         batches = list(table.read(stream, name, Position(0, start, start + 1)))
     return named_rows(batches, features), [(b.line, b.column) for batch in batches for b in batch.rejected], batches

@@ -34,7 +34,7 @@ def number(text: str) -> float | None:
 def read_csv(text: bytes, columns: Columns | None = None, schema: Schema | None = None, **options):
     """Rows, and the lines and columns that were rejected."""
     features = Dictionary()
-    table = CsvText(features, columns, schema, **options)
+    table = CsvText(features, columns or Columns(), schema, **options)
     start = table.open(text, "x.csv", True)
     batch = table.parse(text[start.offset :], "x.csv", start)
     assert table.unused == 0

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.errors import UnknownName
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
@@ -73,11 +72,6 @@ def test_rows_are_those_of_the_twin(rows, normalize, constant, compiled):
             assert norm == 0.0 or norm == pytest.approx(1.0, rel=1e-14)
     np.testing.assert_array_equal(batch.data, kept)  # the rows that were given are left as they are
     assert found.labels is batch.labels and found.end == batch.end and found.tags == batch.tags
-
-
-def test_unknown_normalization():
-    with pytest.raises(UnknownName, match="did you mean 'unit'"):
-        prepare(make([{}]), "units")
 
 
 @given(

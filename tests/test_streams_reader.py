@@ -17,7 +17,7 @@ from giftrl.streams.batch import Position
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.arrow import ConvertedWriter
+from giftrl.streams.tables.converted import ConvertedWriter
 from tests.stream_rows import TEXTS, named_rows, read, signs, until_bad
 
 
@@ -101,7 +101,7 @@ def test_arguments_are_checked_before_anything_is_read(tmp_path):
     path.write_text("1 1:1\n")
     for options, error, message in [
         ({"format": "libsvn"}, UnknownName, "did you mean 'libsvm'"),
-        ({"normalize": "l2"}, UnknownName, "normalize"),
+        ({"normalize": "units"}, UnknownName, "did you mean 'unit'"),
         ({"on_error": "ignore"}, UnknownName, "on_error"),
         ({"rejects": "x"}, InvalidInput, 'needs on_error="skip"'),
         ({"start": Position(3)}, InvalidInput, "must be in one of 1 sources"),

@@ -90,11 +90,7 @@ class Schema(NamedTuple):
         return Schema(names, kinds)
 
     def kinds_of(self, names: Sequence[str], source: str) -> tuple[str, ...]:
-        """What the columns of another source are for, by their names; a label and a weight may be missing.
-
-        >>> Schema(("y", "age"), ("label", "number")).kinds_of(["age"], "b.csv")
-        ('number',)
-        """
+        """What the columns of another source are for, by their names; a label and a weight may be missing."""
         by_name = dict(zip(self.names, self.kinds, strict=True))
         unknown = [name for name in names if name not in by_name]
         if unknown:
@@ -123,18 +119,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source: str) -> Schema:
-    """What each column of a table is for.
-
-    Args:
-        columns: what the user said.
-        names: of the columns, all different.
-        found: for each column, the kind that its values have.
-        source: the name of the table, for messages.
-
-    >>> found = ["number", "category", "number", "number"]
-    >>> decide(Columns(ignore=("id",)), ["id", "city", "age", "y"], found, "a.csv").kinds
-    ('ignored', 'category', 'number', 'label')
-    """
+    """What each column of a table is for; ``found`` is the kind that its values have."""
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise BadSource(source, f"has two columns of the same name: {_some(twice)}", "rename one")
@@ -174,11 +159,7 @@ def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
 
 
 def find(names: Sequence[str], reference: Reference, argument: str) -> int:
-    """The number of the column that a name or number refers to.
-
-    >>> find(["id", "age", "city"], -1, "ignore"), find(["id", "age", "city"], "age", "ignore")
-    (2, 1)
-    """
+    """The number of the column that a name or number refers to."""
     if isinstance(reference, str) and reference in names:
         return list(names).index(reference)
     try:
@@ -191,9 +172,5 @@ def find(names: Sequence[str], reference: Reference, argument: str) -> int:
 
 
 def group_of(name: str) -> str:
-    """The group of a column: what is before a caret, or all of its name.
-
-    >>> group_of("user^age"), group_of("city")
-    ('user', 'city')
-    """
+    """The group of a column: what is before a caret, or all of its name."""
     return name.partition("^")[0]

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from giftrl.errors import BadSource, UnknownName
+from giftrl.errors import BadSource
 
 #: Every format, and the endings of files that have it.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -42,18 +42,7 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
         head: its first bytes, after decompression.
         name: its name, used where the bytes leave a choice.
         asked: what the user said; an error where the bytes clearly show another format.
-
-    >>> detect(b"+1 3:0.5 7:1\\n", "data.txt")
-    'libsvm'
-    >>> detect(b"1 |user age:30 |ad id_7\\n", "data.txt")
-    'vw'
-    >>> detect(b"label,age\\n1,30\\n", "data.txt")
-    'csv'
-    >>> detect(b"a|b\\n1|2\\n", "data.psv")
-    'csv'
     """
-    if asked is not None and asked not in FORMATS:
-        raise UnknownName("format", asked, FORMATS)
     guess = _by_content(head)
     if asked is not None:
         binary = [each for each in guess.formats if each not in TEXT]

@@ -1,5 +1,6 @@
 """From a source of any format to batches."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,10 +15,14 @@ from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
 from giftrl.streams.sources.source import Source, Stream
+from giftrl.streams.tables.arrow import ArrowTable
 from giftrl.streams.tables.csv import CsvText
+from giftrl.streams.tables.npz import NpzMatrix
 from giftrl.streams.text.json_lines import JsonLines
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
+
+PARSERS: dict[str, Any] = {"libsvm": LibsvmText, "vw": VwText, "csv": CsvText, "json": JsonLines, "arrow": ArrowTable}
 
 
 @dataclass(eq=False)
@@ -27,7 +32,6 @@ class Parsed:
     batch: Batch
     block: Block | None
     crossed: bool = False  # whether interactions have been added
-    _begins: NDArray[np.int64] | None = None  # where the lines of the block begin
 
     def position(self, line: int) -> Position:
         """Where a line, or row, begins."""
@@ -43,11 +47,13 @@ class Parsed:
         data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
         return data.removesuffix(b"\n").removesuffix(b"\r")
 
+    @functools.cached_property
+    def _begins(self) -> NDArray[np.int64]:
+        assert self.block is not None
+        return np.concatenate([[0], np.flatnonzero(self.block.data == 10) + 1, [len(self.block.data)]])
+
     def _begin(self, line: int) -> int:
         assert self.block is not None
-        if self._begins is None:
-            newlines = np.flatnonzero(self.block.data == 10)
-            self._begins = np.concatenate([[0], newlines + 1, [len(self.block.data)]])
         return int(self._begins[min(line - self.block.start.line, len(self._begins) - 1)])
 
 
@@ -85,91 +91,64 @@ class Parsing:
             if stream.broken and b"\n" not in head:
                 stream.check_end(1)
             format_ = detect(head, source.name, self.format)
-            if format_ == "csv":
-                yield from self._csv(stream, start)
-            elif format_ in TEXT:
-                yield from self._lines(stream, start, format_)
-            else:
-                yield from self._rows(stream, start, format_)
+            read = self._lines if format_ in TEXT else self._rows
+            yield from read(stream, start, format_)
 
-    def _table(self, cls: Any, name: str) -> Any:
-        if name not in self._parsers:
-            self._parsers[name] = cls(
-                self.features, self.columns, self.schema, self.interactions, compiled=self.compiled
-            )
-        parser = self._parsers[name]
-        if name in ("csv", "arrow") and self.schema is not None:
+    def _parser(self, format_: str) -> Any:
+        tabular = format_ in ("csv", "json", "arrow")
+        if format_ not in self._parsers:
+            settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
+            self._parsers[format_] = PARSERS[format_](self.features, *settings, compiled=self.compiled)
+        parser = self._parsers[format_]
+        if format_ in ("csv", "arrow") and self.schema is not None:
             parser.schema = self.schema
         return parser
 
-    def _csv(self, stream: Stream, start: Position) -> Iterator[Parsed]:
-        parser = self._table(CsvText, "csv")
-        size = max(self.block, HEAD)
-        head = stream.peek(size)
-        whole = len(head) < size and not stream.broken
-        first = parser.open(head[:size], stream.source.name, whole, start.source)
-        self.schema = parser.schema
-        lines = Lines(stream, max(first, start), self.block, self.max_line)
+    def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
+        parser, name = self._parser(format_), stream.source.name
+        if format_ == "csv":
+            size = max(self.block, HEAD)
+            head = stream.peek(size)
+            whole = len(head) < size and not stream.broken
+            start = max(start, parser.open(head[:size], name, whole, start.source))
+            self.schema = parser.schema
+        lines = Lines(stream, start, self.block, self.max_line)
         for block in lines:
             if block.rejected:
-                yield self._long(block, stream)
-                continue
-            batch = parser.parse(block.data, stream.source.name, block.start, block.last)
-            lines.give_back(parser.unused)
+                batch = _no_rows(name, block)
+            elif format_ == "csv":
+                batch = parser.parse(block.data, name, block.start, block.last)
+                lines.give_back(parser.unused)
+            else:
+                batch = parser.parse(block.data, name, block.start)
+                if format_ == "libsvm":
+                    batch = self._in_one_group(batch, "LIBSVM text")
+                if format_ == "json":
+                    self.schema = self.schema or parser.schema
             self.consumed = stream.consumed
             yield Parsed(batch, block)
-
-    def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
-        parser = self._line_parser(format_)
-        name = stream.source.name
-        for block in Lines(stream, start, self.block, self.max_line):
-            if block.rejected:
-                yield self._long(block, stream)
-                continue
-            batch = parser.parse(block.data, name, block.start)
-            self.consumed = stream.consumed
-            if self.interactions is not None and format_ == "libsvm":
-                batch = replace(batch, groups=self._one_group(batch, "LIBSVM text"))
-            if format_ == "json":
-                self.schema = self.schema or parser.schema
-            yield Parsed(batch, block)
-
-    def _line_parser(self, format_: str) -> Any:
-        if format_ == "json":
-            return self._table(JsonLines, format_)
-        if format_ not in self._parsers:
-            cls = LibsvmText if format_ == "libsvm" else VwText
-            self._parsers[format_] = cls(self.features, self.interactions, compiled=self.compiled)
-        return self._parsers[format_]
 
     def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         total = stream.total or 0
         if format_ == "npz":
-            from giftrl.streams.tables.npz import NpzMatrix
-
             matrix = NpzMatrix(self.features, compiled=self.compiled)
             for batch in matrix.read(stream, start):
                 self.consumed = int(total * matrix.fraction)
-                if self.interactions is not None:
-                    batch = replace(batch, groups=self._one_group(batch, "npz"))
-                yield Parsed(batch, None)
+                yield Parsed(self._in_one_group(batch, "npz"), None)
             return
-        from giftrl.streams.tables.arrow import ArrowTable
-
-        table = self._table(ArrowTable, "arrow")
+        table = self._parser("arrow")
         for batch in table.read(stream, format_, start):
             self.schema = table.schema
             self.consumed = int(total * table.fraction)
             yield Parsed(batch, None, table.converted)
 
-    def _one_group(self, batch: Batch, format_: str) -> NDArray[np.uint8]:
-        assert self.interactions is not None
-        return np.full(len(batch.data), self.interactions.require_all(format_), np.uint8)
+    def _in_one_group(self, batch: Batch, format_: str) -> Batch:
+        if self.interactions is None:
+            return batch
+        return replace(batch, groups=np.full(len(batch.data), self.interactions.require_all(format_), np.uint8))
 
-    def _long(self, block: Block, stream: Stream) -> Parsed:
-        """A line that is too long, and no rows."""
-        self.consumed = stream.consumed
-        none, lines = np.empty(0), np.empty(0, np.int64)
-        rows = none, np.empty(0, np.int32), np.zeros(1, np.int64), none, none, lines, np.empty(0, np.uint8)
-        batch = Batch(stream.source.name, *rows, block.end, block.rejected)
-        return Parsed(batch, block)
+
+def _no_rows(source: str, block: Block) -> Batch:
+    none, lines = np.empty(0), np.empty(0, np.int64)
+    rows = none, np.empty(0, np.int32), np.zeros(1, np.int64), none, none, lines, np.empty(0, np.uint8)
+    return Batch(source, *rows, block.end, block.rejected)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from giftrl.compiled.door import ready
-from giftrl.errors import UnknownName
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch
 
@@ -17,21 +16,8 @@ NORMALIZATIONS = ("none", "unit", "unit_after")
 def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, *, compiled: bool = True) -> Batch:
     """A batch whose rows have the length that was asked for and, as their last feature, the constant 1.
 
-    Args:
-        batch: as a parser made it.
-        normalize: one of :data:`NORMALIZATIONS`.
-        constant: the coordinate of the constant, in no row yet; None to add none.
-        compiled: False to run the loop as plain Python.
-
-    >>> from giftrl.streams.batch import Position
-    >>> one, groups = np.ones(1), np.empty(0, np.uint8)
-    >>> rows = np.array([3.0, 4.0]), np.array([0, 1], np.int32), np.array([0, 2])
-    >>> batch = Batch("a.svm", *rows, one, one, np.ones(1, np.int64), groups, Position(0, 9, 2))
-    >>> prepare(batch, "unit", 2, compiled=False).data.tolist()
-    [0.6, 0.8, 1.0]
+    ``constant`` is the coordinate of the constant, which is in no row yet; None to add none.
     """
-    if normalize not in NORMALIZATIONS:
-        raise UnknownName("normalize", normalize, NORMALIZATIONS)
     batch = replace(batch, groups=np.empty(0, np.uint8))
     if normalize == "none" and constant is None:
         return batch

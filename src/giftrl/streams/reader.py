@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,7 +141,8 @@ class Reader:
         columns = columns or Columns()
         self._parsing = Parsing(features, format, columns, schema, self.interactions, compiled, block, max_line)
         self._crossing: Crossing | None = None
-        sizes = [None if source.path is None else _size(source.path) for source in self.sources]
+        paths = [source.path for source in self.sources]
+        sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
         self._sizes = [size or 0 for size in sizes]
         self._total = None if any(size is None for size in sizes) else sum(self._sizes)
         self._source = self.start.source  # that is being read
@@ -159,19 +159,7 @@ class Reader:
 
     @property
     def unmatched(self) -> list[str]:
-        """What was asked for and matched nothing so far, in words; meant for the end of the loop.
-
-        >>> import pathlib, tempfile
-        >>> from giftrl.streams.names.features import Hashing
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> path = pathlib.Path(folder.name, "a.vw")
-        >>> _ = path.write_text("1 |user age:3\\n")
-        >>> reader = Reader(path, Hashing(4), interactions=["uz"], columns=Columns(ignore=("ctx",)), compiled=False)
-        >>> _ = list(reader)
-        >>> reader.unmatched
-        ['ignore: the data has no columns', 'interactions u:z: nothing is called that']
-        >>> folder.cleanup()
-        """
+        """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
         nothing = []
         if not self._parsing.has_tables:
             given = self._parsing.columns._asdict()
@@ -233,27 +221,17 @@ class Reader:
         """A batch with its labels checked, its products added and its rows scaled; in pieces if products are many."""
         parsed.batch = self._checked(parsed)
         batch = self._cut(parsed, parsed.batch)
-        if self._crossing is None or parsed.crossed:
+        if self._crossing is None or parsed.crossed or not len(batch):
             yield self._prepared(batch)
             return
         rejected = list(batch.rejected)
-        pieces = self._crossing.cross(batch)
-        piece = next(pieces, None)
-        if piece is None:
-            yield self._prepared(batch)
-        while piece is not None:
-            after = next(pieces, None)
+        for piece in self._crossing.cross(batch):
             bad = [self._reject(parsed, *each) for each in piece.bad]
-            end = batch.end
-            if after is not None:
-                first = min([*after.batch.lines[:1].tolist(), *(line for line, _, _ in after.bad)])
-                end = parsed.position(first)
-            here = [each for each in rejected if after is None or each.line < end.line]
+            end = batch.end if piece.following is None else parsed.position(piece.following)
+            here = [each for each in rejected if piece.following is None or each.line < piece.following]
             rejected = rejected[len(here) :]
             made = replace(piece.batch, end=end, rejected=tuple(sorted(here + bad, key=lambda each: each.line)))
-            made = self._cut(parsed, made)
-            yield self._prepared(made)
-            piece = after
+            yield self._prepared(self._cut(parsed, made))
 
     def _reject(self, parsed: Parsed, line: int, problem: str, expected: str) -> Rejected:
         return Rejected(parsed.batch.source, line, 1, problem, expected, parsed.raw(line))
@@ -293,10 +271,3 @@ class Reader:
             if not (array := getattr(made, name)).flags.writeable
         }
         return replace(made, **own) if own else made
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size if path.is_file() else None
-    except OSError:
-        return None

@@ -12,15 +12,6 @@ class RejectsFile(GrowingFile):
     """A file of JSON lines with the rows that were skipped: source, line, column, problem, expected, raw.
 
     A row that is not UTF-8 is under ``raw_base64``, so that nothing of it is lost.
-
-    >>> import pathlib, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = pathlib.Path(folder.name, "rejects.jsonl")
-    >>> with RejectsFile("rejects", path) as file:
-    ...     file.add([Rejected("a.csv", 2, 1, "3 columns", "2 columns", b"1,2,3")])
-    >>> json.loads(path.read_text())["raw"]
-    '1,2,3'
-    >>> folder.cleanup()
     """
 
     def add(self, rejected: Iterable[Rejected]) -> None:

@@ -138,15 +138,11 @@ class Crossed(NamedTuple):
 
     batch: Batch
     bad: list[tuple[int, str, str]]  # the line, what is wrong, what was expected
+    following: int | None  # the line where the next piece begins; None after the last
 
 
 class Crossing:
-    """Interactions for one way of numbering features.
-
-    >>> from giftrl.streams.names.features import Hashing
-    >>> Crossing(Interactions(["ab"]), Hashing(10)).interactions.pairs
-    (('a', 'b'),)
-    """
+    """Interactions for one way of numbering features."""
 
     def __init__(self, interactions: Interactions, features: Features, *, compiled: bool = True) -> None:
         self.interactions = interactions
@@ -172,14 +168,15 @@ class Crossing:
             before = totals[first - 1] if first else 0
             last = max(first + 1, int(np.searchsorted(totals, before + piece, side="right")))
             last = min(last, len(batch))
-            here = [each for each in bad if last == len(batch) or each[0] < batch.lines[last]]
-            yield self._piece(batch, first, last, counts, allowed, here)
+            following = int(batch.lines[last]) if last < len(batch) else None
+            here = [each for each in bad if following is None or each[0] < following]
+            yield Crossed(*self._piece(batch, first, last, counts, allowed, here), following)
             first, bad = last, bad[len(here) :]
 
     def _piece(
         self, batch: Batch, first: int, last: int, counts: NDArray[np.int64], allowed: NDArray[np.uint8],
         bad: list[tuple[int, str, str]],
-    ) -> Crossed:  # fmt: skip
+    ) -> tuple[Batch, list[tuple[int, str, str]]]:  # fmt: skip
         begin, end = batch.indptr[first], batch.indptr[last]
         size = int(end - begin + counts[first:last].sum())
         data, indices = np.empty(size), np.empty(size, np.int32)
@@ -205,4 +202,4 @@ class Crossing:
             lines = [int(line) for line in made.lines[wrong]]
             bad = sorted(bad + [(line, "a product of features that is too large", "a finite number") for line in lines])
             made = keep_rows(made, ~np.isin(np.arange(len(made)), wrong))
-        return Crossed(made, bad)
+        return made, bad

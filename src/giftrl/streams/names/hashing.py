@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from giftrl.errors import require
 from giftrl.streams.names.base import Arrays, Features, News, Report, ascending, checked, longer, sound
@@ -13,8 +13,6 @@ from giftrl.streams.names.tables import CUT, NAMELESS, NEWS, HashTable
 
 EULER = 0.5772156649015329
 SHOWN = CUT - 1  # bytes of a name that are shown; a name of CUT bytes is longer
-
-_NO_SLOTS, _NO_PLACES, _NO_BYTES = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint8)
 
 
 class KeptNames:
@@ -25,22 +23,12 @@ class KeptNames:
         begins: where each name begins in the text; -1 for a name that is not kept.
         sizes: how many bytes it has, CUT where it is longer.
         text: the names.
-
-    >>> kept = KeptNames()
-    >>> kept.add(np.array([7, 3], np.int32), np.array([0, 3]), np.array([3, 8]), np.frombuffer(b"redgreen", np.uint8))
-    >>> kept.name(3), kept.name(4)
-    ('green', None)
     """
 
-    def __init__(
-        self,
-        slots: NDArray[np.int32] = _NO_SLOTS,
-        begins: NDArray[np.int64] = _NO_PLACES,
-        sizes: NDArray[np.uint8] = _NO_BYTES,
-        text: NDArray[np.uint8] = _NO_BYTES,
-    ) -> None:
-        self._size = len(text)
-        self._parts = [(slots, begins, sizes, text)]
+    def __init__(self, slots: ArrayLike, begins: ArrayLike, sizes: ArrayLike, text: ArrayLike) -> None:
+        texts = np.asarray(text, np.uint8)
+        self._size = len(texts)
+        self._parts = [(np.asarray(slots, np.int32), np.asarray(begins, np.int64), np.asarray(sizes, np.uint8), texts)]
 
     def add(
         self, slots: NDArray[np.int32], begins: NDArray[np.int64], ends: NDArray[np.int64], text: NDArray[np.uint8]
@@ -106,7 +94,7 @@ class Hashing(Features):
             counts=np.zeros(1, np.int64),
             mask=np.uint64((1 << self.bits) - 1),
         )
-        self._kept: KeptNames | None = KeptNames()  # None in a copy that reads ahead
+        self._kept: KeptNames | None = KeptNames([], [], [], [])  # None in a copy that reads ahead
 
     @property
     def dimension(self) -> int:
@@ -161,7 +149,7 @@ class Hashing(Features):
             self._kept.add(news.slots[which], news.ends[:-1][which], news.ends[1:][which], news.text)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        slots, begins, sizes, names = (self._kept or KeptNames()).arrays()
+        slots, begins, sizes, names = (self._kept or KeptNames([], [], [], [])).arrays()
         numbers = np.flatnonzero(np.unpackbits(self._table.numbered, bitorder="little")).astype(np.int32)
         arrays: Arrays = {"slots": slots, "begins": begins, "sizes": sizes, "names": names, "numbers": numbers}
         return {"kind": "hashing", "bits": self.bits}, arrays

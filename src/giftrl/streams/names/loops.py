@@ -51,7 +51,7 @@ def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
 @operation
 def sign(table: Any, h: Any) -> Any:
     """What the values of a name with this hash are multiplied by."""
-    raise Incompatible("a table must bring sign(self, h); add that method to its class")
+    return 1.0
 
 
 @operation
@@ -62,8 +62,7 @@ def own_slot(table: Any, n: Any, frozen: bool) -> Any:
 
 @operation
 def remember_number(table: Any, n: Any, slot: Any) -> None:
-    """Note the slot that a number got by its digits."""
-    raise Incompatible("a table must bring remember_number(self, n, slot); add that method to its class")
+    """Note the slot that a number got by its digits, where that makes a short cut."""
 
 
 @formula

@@ -60,13 +60,7 @@ def merge(
     *,
     compiled: bool = True,
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
-    """Sum equal features of each row and drop unknown ones, which have index -1; the arrays are overwritten.
-
-    >>> data, indices = np.array([1.0, 2.0, 4.0]), np.array([7, -1, 7], np.int32)
-    >>> merged = merge(data, indices, np.empty(0, np.uint8), np.array([0, 3]), compiled=False)
-    >>> merged[0].tolist(), merged[1].tolist(), merged[3].tolist()
-    ([5.0], [7], [0, 1])
-    """
+    """Sum equal features of each row and drop unknown ones, which have index -1; the arrays are overwritten."""
     longest = int(np.diff(indptr).max(initial=1))
     size = 1 << (2 * longest - 1).bit_length()  # the power of two that holds the longest row twice
     rows, places = np.full(size, -1, np.int64), np.empty(size, np.int64)
@@ -75,11 +69,7 @@ def merge(
 
 
 def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows with a value that is not finite.
-
-    >>> overflowed(np.array([1.0, np.inf, 2.0]), np.array([0, 1, 3])).tolist()
-    [1]
-    """
+    """The rows with a value that is not finite."""
     # A sum is finite only if its terms are: this is quicker.
     with np.errstate(all="ignore"):
         if np.isfinite(data.sum()):

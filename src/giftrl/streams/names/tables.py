@@ -12,8 +12,6 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.names.loops import CARET, FULL, UNKNOWN, name_size, write_name
 from giftrl.streams.names.murmur import add_bytes, begin_name, end_name
 
-__all__ = ["CUT", "DROPPED", "NAMELESS", "NAMES", "NEWS", "ExactTable", "HashTable", "enter_all"]
-
 CUT = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
 NAMELESS = 2**30  # in the log, added to a slot whose name is not kept
 
@@ -70,9 +68,6 @@ class HashTable(NamedTuple):
             self.ends[k + 1] = self.ends[k]
             self.counts[NEWS] = k + 1
         return np.int64(n)
-
-    def remember_number(self, n: Any, slot: Any) -> None:
-        pass
 
 
 @formula
@@ -131,9 +126,6 @@ class ExactTable(NamedTuple):
         self.counts[NAMES] = i
         enter(self.cells, h, i)
         return i
-
-    def sign(self, h: Any) -> Any:
-        return 1.0
 
     def own_slot(self, n: Any, frozen: bool) -> Any:
         small = n < np.uint64(len(self.by_number))

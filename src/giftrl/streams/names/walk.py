@@ -5,8 +5,6 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["FEATURES", "TAG", "WEIGHT", "BadValue", "Labelled", "Named", "labelled", "walk"]
-
 FEATURES, WEIGHT, TAG = "features", "weight", "tag"
 #: How many objects may be nested in each other.
 DEEPEST = 100
@@ -93,17 +91,8 @@ def labelled(
     """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
-    it, all keys but those of label and weight are features.
-
-    Args:
-        given: the object.
-        label: the key of the label; None where there is none.
-        weight: the key of the weight, where it is not the usual one.
-        ignored, categorical: as for :func:`walk`.
-
-    >>> row = labelled({"y": 1, "user": {"age": 3}, "city": "Rome"}, "y", None, ignored=(), categorical=())
-    >>> row.label, [each.name for each in row.features]
-    (1.0, ['user^age', 'city=Rome'])
+    it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
+    usual one; ``ignored`` and ``categorical`` are as for :func:`walk`.
     """
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)

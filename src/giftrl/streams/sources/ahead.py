@@ -15,16 +15,9 @@ PATIENCE = 1.0
 
 
 class Ahead:
-    """Runs an iterator in a thread, a few items ahead, and raises in the loop over the items what it raises.
+    """Runs an iterator in a thread, ``depth`` items ahead, and raises in the loop over the items what it raises.
 
     Leaving the loop in any way ends the thread.
-
-    Args:
-        items: what to run.
-        depth: how many items may wait.
-
-    >>> list(Ahead(iter([1, 2, 3])))
-    [1, 2, 3]
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:
@@ -33,22 +26,17 @@ class Ahead:
         self._unwanted = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def _put(self, item: Any, problem: BaseException | None) -> bool:
+    def _put(self, item: Any, problem: BaseException | None) -> None:
         while not self._unwanted.is_set():
             with contextlib.suppress(queue.Full):
                 self._queue.put((item, problem), timeout=LOOK)
-                return True
-        return False
+                return
 
     def _work(self) -> None:
         try:
             while not self._unwanted.is_set():
-                item = next(self._items, self)
-                if item is self:
-                    raise StopIteration
-                if not self._put(item, None):
-                    return
-        except BaseException as problem:  # whatever it is, it is raised in the loop over the items
+                self._put(next(self._items), None)
+        except BaseException as problem:  # the end, too: whatever it is, it is raised in the loop over the items
             self._put(None, problem)
         finally:
             if isinstance(self._items, Generator):

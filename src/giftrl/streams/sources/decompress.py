@@ -53,10 +53,6 @@ class Codec(NamedTuple):
     decoder: Callable[[], Any]
     errors: tuple[type[Exception], ...]
 
-    def begins(self, data: bytes) -> bool:
-        """Whether a member can begin like that."""
-        return data.startswith(self.magic)
-
 
 CODECS = (
     Codec("gzip", (b"\x1f\x8b",), _Gzip, (zlib.error,)),
@@ -79,25 +75,14 @@ CODECS = (
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """How bytes that begin like this are compressed.
-
-    >>> codec_of(b"BZh91AY&SY").name
-    'bz2'
-    >>> codec_of(b"1 2:3") is None
-    True
-    """
-    return next((codec for codec in CODECS if codec.begins(head)), None)
+    """How bytes that begin like this are compressed."""
+    return next((codec for codec in CODECS if head.startswith(codec.magic)), None)
 
 
 def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Iterator[bytes]:
     """What was compressed, in pieces; ``head`` are the bytes that ``read`` has returned already.
 
     Several members one after the other are one file, as they are for ``zcat``, and so are zeros behind them.
-
-    >>> import gzip, io
-    >>> packed = gzip.compress(b"a\\n") + gzip.compress(b"b\\n")
-    >>> b"".join(decompressed(io.BytesIO(packed).read, b"", CODECS[0]))
-    b'a\\nb\\n'
     """
     data = head
     while True:  # once for each member
@@ -119,5 +104,5 @@ def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Ite
             data = (data + more).lstrip(b"\0")
         if not data:
             return
-        if not codec.begins(data):
+        if not data.startswith(codec.magic):
             raise Broken(f"the {codec.name} data is followed by something else")

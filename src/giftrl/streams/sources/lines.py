@@ -13,8 +13,6 @@ BLOCK = 1 << 22
 MAX_LINE = 1 << 28
 #: How many bytes of a line that is too long are kept to be shown.
 SHOWN = 200
-
-
 #: The byte order mark that some editors put at the beginning of a file.
 BOM = b"\xef\xbb\xbf"
 
@@ -30,21 +28,13 @@ class Block(NamedTuple):
 
 
 def count_lines(data: NDArray[np.uint8]) -> int:
-    """How many newlines there are; in pieces that stay in the cache.
-
-    >>> count_lines(np.frombuffer(b"a\\nb\\nc", np.uint8))
-    2
-    """
+    """How many newlines there are; in pieces that stay in the cache."""
     step = 1 << 16
     return sum(int(np.count_nonzero(data[i : i + step] == 10)) for i in range(0, len(data), step))
 
 
 def as_block(data: Any) -> NDArray[np.uint8]:
-    """Bytes as a read-only array that ends with a newline.
-
-    >>> as_block(b"1 2:3").tobytes()
-    b'1 2:3\\n'
-    """
+    """Bytes as a read-only array that ends with a newline."""
     block = data if isinstance(data, np.ndarray) else np.frombuffer(data, dtype=np.uint8)
     if len(block) and block[-1] != 10:
         block = np.append(block, np.uint8(10))
@@ -57,13 +47,8 @@ class Lines:
     """The blocks of a stream, from a position on.
 
     A line longer than a block makes a larger block. A line longer than ``max_line`` is rejected without being held in
-    memory. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last whole line.
-
-    Args:
-        stream: what to read.
-        start: where to begin: the position of a line of this stream.
-        size: of a block, in bytes.
-        max_line: how long a line may be, in bytes.
+    memory. Where the data breaks off, :class:`giftrl.errors.BadSource` is raised after the last whole line. ``size``
+    is that of a block, in bytes.
     """
 
     def __init__(self, stream: Stream, start: Position, size: int = BLOCK, max_line: int = MAX_LINE) -> None:
@@ -131,23 +116,16 @@ class Lines:
         """The record of a line that is too long, whose rest is read and thrown away."""
         here = self._here
         buffer = bytearray(1 << 20)
-        last = False
-        while True:
+        filled, cut = len(buffer), 0
+        while not cut and filled == len(buffer):
             filled = self.stream.readinto(memoryview(buffer))
             cut = buffer.find(b"\n", 0, filled) + 1
-            if cut:
-                self._tail = bytes(buffer[cut:filled])
-                length += cut
-                break
-            length += filled
-            if filled < len(buffer):
-                last = True
-                break
+            length += cut or filled
+        self._tail = bytes(buffer[cut:filled]) if cut else b""
         end = Position(here.source, here.offset + length, here.line + 1)
         problem = f"a line of {length} bytes, which begins with {beginning[:40]!r}"
-        rejected = Rejected(
-            self.stream.source.name, here.line, 1, problem, f"at most {self.max_line} bytes a line", beginning
-        )
+        expected = f"at most {self.max_line} bytes a line"
+        rejected = Rejected(self.stream.source.name, here.line, 1, problem, expected, beginning)
         self._here = end
-        self._block = Block(np.empty(0, np.uint8), here, end, last, (rejected,))
+        self._block = Block(np.empty(0, np.uint8), here, end, not cut, (rejected,))
         return self._block

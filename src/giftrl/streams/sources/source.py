@@ -16,11 +16,7 @@ STANDARD_INPUT = "-"
 
 
 class Source(NamedTuple):
-    """A file, or standard input.
-
-    >>> Source("-", None).name
-    '-'
-    """
+    """A file, or standard input."""
 
     name: str
     path: Path | None  # None for standard input
@@ -32,13 +28,6 @@ def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
     is reported before any row is read.
-
-    >>> import pathlib, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> _ = pathlib.Path(folder.name, "b.csv").write_text("y,a"), pathlib.Path(folder.name, ".b").write_text("")
-    >>> [source.path.name for source in find_sources(folder.name)]
-    ['b.csv']
-    >>> folder.cleanup()
     """
     names = [named] if isinstance(named, (str, os.PathLike)) else list(named)
     if not names:
@@ -56,17 +45,15 @@ def _behind(name: str) -> Iterator[Source]:
     if name == STANDARD_INPUT:
         yield Source(name, None)
         return
-    path = Path(name)
+    matches = [name]
     # "a[1].csv" can be a file and a pattern: the file comes first.
     # Path.exists would raise where a folder may not be searched; _check has the better message.
     if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
         if not matches:
             raise BadSource(name, "the pattern matches no file", "check it with ls")
-        for match in matches:
-            yield from _walk(match, Path(match))
-        return
-    yield from _walk(name, path)
+    for match in matches:
+        yield from _walk(match, Path(match))
 
 
 def _walk(name: str, path: Path) -> Iterator[Source]:
@@ -104,17 +91,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed where the first bytes show a known compression. A context manager.
-
-    >>> import gzip, pathlib, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> file = pathlib.Path(folder.name, "a")
-    >>> _ = file.write_bytes(gzip.compress(b"one two"))
-    >>> with Stream(Source("a", file)) as stream:
-    ...     stream.compression, stream.peek(3), stream.read(5), stream.read(5)
-    ('gzip', b'one two', b'one t', b'wo')
-    >>> folder.cleanup()
-    """
+    """The bytes of a source, decompressed where the first bytes show a known compression. A context manager."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -138,10 +115,6 @@ class Stream:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
         if self.source.path is not None:
             self.raw.close()
 

@@ -11,11 +11,9 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Kind, decide
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.batches import Piece, RecordBatches
-from giftrl.streams.tables.converted import Converted, ConvertedWriter, is_converted
+from giftrl.streams.tables.converted import Converted, is_converted
 from giftrl.streams.tables.rows import Column, TableRows
 from giftrl.streams.tables.types import flat_arrays, flat_types, is_text, kind_of
-
-__all__ = ["ArrowTable", "ConvertedWriter"]
 
 
 class ArrowTable(TableRows):
@@ -25,36 +23,20 @@ class ArrowTable(TableRows):
     of a list of numbers are ``column^0``, ``column^1`` and so on; a list of text is several categories; fields of
     structures are joined, ``column^field``. Null, empty text and 0 add nothing. NaN and infinities reject their row.
     The arguments are those of :class:`TableRows`.
-
-    >>> import pathlib, pyarrow, pyarrow.parquet, tempfile
-    >>> from giftrl.streams.names.features import Dictionary
-    >>> from giftrl.streams.sources.source import Source
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = pathlib.Path(folder.name, "a.parquet")
-    >>> table = pyarrow.table({"age": [33, None], "city": ["Rome", "Oslo"], "y": [1.0, -1.0]})
-    >>> pyarrow.parquet.write_table(table, path)
-    >>> with Stream(Source("a.parquet", path)) as stream:
-    ...     [batch] = ArrowTable(features := Dictionary()).read(stream, "parquet")
-    >>> batch.labels.tolist(), [features.name(slot) for slot in batch.indices], batch.data.tolist()
-    ([1.0, -1.0], ['age', 'city=Rome', 'city=Oslo'], [33.0, 1.0, 1.0])
-    >>> folder.cleanup()
     """
 
     converted = False  # whether the last source is a converted one, with its interactions
-    _found: RecordBatches | None = None
-
-    @property
-    def fraction(self) -> float:
-        """How much of the last source has been read."""
-        return 0.0 if self._found is None else self._found.fraction
+    fraction = 0.0  # of the last source that has been read
 
     def read(self, stream: Stream, kind: str, start: Position | None = None) -> Iterator[Batch]:
         """The batches of a source, from a row on."""
         start = start or Position()
-        found = self._found = RecordBatches(stream, kind)
+        found = RecordBatches(stream, kind)
         self.converted = is_converted(found.schema)
         if self.converted:
-            yield from Converted(self.features, self.interactions).read(found, start)
+            for batch in Converted(self.features, self.interactions).read(found, start):
+                self.fraction = found.fraction
+                yield batch
             return
         types = flat_types(found.schema)
         names, kinds = self._decide(types, found.name)
@@ -62,6 +44,7 @@ class ArrowTable(TableRows):
         every = len(used) == len(found.schema.names) or any("^" in name for name in found.schema.names)
         text = [name for name, type_ in types if is_text(type_) and name in found.schema.names]
         for piece in found.pieces(start.offset, None if every else used, text):
+            self.fraction = found.fraction
             if piece.batch is not None:
                 yield self._batch(piece, found.name, names, kinds, start.source)
 
@@ -92,10 +75,8 @@ class ArrowTable(TableRows):
         ]
         first = piece.first + 1
         end = first + piece.batch.num_rows
-        return self.batch(
-            columns, source, np.arange(first, end), Position(number, end - 1, end), lambda row: _raw(piece.batch, row)
-        )
 
+        def raw(row: int) -> bytes:
+            return json.dumps(piece.batch.slice(row, 1).to_pylist()[0], default=str).encode()
 
-def _raw(batch: Any, row: int) -> bytes:
-    return json.dumps(batch.slice(row, 1).to_pylist()[0], default=str).encode()
+        return self.batch(columns, source, np.arange(first, end), Position(number, end - 1, end), raw)

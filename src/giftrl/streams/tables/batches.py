@@ -25,12 +25,7 @@ class Piece(NamedTuple):
 
 
 class RecordBatches:
-    """The record batches of a Parquet or Arrow IPC source.
-
-    Args:
-        stream: the source; Parquet needs one that is not compressed as a whole, and is no pipe.
-        kind: "parquet" or "arrow".
-    """
+    """The record batches of a source whose kind is "parquet" or "arrow"."""
 
     def __init__(self, stream: Stream, kind: str) -> None:
         import pyarrow as pa
@@ -73,12 +68,9 @@ class RecordBatches:
         return BadSource(self.name, f"damaged or cut short ({said})", "write or copy the file again", line)
 
     def pieces(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[Piece]:
-        """The rows from one on.
+        """The rows from one on, counted from 0, with the columns that are needed; None for all.
 
-        Args:
-            start: the number of the first row, from 0.
-            columns: the columns that are needed; None for all.
-            text: the columns of text, which Parquet can deliver as dictionaries, with each value only once.
+        Parquet delivers the columns of text as dictionaries, with each value only once.
         """
         row = 0
         stored = self._parquet(start, columns, text) if self.kind == "parquet" else self._ipc()
@@ -132,16 +124,15 @@ class RecordBatches:
     def _ipc(self) -> Iterator[Piece]:
         row = 0
         if self._file is not None:
-            for number in range(self._file.num_record_batches):
-                found = self._file.get_batch_with_custom_metadata(number)
-                self._batch = number + 1
-                yield Piece(found.batch, row, dict(found.custom_metadata or {}))
-                row += found.batch.num_rows
-            return
-        for found in self._stream.iter_batches_with_custom_metadata():
+            stored = map(self._file.get_batch_with_custom_metadata, range(self._file.num_record_batches))
+        else:
+            stored = self._stream.iter_batches_with_custom_metadata()
+        for found in stored:
+            self._batch += 1
             yield Piece(found.batch, row, dict(found.custom_metadata or {}))
             row += found.batch.num_rows
-        self.stream.check_end(row + 1)
+        if self._file is None:
+            self.stream.check_end(row + 1)
 
 
 def _rows_at_once(columns: int) -> int:

@@ -4,7 +4,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,8 @@ WEIGHTS = ("weights", "weight", "sample_weight")
 MATRICES = ("X", "x")
 
 
-class _Table(NamedTuple):
-    """What an archive holds."""
-
-    matrix: Any  # an array, or a sparse matrix in rows
-    labels: NDArray[np.float64]
-    weights: NDArray[np.float64]
+#: A matrix, which is an array or sparse in rows; labels; and weights.
+Table = tuple[Any, NDArray[np.float64], NDArray[np.float64]]
 
 
 class NpzMatrix:
@@ -40,22 +36,6 @@ class NpzMatrix:
     the labels, and ``weights`` if there are any. From ``scipy.sparse.save_npz``, which stores no labels: these are
     looked for in a file beside it, for ``rows.npz`` in ``rows.y.npy``, and weights in ``rows.weights.npy``. Column j is
     the feature j + 1, as in LIBSVM files. Arrays of Python objects are never read.
-
-    Args:
-        features: what turns the numbers of columns into coordinates.
-        compiled: False to run the loops as plain Python.
-
-    >>> import tempfile
-    >>> from giftrl.streams.names.features import Hashing
-    >>> from giftrl.streams.sources.source import Source
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "a.npz")
-    >>> np.savez(path, X=np.array([[0.0, 2.0], [3.0, 4.0]]), y=np.array([1.0, -1.0]))
-    >>> with Stream(Source("a.npz", path)) as stream:
-    ...     [batch] = NpzMatrix(Hashing(4)).read(stream)
-    >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist(), batch.indptr.tolist()
-    ([1.0, -1.0], [2, 1, 2], [2.0, 3.0, 4.0], [0, 1, 3])
-    >>> folder.cleanup()
     """
 
     def __init__(self, features: Features, *, compiled: bool = True) -> None:
@@ -78,26 +58,28 @@ class NpzMatrix:
             objects = "Python objects are not read: they could run any code"
             said = objects if "allow_pickle" in str(problem) else str(problem)
             raise BadSource(source, f"cannot be read ({said})", "write the file again") from problem
-        rows, columns = table.matrix.shape
+        matrix = table[0]
+        rows, columns = matrix.shape
         if start.offset > rows:
             rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
             raise BadSource(source, rule, "give the file that was read before")
         row = start.offset
         while row < rows:
-            if isinstance(table.matrix, np.ndarray):
+            if isinstance(matrix, np.ndarray):
                 fit = CELLS // max(1, columns)
             else:
-                limit = int(table.matrix.indptr[row]) + CELLS
-                fit = int(np.searchsorted(table.matrix.indptr, limit, side="right")) - 1 - row
+                limit = int(matrix.indptr[row]) + CELLS
+                fit = int(np.searchsorted(matrix.indptr, limit, side="right")) - 1 - row
             count = min(ROWS - row % ROWS, max(1, fit))
             batch = self._batch(table, row, min(rows, row + count), source, start.source)
             row = batch.end.offset
             self.fraction = row / rows
             yield batch
 
-    def _batch(self, table: _Table, row: int, stop: int, source: str, number: int) -> Batch:
-        data, columns, indptr = _entries(table.matrix, row, stop)
-        labels, weights = table.labels[row:stop], table.weights[row:stop]
+    def _batch(self, table: Table, row: int, stop: int, source: str, number: int) -> Batch:
+        matrix, labels, weights = table
+        data, columns, indptr = _entries(matrix, row, stop)
+        labels, weights = labels[row:stop], weights[row:stop]
         bad: Bad = {}
         for at in np.flatnonzero(~np.isfinite(data)).tolist():
             where = int(np.searchsorted(indptr, at, side="right")) - 1
@@ -113,7 +95,7 @@ class NpzMatrix:
         return finished(source, entries, labels, weights, lines, end, bad, lambda _: b"")
 
 
-def _load(path: Path) -> _Table:
+def _load(path: Path) -> Table:
     """What an archive and the files beside it hold."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         # What the list of contents says is what is unpacked at most.
@@ -127,7 +109,7 @@ def _load(path: Path) -> _Table:
                 raise ValueError(f"{dense} has shape {matrix.shape}, and must be a matrix")
         else:
             matrix = _sparse(archive, path)
-        found = []
+        vectors = []
         for names, missing in ((LABELS, np.nan), (WEIGHTS, 1.0)):
             column = np.full(matrix.shape[0], missing)
             for name in names:
@@ -136,8 +118,8 @@ def _load(path: Path) -> _Table:
                     array = archive[name] if name in archive.files else np.load(beside, allow_pickle=False)
                     column = _column(_numbers(array, name), name, matrix.shape[0])
                     break
-            found.append(column)
-    return _Table(matrix, *found)
+            vectors.append(column)
+    return matrix, vectors[0], vectors[1]
 
 
 def _sparse(archive: Any, path: Path) -> Any:

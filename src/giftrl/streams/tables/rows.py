@@ -1,7 +1,7 @@
 """From the columns of a table, as Arrow arrays, to the rows of a batch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from giftrl.streams.tables.types import Words, lengths, numbers, words
 
 FINITE = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
-
 
 #: Data, indices, groups, and where each row begins.
 Entries = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
@@ -43,33 +42,17 @@ class _List(NamedTuple):
     code: int
 
 
+@dataclass(eq=False)
 class TableRows:
-    """Turns columns into rows: looks up the coordinates of features, and rejects rows with values that are not finite.
+    """Turns columns into rows: looks up the coordinates of features, and rejects rows whose values are not finite."""
 
-    Args:
-        features: what turns names into coordinates.
-        columns: what the user said of the columns.
-        schema: what they are for, if that is known already; else the first file decides.
-        interactions: whose groups to note for each entry.
-        compiled: False to run the loops as plain Python.
-    """
+    features: Features  # what turns names into coordinates
+    columns: Columns = field(default_factory=Columns)  # what the user said of the columns
+    schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
+    interactions: Interactions | None = None  # whose groups to note for each entry
+    compiled: bool = True
 
     row_order = False  # whether new names are entered row by row; else column by column
-
-    def __init__(
-        self,
-        features: Features,
-        columns: Columns | None = None,
-        schema: Schema | None = None,
-        interactions: Interactions | None = None,
-        *,
-        compiled: bool = True,
-    ) -> None:
-        self.features = features
-        self.columns = columns or Columns()
-        self.schema = schema
-        self.interactions = interactions
-        self.compiled = compiled
 
     def batch(
         self,
@@ -79,14 +62,9 @@ class TableRows:
         end: Position,
         raw: Callable[[int], bytes],
     ) -> Batch:
-        """The rows of a table.
+        """The rows of a table, of all columns but the ignored ones.
 
-        Args:
-            columns: all of them but the ignored ones.
-            source: the name of the table, for messages.
-            lines: the line, or the number, of each row.
-            end: the position of the next row.
-            raw: what a rejected row, given by its place in ``lines``, looks like in the source.
+        ``raw`` gives what a rejected row, given by its place in ``lines``, looks like in the source.
         """
         rows = len(lines)
         labels, weights = np.full(rows, np.nan), np.ones(rows)

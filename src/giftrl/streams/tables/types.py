@@ -17,13 +17,7 @@ class Words(NamedTuple):
 
 
 def words(array: Any) -> Words:
-    """The texts of a column, each once.
-
-    >>> import pyarrow as pa
-    >>> found = words(pa.array(["a", None, "", "a"]))
-    >>> found.words.to_pylist(), found.codes.tolist()
-    (['a'], [0, -1, -1, 0])
-    """
+    """The texts of a column, each once."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -41,25 +35,14 @@ def words(array: Any) -> Words:
 
 
 def lengths(array: Any) -> NDArray[np.int64]:
-    """The lengths of the lists in a column.
-
-    >>> import pyarrow as pa
-    >>> lengths(pa.array([[1, 2], None, []])).tolist()
-    [2, 0, 0]
-    """
+    """The lengths of the lists in a column."""
     import pyarrow.compute as pc
 
-    found: NDArray[np.int64] = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    return np.asarray(pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
 
 
 def flat_types(schema: Any) -> list[tuple[str, Any]]:
-    """The names and types of columns, those of structures taken apart.
-
-    >>> import pyarrow as pa
-    >>> flat_types(pa.schema({"user": pa.struct({"age": pa.int8()}), "y": pa.float64()}))
-    [('user^age', DataType(int8)), ('y', DataType(double))]
-    """
+    """The names and types of columns, those of structures taken apart."""
     import pyarrow as pa
 
     found: list[tuple[str, Any]] = []
@@ -76,12 +59,7 @@ def flat_types(schema: Any) -> list[tuple[str, Any]]:
 
 
 def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
-    """The names and arrays of columns, those of structures taken apart; in no order.
-
-    >>> import pyarrow as pa
-    >>> [(name, array.to_pylist()) for name, array in flat_arrays(pa.record_batch({"user": [{"age": 3}, None]}))]
-    [('user^age', [3, None])]
-    """
+    """The names and arrays of columns, those of structures taken apart; in no order."""
     import pyarrow as pa
 
     waiting = list(zip(batch.schema.names, batch.columns, strict=True))
@@ -99,29 +77,18 @@ def is_number(type_: Any) -> bool:
     """Whether a column of this type holds numbers; one of type null, without any value, may."""
     import pyarrow.types as pt
 
-    checks = (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_decimal, pt.is_null)
-    return any(check(type_) for check in checks)
+    return any(check(type_) for check in (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_decimal, pt.is_null))
 
 
 def is_text(type_: Any) -> bool:
-    """Whether a column of this type holds text.
-
-    >>> import pyarrow as pa
-    >>> is_text(pa.string()), is_text(pa.int8())
-    (True, False)
-    """
+    """Whether a column of this type holds text."""
     import pyarrow.types as pt
 
     return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def kind_of(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is neither numbers nor text.
-
-    >>> import pyarrow as pa
-    >>> kind_of(pa.list_(pa.int8())), kind_of(pa.bool_()), kind_of(pa.date32())
-    ('numbers', 'number', None)
-    """
+    """What a column of this type can be read as; None where it is neither numbers nor text."""
     import pyarrow.types as pt
 
     if pt.is_dictionary(type_):
@@ -133,17 +100,11 @@ def kind_of(type_: Any) -> str | None:
 
 
 def numbers(array: Any, missing: float) -> NDArray[np.float64]:
-    """A column as float64, with ``missing`` in place of nulls.
-
-    >>> import pyarrow as pa
-    >>> numbers(pa.array([1, None, 3]), -1.0).tolist()
-    [1.0, -1.0, 3.0]
-    """
+    """A column as float64, with ``missing`` in place of nulls."""
     import pyarrow as pa
 
     if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
         array = array.cast(pa.float64())
     if array.null_count:
         array = array.cast(pa.float64(), safe=False).fill_null(missing)
-    found: NDArray[np.float64] = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return found
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)

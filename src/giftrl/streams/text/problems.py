@@ -63,12 +63,7 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
 
 
 def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot: int, code: int) -> Rejected:
-    """The record of a line that begins at one place of a block and is wrong at another.
-
-    >>> block = np.frombuffer(b"1 2:x 3:4\\n", dtype=np.uint8)
-    >>> print(rejected(block, "a.svm", 7, 0, 4, Problem.VALUE))
-    a.svm:7:5: a value that is not a number: 'x', expected a finite number
-    """
+    """The record of a line that begins at one place of a block and is wrong at another."""
     problem, shown, expected = PROBLEMS[code]
     if shown:
         there = block[spot : spot + TOKEN + 1].tobytes()

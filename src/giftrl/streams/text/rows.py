@@ -72,11 +72,7 @@ A = TypeVar("A", bound=tuple[Any, ...])
 
 
 def make_arrays(kind: Callable[..., A], size: int) -> A:
-    """A NamedTuple of arrays of one size; pages of memory that are not written to cost nothing.
-
-    >>> make_arrays(Rows, 3).lines.dtype
-    dtype('int64')
-    """
+    """A NamedTuple of arrays of one size; pages of memory that are not written to cost nothing."""
     floats = ("values", "labels", "weights")
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
     return kind(*(np.empty(size, np.float64 if name in floats else np.int64) for name in names))

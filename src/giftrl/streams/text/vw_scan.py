@@ -10,21 +10,7 @@ from giftrl.streams.names.loops import Sections
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
 from giftrl.streams.text.problems import Problem
 from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
-from giftrl.streams.text.scan import (
-    COLON,
-    NEWLINE,
-    RETURN,
-    SPACE,
-    TAB,
-    at_end,
-    blame,
-    blank,
-    note,
-    skip_blanks,
-    skip_line,
-)
-
-__all__ = ["BAR", "BROKEN", "Buffers", "make_buffers", "scan_vw"]
+from giftrl.streams.text.scan import COLON, NEWLINE, SPACE, TAB, at_end, blame, blank, note, skip_blanks, skip_line
 
 BAR, QUOTE = 124, 39
 BROKEN = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
@@ -36,7 +22,7 @@ HEAD_TOO_LARGE = np.array([Problem.LABEL_TOO_LARGE, Problem.IMPORTANCE_TOO_LARGE
 
 #: For each byte, whether a name ends before it.
 STOPS = np.zeros(256, np.bool_)
-STOPS[[0, TAB, NEWLINE, RETURN, SPACE, COLON, BAR, BROKEN]] = True
+STOPS[[*b"\0\t\n\r :|", BROKEN]] = True
 
 
 class Buffers(NamedTuple):
