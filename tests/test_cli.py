@@ -255,3 +255,10 @@ def test_rows_that_are_sorted_by_label_are_pointed_out(rows, tmp_path):
     assert "note: " not in giftrl("train", rows, "--beta", "1", "--bits", "6").stderr.decode()
     (tmp_path / "one.svm").write_text("1 1:1\n" * 50)
     assert json.loads(giftrl("train", tmp_path / "one.svm", "--beta", "1", "--json").stdout)["order"] is None
+
+
+@pytest.mark.parametrize("option", [("--label", "²"), ("--label=--5",), ("--radius", "nan"), ("--labels", "0,nan")])
+def test_odd_options_are_refused_in_a_sentence_before_the_work(tmp_path, option):
+    (tmp_path / "a.csv").write_text("a,y\n1,1\n2,-1\n")
+    done = giftrl("train", tmp_path / "a.csv", *option, "--model", tmp_path / "m", "--quiet", check=False)
+    assert done.returncode in (1, 2) and b"Traceback" not in done.stderr and not (tmp_path / "m").exists()

@@ -142,3 +142,22 @@ def test_every_error_is_a_giftrl_error():
         require(False, "x", 1, "rule", "remedy")
     for error in (InvalidInput, UnknownName, Incompatible, Overflowed):
         assert issubclass(error, GiftrlError)
+
+
+def test_exceptions_survive_the_way_to_another_process():
+    import pickle
+
+    from giftrl import errors
+
+    for error in (
+        errors.InvalidInput("beta", -1.0, "must be positive", "try 1"),
+        errors.UnknownName("loss", "logistics", ["logistic"]),
+        errors.BadSource("a.gz", "ends too early", "copy it", line=7),
+        errors.BadRow("a.svm", "a.svm:3:7: a value"),
+        errors.ModelFileError("a", "is empty", "save it"),
+        errors.DownloadFailed("a9a", "x", "is not there", "try again"),
+        errors.Overflowed("row 3", 3),
+        errors.Incompatible("two parts"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error) and str(again) == str(error) and again.__dict__ == error.__dict__

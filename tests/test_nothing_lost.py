@@ -198,3 +198,20 @@ def test_every_model_that_is_written_can_be_loaded(tmp_path):
             assert model.exists() == (done.returncode == 0)
             if model.exists():
                 giftrl("inspect", model, "--json")
+
+
+def test_a_file_that_grows_keeps_the_permissions_of_an_earlier_one(rows, tmp_path):
+    predictions = tmp_path / "p"
+    predictions.write_text("yesterday\n")
+    predictions.chmod(0o600)
+    giftrl("train", rows, "--beta", "1", "--bits", "6", "-p", predictions, "--quiet")
+    assert predictions.stat().st_mode & 0o777 == 0o600 and len(predictions.read_text().splitlines()) == 60
+
+
+def test_later_passes_read_the_files_of_the_first(tmp_path):
+    folder = tmp_path / "days"
+    folder.mkdir()
+    write_rows(folder / "rows.svm", n=30)
+    options = ("--loss", "squared", "--beta", "1", "--bits", "6", "--passes", "2", "--json")
+    done = giftrl("train", folder, *options, "-p", folder / "p.svm")
+    assert json.loads(done.stdout)["examples"] == 60

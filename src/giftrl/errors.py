@@ -29,6 +29,17 @@ from typing import Any
 class GiftrlError(Exception):
     """The base of every exception that giftrl raises on purpose."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is copied from one process to another by its arguments, which are not those of its class here.
+        return _copied, (type(self), self.args, self.__dict__)
+
+
+def _copied(kind: type[GiftrlError], args: tuple[Any, ...], attributes: dict[str, Any]) -> GiftrlError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
 
 class InvalidInput(GiftrlError, ValueError):
     """An argument breaks a rule.
@@ -119,10 +130,6 @@ class ModelFileError(GiftrlError):
         self.problem = problem
         self.remedy = remedy
         super().__init__(f"{self.path}: {problem}; {remedy}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is copied from one process to another by its arguments, which are not those given to Exception.
-        return type(self), (self.path, self.problem, self.remedy)
 
 
 class DownloadFailed(GiftrlError):

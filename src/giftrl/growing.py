@@ -70,9 +70,15 @@ class GrowingFile:
     def close(self) -> None:
         """Finish the file and put it in its place."""
         with self._errors():
+            self._handle.flush()
+            target = Path(os.path.realpath(self.path))
+            if self._new != self.path:
+                os.fsync(self._handle.fileno())
+                if target.exists():
+                    shutil.copymode(target, self._new)
             self._handle.close()
             if self._new != self.path:
-                self._new.replace(os.path.realpath(self.path))
+                self._new.replace(target)
 
     def abandon(self) -> None:
         """Leave an earlier file as it was."""

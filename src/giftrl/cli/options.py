@@ -1,5 +1,7 @@
 """Options that several commands share."""
 
+import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
@@ -74,7 +76,7 @@ def reading_of(options: dict[str, Any]) -> dict[str, Any]:
     from giftrl.streams.columns import Columns
 
     def column(name: str | None) -> Any:
-        return int(name) if name is not None and name.lstrip("-").isdigit() else name
+        return int(name) if name is not None and re.fullmatch("-?[0-9]+", name) else name
 
     columns = Columns(
         label=column(options.pop("label")),
@@ -112,6 +114,8 @@ def label_list(context: click.Context, parameter: click.Parameter, value: str | 
     except ValueError:
         rule = "is not a list of numbers; write --labels 0,1, or --labels 0..9 for ten classes"
         raise click.BadParameter(f"{value!r} {rule}") from None
+    if not all(map(math.isfinite, labels)):
+        raise click.BadParameter(f"{value!r} must have finite numbers; write --labels 0,1")
     return tuple(labels)
 
 
@@ -125,7 +129,14 @@ feature_options = _together(
                  help="Add the products of two namespaces or columns: ua, or user:ad; may be repeated."),
 )  # fmt: skip
 
+
+def _finite_all(context: click.Context, parameter: click.Parameter, values: tuple[float, ...]) -> tuple[float, ...]:
+    if not all(map(math.isfinite, values)):
+        raise click.BadParameter("a norm must be finite; write --radius 1")
+    return values
+
+
 radius_option = click.option(
-    "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True,
+    "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True, callback=_finite_all,
     help="Certify against every model of this norm or less; may be repeated. Default: the norm of the model.",
 )  # fmt: skip

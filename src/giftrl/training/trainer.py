@@ -16,6 +16,7 @@ from giftrl.growing import GrowingFile
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
+from giftrl.streams.sources.source import find_sources
 from giftrl.training.consumed import Consumed
 from giftrl.training.model import LinearModel
 from giftrl.training.order import Order
@@ -136,7 +137,7 @@ class Trainer:
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings = self.model, self.model.settings
         self.reader = Reader(
-            self.sources,
+            self._files,
             model.features,
             format=self.format,
             columns=self.columns,
@@ -203,6 +204,7 @@ class Trainer:
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,
+            "files": sorted(self._growing),
         }
 
     def _furthest(self) -> Position:
@@ -216,8 +218,13 @@ class Trainer:
         return {name: path for name, path in named.items() if path is not None}
 
     @cached_property
+    def _files(self) -> list[str]:
+        """The files behind the sources, listed once: a later pass must not read what this run writes among them."""
+        return [source.name for source in find_sources(self.sources)]
+
+    @cached_property
     def _consumed(self) -> Consumed:
-        return Consumed(self.sources, self.format)
+        return Consumed(self._files, self.format)
 
 
 def train(settings: Settings, sources: Named | Sequence[Named], **options: Any) -> LinearModel:
