@@ -42,7 +42,7 @@ class Evaluation:
         self.weight = 0.0
         self.loss_sum = 0.0
 
-    def add(self, batch: Batch, scores: NDArray[np.float64], *, compiled: bool = True) -> None:
+    def add(self, batch: Batch, scores: NDArray[np.float64], *, compiled: bool = False) -> None:
         """Add rows and their scores; rows without a label that the loss accepts do not count."""
         settings = self.model.settings
         good = ~np.isnan(batch.labels)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.kernels.engine import Engine
@@ -23,7 +24,6 @@ def _names(learner: Learner) -> tuple[str, str]:
 def pack(learner: Learner, dimension: int) -> Arrays:
     """The state of a learner of which this many features are in use; features that were never seen are left out.
 
-    >>> import numpy as np
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
@@ -33,7 +33,12 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     state = learner.state()
     name, seen = _names(learner)
     kept = Touched.of(state[name][: max(1, dimension)])
-    if not isinstance(learner, Engine):
+    if isinstance(learner, Engine):
+        # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
+        last = kept.length - 1
+        where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
+        kept = Touched(state[name][where], where, kept.length)
+    else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
     return state | {name: kept.rows, seen: kept.where}
@@ -42,7 +47,6 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """What :func:`pack` was given, for ``learner.restore``.
 
-    >>> import numpy as np
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
@@ -52,5 +56,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     state = dict(arrays)
     name, seen = _names(learner)
     if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
-        state[name] = Touched(state[name], state.pop(seen), dimension).array()
+        where = state.pop(seen)
+        rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
+        state[name] = Touched(state[name], where, rows).array()
     return state
