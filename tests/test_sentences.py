@@ -137,7 +137,7 @@ def test_a_sweep_without_matplotlib_says_so_first(folder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seconds", [0.3, 0.6, 1.2])
+@pytest.mark.parametrize("seconds", [1.0, 2.0])
 def test_an_interrupted_command_leaves_nothing_behind(number, seconds, folder, tmp_path):
     (tmp_path / "m").write_bytes(b"yesterday")
     command = [GIFTRL, "train", "-", "--format", "libsvm", "--beta", "1", "--on-error", "skip"]
