@@ -24,7 +24,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
-import giftrl
 from giftrl import errors, losses, regularizers, schedules, updates
 from giftrl.compiled import door
 from giftrl.kernels import LinearLearner
@@ -404,26 +403,3 @@ def test_copies_go_on_where_the_original_was(beta):
 def test_importing_giftrl_imports_neither_scikit_learn_nor_numba():
     code = "import giftrl, sys; print(sorted({'sklearn', 'numba', 'river'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-# Defaults that do not mislead.
-
-
-def test_rows_that_are_sorted_by_label_are_learnt_as_well():
-    X, y = load_digits(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(y))[:400]
-    rows = rows[np.argsort(y[rows], kind="stable")]
-    model = FTRLClassifier(beta=1.0).fit(X[rows] / 16.0, y[rows])
-    assert model.score(X / 16.0, y) > 0.8
-    same(model, FTRLClassifier(beta=1.0).fit(X[rows] / 16.0, y[rows]))  # the order is the same every time
-    assert FTRLClassifier(beta=1.0, shuffle=False).fit(X[rows] / 16.0, y[rows]).score(X / 16.0, y) < 0.2
-
-
-def test_three_classes_are_softmax_and_two_are_logistic():
-    X, y = WINE[0][::4], WINE[1][::4]
-    for beta in ("auto", 1.0):
-        same(FTRLClassifier(beta=beta).fit(X, y), FTRLClassifier("softmax", beta=beta).fit(X, y))
-        two = FTRLClassifier(beta=beta).fit(X, y == 1)
-        same(two, FTRLClassifier("logistic", beta=beta).fit(X, y == 1))
-    assert isinstance(FTRLClassifier().partial_fit(X, y, classes=[0, 1, 2]).certificate_, giftrl.Certificate)
-    assert FTRLClassifier().fit(X, y).predict_proba(X).shape == (len(y), 3)

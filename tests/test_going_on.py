@@ -1,11 +1,14 @@
 """Going on: from a checkpoint only with the same data and settings, from a model with new data."""
 
+import numpy as np
 import pytest
 
+from giftrl.kernels import LinearLearner
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from giftrl.training.consumed import Consumed
+from giftrl.training.packing import pack, unpack
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 
@@ -170,3 +173,13 @@ def test_predictions_made_before_each_label_survive_an_interruption(interrupted,
     giftrl(*command, "-p", tmp_path / "p")
     assert (tmp_path / "p").read_bytes() == (tmp_path / "whole").read_bytes()
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_learner_comes_back_with_as_many_rows_as_it_had():
+    """The norm of theta is counted anew after as many entries as there are rows: other rows, other last digits."""
+    learner = LinearLearner(7, "squared", compiled=False)
+    learner.learn(np.eye(3, 7), [1.0, 2.0, 3.0])
+    for dimension, rows in ((9, 7), (7, 7), (5, 5)):
+        state = unpack(learner, dimension, pack(learner, dimension))
+        assert state["coordinates"].shape == (rows, 1)
+        np.testing.assert_array_equal(state["coordinates"], learner.coordinates[:rows])

@@ -6,9 +6,10 @@ import os
 import secrets
 import shutil
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from giftrl.errors import ModelFileError
 
@@ -105,6 +106,27 @@ def write(path: str | os.PathLike[str], parts: Iterable[Any]) -> None:
     with replacing(path) as new, new.open("wb") as file:
         for part in parts:
             file.write(part)
+
+
+class Finishing(ABC):
+    """A file in the making: as a context manager it is finished, or given up if an error ends the block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *problem: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish the file and put it in its place."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give up: leave what was there before, and nothing else."""
 
 
 def _prefix(target: Path) -> str:

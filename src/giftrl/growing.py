@@ -5,10 +5,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from giftrl.errors import InvalidInput, ModelFileError, require
-from giftrl.files import file_errors, is_stream, open_stream
+from giftrl.files import Finishing, file_errors, is_stream, open_stream
 
 Named = str | os.PathLike[str]
 
@@ -22,11 +22,10 @@ def partial(path: Named) -> Path:
     return Path(f"{os.path.realpath(path)}.partial")
 
 
-class GrowingFile:
+class GrowingFile(Finishing):
     """A file that takes the place of an earlier one when it is finished; until then it is called ``*.partial``.
 
-    Pipes and devices are written to as they are. As a context manager it is finished at the end of the block, and
-    given up if an error ends the block.
+    Pipes and devices are written to as they are.
 
     Args:
         argument: the name of the argument that named the file, for messages.
@@ -52,15 +51,6 @@ class GrowingFile:
             mode, opener = ("wb", open_stream) if stream else ("ab" if append else "wb", None)
             self._handle: Any = open(self._new, mode, opener=opener)  # noqa: SIM115
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *problem: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
-
     def write(self, text: bytes) -> None:
         """Write, and hand what was written to the operating system."""
         with self._errors():
@@ -68,7 +58,6 @@ class GrowingFile:
             self._handle.flush()
 
     def close(self) -> None:
-        """Finish the file and put it in its place."""
         with self._errors():
             self._handle.flush()
             target = Path(os.path.realpath(self.path))
@@ -81,7 +70,6 @@ class GrowingFile:
                 self._new.replace(target)
 
     def abandon(self) -> None:
-        """Leave an earlier file as it was."""
         with contextlib.suppress(OSError):
             self._handle.close()
         if self._new != self.path and not self.keep:
@@ -112,6 +100,6 @@ class GrowingFile:
 
 
 def _take_up(path: Named) -> None:
-    """Have an unfinished file: a copy of the finished one where there is none."""
+    """Make sure that there is an unfinished file: without one, a copy of the finished file is one."""
     if not partial(path).exists() and Path(path).is_file():
         shutil.copyfile(path, partial(path))

@@ -23,7 +23,7 @@ def physical_memory() -> int:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
-    """An array of zeros whose first axis are features; an error where this machine has less memory than it takes.
+    """Zeros, a row for each feature; an error where this machine has less memory than the array takes.
 
     Systems promise more memory than they have, and end a process that uses what was promised.
 

@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: More classes than any memory has weights for.
+#: The most classes of --labels; each has a weight for every feature.
 MOST_CLASSES = 1_000_000
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow", "npz")
 
@@ -44,14 +44,10 @@ input_options = _together(
 )  # fmt: skip
 
 
-def check_files(
-    read: dict[str, Sequence[str]],
-    written: dict[str, str | None],
-    *,
-    files_only: Collection[str] = (),
-    kept: Collection[tuple[str, str]] = (),
-) -> None:
-    """Compare every input and output of a command with every other; see :func:`giftrl.outputs.check_outputs`.
+def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], **rules: Any) -> None:
+    """Compare every input and output of a command with every other.
+
+    The arguments are those of :func:`giftrl.outputs.check_outputs`.
 
     Sources under "data" may be globs and directories. Outputs that grow, "rejects" and "predictions", are written
     beside themselves until they are finished, under names that count too.
@@ -68,7 +64,7 @@ def check_files(
     written = written | {
         f"unfinished {name}": str(partial(path)) for name, path in growing if path is not None and not is_stream(path)
     }
-    check_outputs(read, written, files_only=files_only, kept=kept)
+    check_outputs(read, written, **rules)
 
 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:

@@ -159,7 +159,8 @@ def command(
         summary = summary_of(model, radii)
         summary["seconds_total"] = time.perf_counter() - begun
         summary["seconds_learning"] = trainer.seconds_learning
-        summary["unmatched"] = [] if trainer.reader is None else trainer.reader.unmatched
+        # A run that goes on has not read everything, and cannot say what matched nothing.
+        summary["unmatched"] = [] if resume or trainer.reader is None else trainer.reader.unmatched
         summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")

@@ -15,8 +15,9 @@ PIECE = 1 << 20
 class Consumed:
     """Digests of the bytes that were read of each source.
 
-    Files are read once more for that, when a checkpoint is written, and no byte twice: SHA-256 takes about a second for
-    each gigabyte. Of a plain text file the bytes before the position count; any other file counts whole.
+    For these, each file is read a second time, piece by piece as checkpoints are written. SHA-256 takes 0.7 s of CPU
+    time for a gigabyte (AMD EPYC, ``hashlib`` on 256 MiB). Of a plain text file the bytes before the position count;
+    any other file counts whole.
 
     Args:
         sources: as for :class:`giftrl.streams.Reader`.

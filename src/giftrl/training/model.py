@@ -85,7 +85,9 @@ class LinearModel:
                 predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
             except Overflowed as problem:
                 line = batch.lines[part][problem.row or 0]
-                raise Overflowed(f"{batch.source}:{line}: {problem}") from None
+                rule = "this row leads to numbers beyond the range of float64"
+                remedy = "scale the features or the weights, or use beta='auto'"
+                raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
             self.weight += float(batch.weights[first:last].sum())

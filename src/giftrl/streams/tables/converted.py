@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
-from giftrl.files import replacing
+from giftrl.files import Finishing, replacing
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions
@@ -44,7 +44,7 @@ def is_converted(schema: Any) -> bool:
     return KEY in (schema.metadata or {})
 
 
-class ConvertedWriter:
+class ConvertedWriter(Finishing):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
     A label that is missing is NaN. Tags and rejected rows are not kept. The file appears, whole, when the writer is
@@ -103,15 +103,6 @@ class ConvertedWriter:
             self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=compression)
         )
 
-    def __enter__(self) -> "ConvertedWriter":
-        return self
-
-    def __exit__(self, kind: object, *problem: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
-
     def write(self, batch: Batch) -> None:
         """Write the rows of a batch, as a reader makes them with ``normalize="none"`` and ``constant=False``."""
         import pyarrow as pa
@@ -136,13 +127,11 @@ class ConvertedWriter:
         return {NAMES: json.dumps(names).encode()} if names else {}
 
     def close(self) -> None:
-        """Finish the file and put it in its place."""
         with self._file:
             self._writer.close()
             self._sink.close()
 
     def abandon(self) -> None:
-        """Give up: leave what was there before, and nothing else."""
         with contextlib.suppress(_Abandoned), self._file:
             self._writer.close()
             self._sink.close()
