@@ -218,6 +218,35 @@ def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: 
 
 
 @formula
+def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
+    """Fill in the entries of a row that was met before, without updating anything; return how many there are.
+
+    ``stamp`` tells this row from every other; that of a row which is met for the first time is positive.
+    """
+    record, stamps, one, n = features.record, features.stamps, np.uint64(1), np.uint64(0)
+    for place in range(row.many[0]):
+        row.growth[row.moved[place]] = 1.0
+        row.drift[row.moved[place]] = 0.0
+    row.many[0] = np.uint64(0)
+    for k in range(begin(rows, i), end(rows, i)):
+        v = float(rows.data[k])
+        if v != 0.0:
+            row.j[n] = column(rows, i, k)
+            row.v[n] = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
+            if record[row.j[n], DENSE_PLACE] > 0.0:
+                stamps[np.uint64(record[row.j[n], DENSE_PLACE]) - one] = stamp
+            n += one
+    for place in range(np.uint64(features.counts[DENSE])):
+        if stamps[place] != stamp:
+            row.j[n], row.v[n] = features.dense[place], 0.0
+            n += one
+    for k in range(n):
+        m, away = record[row.j[k], SCALE], row.v[k] - record[row.j[k], CENTRE]
+        row.u[k] = clamp(away / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+    return n
+
+
+@formula
 def scale_rows(
     features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, row: Any, out: Any
 ) -> None:

@@ -21,6 +21,7 @@ from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
+from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts
@@ -65,6 +66,8 @@ class Mixture(RowLearner):
         self.places = ONE_SCORE if classes is None else class_columns(classes, lanes(self.grid), self.dtype)
         self.features = no_features(blocks(self.dimension, self.places.total, self.dtype))
         self.matrix = new_matrix(places, classes)
+        self._later = self._no_rounds(0)
+        self._again = False
         coin = "coin betting" if classes is not None or bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
@@ -91,10 +94,42 @@ class Mixture(RowLearner):
         self._kept = None
         predictions = np.empty((len(y), *self._scores))
         buffers = self._buffers(width + len(self.features.dense))
-        parts = Parts(self.grid, self.places, self.pieces, self.features, self._view, self.matrix, self.mixing, buffers)
+        pieces = self.pieces._replace(again=self._again)
+        memory = self.features, self._view, self.matrix, self.mixing, self._later
+        parts = Parts(self.grid, self.places, pieces, *memory, buffers)
         ready = door.ready(self._loop, self.compiled, counted=False)
         ready(self.loss, parts, rows, self._typed(y), weights, predictions)
         return predictions
+
+    def repeat(self) -> None:
+        """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later`.
+
+        They do not count as rounds, and the certificate remains that of the rows before.
+
+        >>> import numpy as np
+        >>> from giftrl.mixtures import MixtureLearner
+        >>> x, y = np.eye(3), np.array([1.0, 2.0, 4.0])
+        >>> learner = MixtureLearner(3, "squared", constant=2, compiled=False)
+        >>> _ = learner.learn(x, y)
+        >>> learner.repeat()
+        >>> for _ in range(9):
+        ...     _ = learner.learn(x, y)
+        >>> learner.settle()
+        >>> learner.rounds
+        3
+        """
+        if not self._again:
+            self._later, self._again = self._no_rounds(self.dimension), True
+
+    def settle(self) -> None:
+        """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
+        if self._again:
+            settle(self._later, self.places, self._view, self.matrix)
+            self.features.stamps[:] = 0.0
+            self._later, self._again, self._kept = self._no_rounds(0), False, None
+
+    def _no_rounds(self, features: int) -> Later:
+        return no_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
         """<s, x> for each row, with a column for each class where there are classes.

@@ -14,6 +14,7 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import bet_all, settle_bet
 from giftrl.mixtures.experts import add_products, factors, lanes, measure, move, remember
 from giftrl.mixtures.full_matrix import is_in, measure_matrix, of_class
+from giftrl.mixtures.later import move_again
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.ops.scalar import clamp
@@ -113,8 +114,12 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
     for k in range(count):
         j, u, along = row.j[k], row.u[k], load(grid, parts.buffers.steps, k, 0)
         for m in range(classes):
-            move(grid, x, j, columns.lanes + m * np.uint64(n), load(grid, turned, m, 0), along)
+            at = columns.lanes + m * np.uint64(n)
+            if parts.pieces.again:
+                move_again(parts, j, at, load(grid, turned, m, 0), along)
+            else:
+                move(grid, x, j, at, load(grid, turned, m, 0), along)
         remember(columns, x, j, u, bend, steep)
-        for m in range(classes):
+        for m in range(0 if parts.pieces.again else classes):
             z = coin[m] * u
             settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)

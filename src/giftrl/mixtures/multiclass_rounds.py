@@ -22,6 +22,7 @@ from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import mean_norm
 from giftrl.mixtures.full_matrix import SHARPEST, admits, grow_classes, is_in, spread_classes, step_classes
+from giftrl.mixtures.later import end_round
 from giftrl.mixtures.layout import THETA
 from giftrl.mixtures.multiclass_experts import predict_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
@@ -42,6 +43,7 @@ class ClassPieces(NamedTuple):
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
     bold: float
+    again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
     def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
         grow_classes(matrix, s, factor)
@@ -206,7 +208,7 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
     part = min(1.0, h / state.sums[WEIGHT])
     bend, steep = find_bends(loss, parts, scores[final], slopes[final], y, part)
     learns = choose_all(loss, parts, count, norm, y, h)
-    if buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:
+    if not parts.pieces.again and buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:
         move_along(state.stack, state.inverse, scores, slopes[stacked], buffers.stack)
         bend_all(state.inverse, scores, bends, h, buffers.stack)
     if learns:
@@ -232,6 +234,11 @@ def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             losses[r] = value(loss, buffers.classes[CLIPPED], y)
             if r in (full, final):
                 slope(loss, scores[r], y, slopes[r])
+        if parts.pieces.again:
+            h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
+            teach(loss, parts, count, norm, y, h)
+            end_round(parts.later, parts.matrix)
+            continue
         add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
         move_thetas(parts, count, slopes[final], h)
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)

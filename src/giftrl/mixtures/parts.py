@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import grow_coin
 from giftrl.mixtures.experts import factors, grow
-from giftrl.mixtures.features import FeatureState, enter, mean_norm
+from giftrl.mixtures.features import FeatureState, enter, enter_again, mean_norm
 from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
+from giftrl.mixtures.later import Later, pull
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_THETA
 
@@ -24,6 +25,7 @@ class Parts(NamedTuple):
     x: NDArray[Any]
     matrix: Matrix
     state: Any
+    later: Later
     buffers: Any
 
 
@@ -31,6 +33,10 @@ class Parts(NamedTuple):
 def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
     columns, pieces, x, row = parts.columns, parts.pieces, parts.x, parts.buffers.row
+    if pieces.again:
+        again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
+        pull(parts, again, mean_norm(parts.features), scores)
+        return again
     by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
     count = enter(parts.features, rows, i, pieces.constant, pieces.centre, scale, row)
     for listed in range(row.many[0]):

@@ -16,6 +16,7 @@ from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remembe
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.features import mean_norm
 from giftrl.mixtures.full_matrix import admits, is_in, measure_matrix, spread_matrix, step_matrix
+from giftrl.mixtures.later import end_round, move_again
 from giftrl.mixtures.layout import ONE_SCORE, THETA
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.mixtures.parts import move_theta, read_row
@@ -43,6 +44,7 @@ class Pieces(NamedTuple):
     centre_labels: bool
     extend: bool
     stack: bool
+    again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
 
 class State(NamedTuple):
@@ -168,6 +170,11 @@ def teach_entries(extended: Any, parts: Any, now: Any) -> int:
     stake = clamp(h * slope(extended, every[ALL, lanes(grid)], now.y) / steep, -1.0, 1.0)
     curved, per_stake = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT), 1.0 / unit.per_norm(units, now.norm)
     far = 0
+    if parts.pieces.again:
+        for k in range(now.count):
+            move_again(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
+            remember(ONE_SCORE, x, row.j[k], row.u[k], curved, relative)
+        return far
     for k in range(now.count):
         j, u = row.j[k], row.u[k]
         far += move_theta(parts.features.record, j, THETA, now.slant * row.v[k])
@@ -195,7 +202,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
     if learns and admits(matrix, state, full, x, ONE_SCORE.place, row, now.count, now.norm):
         c_matrix = spread_matrix(matrix, x, ONE_SCORE.place, row, now.count, au)
         every[P, full], every[C, full] = every[ALL, full], h * c_matrix / kappa
-    if parts.pieces.stack and now.begun:
+    if parts.pieces.stack and now.begun and not parts.pieces.again:
         spread, c = unit.unit_spread(units), spread_stack(state.inverse, every[Z], every[AZ])
         if c <= limits.LONGEST_STACK_STEP * spread * spread:
             c_stack = c
@@ -208,7 +215,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
         step_matrix(matrix, au, c_matrix, h * every[A, full] / kappa, now.bend / kappa)
     if learns:
         far = teach_entries(extended, parts, now)
-    else:
+    elif not parts.pieces.again:
         for k in range(now.count):
             far += move_theta(parts.features.record, row.j[k], THETA, now.slant * row.v[k])
     if far > 0:
@@ -232,22 +239,29 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
         p = unit.within(units, p)
         predictions[i] = p
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
-        add_round(state.sums, phi, g * p - phi, h)
+        if not pieces.again:
+            add_round(state.sums, phi, g * p - phi, h)
         slant = h * g
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         begun = units[unit.LOW] <= units[unit.HIGH]
-        if begun:
+        if pieces.again:
+            pass
+        elif begun:
             lose(loss, units, y, h, every[ALL], every[LOSSES])
             lose(loss, units, y, h, last[ALL], last[2])
             compare(state, experts, choices, every[WEIGHTS], every[LOSSES], last[1], last[2])
             unit.judge(loss, units, p, y, h)
         else:
             state.sums[UNCOMPARED] += h * value(loss, p, y)
-        unit.widen(loss, units, y, pieces.margin)
+        if not pieces.again:
+            unit.widen(loss, units, y, pieces.margin)
         extended = Extended(loss, -math.inf, math.inf)
         if pieces.extend:
             extended = Extended(loss, units[unit.LOW], units[unit.HIGH])
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
         teach(extended, parts, Round(count, norm, p, f, slant, y, h, bend, begun))
-        unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
+        if pieces.again:
+            end_round(parts.later, matrix)
+        else:
+            unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
     return len(labels)
