@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,10 +19,12 @@ from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
-from giftrl.recipes import AUTO, Predictor, Recipe, make, make_each
+from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.evaluation import losses_of
 from giftrl.recipes.learners import Experts
 from giftrl.recipes.parameters import Parameters
+from giftrl.recipes.passes import Passes, held_out
 
 Array = NDArray[np.float64]
 
@@ -41,6 +44,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     _: KW_ONLY
     passes: int = 1
+    validation_fraction: float = 0.1
     shuffle: bool = True
     random_state: Any = 0
 
@@ -53,6 +57,10 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         require(
             bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
+        )  # fmt: skip
+        require(
+            0.0 <= self.validation_fraction <= 0.5,
+            "validation_fraction", self.validation_fraction, "must be from 0 to 0.5", "0.1 holds out every tenth row",
         )  # fmt: skip
         return super()._recipe(**chosen)
 
@@ -87,6 +95,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
                 self._model: Columns = self._make()
                 self._made_of = {name: getattr(self, name) for name in MADE_OF}
                 self._weight_sum = self._loss_sum = 0.0
+                self._validation_losses: list[float] = []
                 self._sparse = False
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
@@ -107,28 +116,55 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             kept = np.flatnonzero(weights)
             x, labels, weights = x[kept], labels[kept], weights[kept]
         random = check_random_state(self.random_state) if shuffle else None
-        # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
-        real = np.float64 if self.beta == AUTO else None
-        unit = self.normalize == "unit"
         n = len(labels)
+        order = None if random is None else random.permutation(n)
+        held = np.flatnonzero(held_out(n, self.validation_fraction if passes > 1 else 0.0))
+        if len(held) > 0:  # places so far, and rows from here on
+            taken = np.arange(n) if order is None else order
+            held, order = taken[held], np.delete(taken, held)
+        validate = None
+        if len(held) > 0:
+            validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
+        course = Passes(self._model.learners, validate)
         for index in range(passes):
-            order = None if random is None else random.permutation(n)
-            y = labels if order is None else labels[order]
-            w = weights if weights is None or order is None else weights[order]
+            if index > 0 and random is not None:
+                order = random.permutation(order)
             before = self._model.loss_sum
-            for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
-                learnt = self._model.rounds
-                try:
-                    self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
-                except Overflowed:
-                    at = begin + self._model.rounds - learnt
-                    raise Overflowed(
-                        f"row {at}, in the order of learning, leaves the range of float64 in pass {index + 1}; scale "
-                        "the features, use a smaller beta, or an implicit update, which does not overshoot"
-                    ) from None
+            course.begin()
+            self._learn_once(x, labels, weights, order)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before
-                self._weight_sum += float(n if w is None else w.sum())
+                self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()
+            if not course.end():
+                break
+        self._model.replace(course.result())
+        self._validation_losses = course.losses
+        if len(held) > 0:
+            self._learn_once(x, labels, weights, held)
+
+    def _learn_once(self, x: Any, labels: Array, weights: Array | None, order: NDArray[np.int64] | None) -> None:
+        """Learn from rows in this order, or from all of them in their own."""
+        # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
+        real = np.float64 if self.beta == AUTO else None
+        y = labels if order is None else labels[order]
+        w = weights if weights is None or order is None else weights[order]
+        unit = self.normalize == "unit"
+        for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
+            learnt = self._model.rounds
+            try:
+                self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
+            except Overflowed:
+                at = begin + self._model.rounds - learnt
+                raise Overflowed(
+                    f"row {at}, in the order of learning, leaves the range of float64; scale the features, use a "
+                    "smaller beta, or an implicit update, which does not overshoot"
+                ) from None
+
+    def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
+        """The mean loss of learners on rows that they have not learnt."""
+        predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
+        scores = predictor.scores(unit_rows(x) if self.normalize == "unit" else x)
+        return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -193,6 +229,15 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         return self._loss_sum / self._weight_sum if self._weight_sum > 0.0 else float("nan")
 
     @property
+    def validation_losses_(self) -> list[float]:
+        """The mean loss on the rows held out, after each pass; empty where none were.
+
+        The model is that of the pass with the least one. It has learnt the rows held out too, after the last pass.
+        """
+        check_is_fitted(self)
+        return list(self._validation_losses)
+
+    @property
     def certificate_(self) -> Certificate | list[Certificate]:
         """What the run proves: one :class:`giftrl.Certificate`, or a list where each class or target has its own.
 
@@ -215,7 +260,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def t_(self) -> int:
-        """The number of the next row, from 1; rows of later passes count again."""
+        """The number of the next round, from 1. With beta="auto" rows of later passes are not rounds of their own."""
         check_is_fitted(self)
         return self._model.rounds + 1
 

@@ -60,7 +60,9 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         gradient_bound: a guess of the largest gradient, for schedules and regularizers that start from one.
         normalize: ``"unit"`` divides each row by its Euclidean norm.
         fit_intercept: whether rows get a constant feature 1.
-        passes: how often ``fit`` goes over the rows.
+        passes: how often ``fit`` goes over the rows at most.
+        validation_fraction: with more than one pass, this part of the rows is held out: passes end when the loss on
+            them rises, the model of the best pass is kept, and then learns them too. 0 for none, and all passes.
         shuffle: whether ``fit`` takes them in random order, a new one in each pass; rows that are sorted, by label or
             by time, teach little in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
@@ -70,7 +72,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     Attributes:
         classes_: the labels, sorted.
         coef_, intercept_: a row for each class, or one row where there are two classes.
-        average_loss_: the progressive loss.
+        average_loss_: the progressive loss, of the first pass.
+        validation_losses_: after each pass, the loss on the rows held out.
         certificate_: what the run proves about itself.
         experts_: with beta="auto", (name, share, loss) of each expert.
         n_features_in_, feature_names_in_: of the rows that it learnt from.

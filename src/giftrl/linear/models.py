@@ -53,6 +53,10 @@ class Columns:
             self._frozen = self.rounds, freeze(self.learners, intercept=intercept, clip=clip)
         return self._frozen[1]
 
+    def replace(self, learners: Sequence[Any]) -> None:
+        """Go on with other learners of the same columns."""
+        self.learners, self._frozen = list(learners), None
+
     @property
     def loss_sum(self) -> float:
         """The weighted sum of the losses met so far; the average over columns that have a loss each."""

@@ -25,12 +25,13 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
         beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
-            shuffle, dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
+            validation_fraction, shuffle, dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
 
     Attributes:
         coef_: the weights of the features, or a row of them for each target.
         intercept_: one number, or one for each target.
-        average_loss_, certificate_, experts_, n_features_in_, feature_names_in_, t_: as for the classifier.
+        average_loss_, validation_losses_, certificate_, experts_, n_features_in_, feature_names_in_, t_: as for the
+            classifier.
 
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)

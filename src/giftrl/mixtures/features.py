@@ -176,7 +176,7 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
 
 
 @formula
-def rescale(features: Any, row: Any, scale: bool) -> None:
+def rescale(features: Any, row: Any, scale: bool, parts_live: bool) -> None:
     """Compute u, growth and drift of the entries that move, and update their m_j and mu_j."""
     record, t = features.record, features.counts[ROWS]
     squares = 0.0
@@ -199,21 +199,22 @@ def rescale(features: Any, row: Any, scale: bool) -> None:
             record[j, SCALE] = m
         row.u[k] = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
         if target != mu:
-            row.drift[k] = clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+            follows = parts_live and mu != 0.0 and target != 0.0
+            row.drift[k] = 0.0 if follows else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
             record[j, CENTRE] = target
         squares += row.u[k] * row.u[k]
     features.counts[NORM] += squares / t
 
 
 @formula
-def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
+def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, live: bool, row: Any) -> Any:
     """Update what is known of the features by row i, and fill in its entries; return how many there are."""
     for place in range(row.many[0]):
         row.growth[row.moved[place]] = 1.0
         row.drift[row.moved[place]] = 0.0
     features.counts[ROWS] += 1.0
     n = add_dense(features, row, count_in(features, rows, i, constant, centre, scale, row))
-    rescale(features, row, scale)
+    rescale(features, row, scale, live)
     return n
 
 
@@ -252,7 +253,7 @@ def scale_rows(
 ) -> None:
     """Put the rows u into a dense array."""
     for i in range(count):
-        for k in range(enter(features, rows, i, constant, centre, scale, row)):
+        for k in range(enter(features, rows, i, constant, centre, scale, False, row)):
             out[i, row.j[k]] = row.u[k]
 
 

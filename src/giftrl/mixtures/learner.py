@@ -59,6 +59,7 @@ class MixtureLearner(Mixture):
         self.pieces = Pieces(
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
             centre and there, scale, centre_labels and there, extend, stack,
+            not margin and centre_labels and there,
         )  # fmt: skip
         bolder = self.pieces.bold > 1.0
         self.mixing = State(

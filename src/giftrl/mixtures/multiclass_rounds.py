@@ -43,6 +43,7 @@ class ClassPieces(NamedTuple):
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
     bold: float
+    live: bool = False
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
     def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:

@@ -44,6 +44,7 @@ class Pieces(NamedTuple):
     centre_labels: bool
     extend: bool
     stack: bool
+    live: bool = False
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
 

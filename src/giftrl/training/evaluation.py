@@ -1,22 +1,11 @@
 """The loss of predictions on rows that have labels."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
-from giftrl.compiled.registry import formula
-from giftrl.ops.loss import value
+from giftrl.recipes.evaluation import losses_of
 from giftrl.streams.batch import Batch
 from giftrl.training.model import LinearModel
-
-
-@formula
-def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
-    """The loss of each score, or of each row of scores."""
-    for i in range(len(labels)):
-        out[i] = value(loss, scores[i], labels[i])
 
 
 class Evaluation:
@@ -31,7 +20,7 @@ class Evaluation:
     >>> from giftrl.training import Settings
     >>> evaluation = Evaluation(LinearModel(Settings(loss="squared", bits=4)))
     >>> rows = LibsvmText(Hashing(4), compiled=False).parse(b"3 1:1\\n5 2:1\\n", "a", Position())
-    >>> evaluation.add(rows, np.array([2.0, 2.0]), compiled=False)
+    >>> evaluation.add(rows, np.array([2.0, 2.0]))
     >>> evaluation.rows, evaluation.average_loss
     (2, 2.5)
     """
@@ -42,15 +31,13 @@ class Evaluation:
         self.weight = 0.0
         self.loss_sum = 0.0
 
-    def add(self, batch: Batch, scores: NDArray[np.float64], *, compiled: bool = False) -> None:
+    def add(self, batch: Batch, scores: NDArray[np.float64]) -> None:
         """Add rows and their scores; rows without a label that the loss accepts do not count."""
         settings = self.model.settings
         good = ~np.isnan(batch.labels)
         good[good] = settings.accepts(batch.labels[good])
         labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
-        losses = np.empty(len(labels))
-        classes = labels.astype(np.int64) if settings.many else labels
-        ready(fill_losses, compiled)(self.model.learner.loss, scores[good], classes, losses)
+        losses = losses_of(self.model.learner.loss, scores[good], labels)
         self.rows += len(labels)
         self.weight += float(weights.sum())
         self.loss_sum += float(weights @ losses)
