@@ -221,6 +221,7 @@ class Twin:
             self.steep = max(1.0, abs(slope(loss, 0.0, 1.0)))
         reach = units.reach(loss)
         self.low, self.high = (-reach, reach) if self.margin else (math.inf, -math.inf)
+        self.later: list[tuple[Array, Array]] = []  # weights after each round of a later pass
         self.judged = np.zeros(4)  # weight, and weighted sums of residuals, slopes and their products
 
     def enter(self, v: Array) -> tuple[Array, Array]:
@@ -255,7 +256,10 @@ class Twin:
             self.inverse[:, j] *= g
             self.ridge[j] *= factor[j] * g * g
         self.m, safe = m, np.where(m > 0.0, m, 1.0)
-        u, drift = np.where(m > 0.0, (v - target) / safe, 0.0), np.where(m > 0.0, (target - self.mu) / safe, 0.0)
+        together = self.on["centre_labels"] and self.constant is not None and not self.margin
+        still = together & (self.mu != 0.0) & (target != 0.0)
+        u = np.where(m > 0.0, (v - target) / safe, 0.0)
+        drift = np.where((m > 0.0) & ~still, (target - self.mu) / safe, 0.0)
         self.mu = target
         self.norm += (float(u @ u) - self.norm) / self.t
         return u, drift
@@ -296,15 +300,12 @@ class Twin:
                 setattr(self, name, getattr(self, name) + losses)
             residual, g = units.spread(loss, y, final), abs(slope(loss, final, y))
             self.judged += h * np.array([1.0, residual, g, residual * g])
+        span = self.high - self.low if begun else math.inf
         if not self.margin:
             self.low, self.high = min(self.low, units.lowest(loss, y)), max(self.high, units.highest(loss, y))
-        longer = Extended(loss, self.low, self.high) if self.on["extend"] else Extended(loss, -math.inf, math.inf)
+        longer = self.longer(max(0.0, self.high - self.low - span) if span < math.inf else 0.0)
         spread, steep = self.spread or 1.0, self.steep or 1.0
-        bend = curvature(loss, final, y)
-        if units.kinked(loss):
-            weight, residual, g, _ = self.judged
-            away = 1.0 if self.margin else max(residual / max(weight, 1e-300), 1e-3 * spread)
-            bend = g / weight / away if weight > 0.0 else 0.0
+        bend = self.bend(final, y)
         if self.on["stack"] and begun:
             tau = 1.0 if self.margin else max(self.judged[3] / self.judged[0], 1e-6 * spread * steep)
             self.covariance = self.newton(self.covariance, self.stack, p - self.origin, longer, f, y, h, bend, tau)
@@ -312,6 +313,39 @@ class Twin:
             self.teach(u, p, longer, final, y, h, bend)
         self.witness(y, h)
         return final
+
+    def longer(self, beyond: float = 0.0) -> Extended:
+        """The loss from which the experts learn, so far beyond the range of labels."""
+        if not self.on["extend"]:
+            return Extended(self.loss, -math.inf, math.inf)
+        return Extended(self.loss, self.low - beyond, self.high + beyond)
+
+    def bend(self, final: float, y: float) -> float:
+        """The curvature at the combined prediction, or that of the parabola in its place."""
+        if not units.kinked(self.loss):
+            return float(curvature(self.loss, final, y))
+        weight, residual, g, _ = self.judged
+        away = 1.0 if self.margin else max(residual / max(weight, 1e-300), 1e-3 * (self.spread or 1.0))
+        return float(g / weight / away) if weight > 0.0 else 0.0
+
+    def learn_again(self, v: Array, y: float, h: float) -> float:
+        """The prediction for a row of a later pass, then learn."""
+        u = np.where(self.m > 0.0, (v - self.mu) / np.where(self.m > 0.0, self.m, 1.0), 0.0)
+        seen = np.where(self.dense, self.t, self.count)
+        pulled = ((v != 0.0) | self.dense) & (seen > 0.0) & (np.arange(len(v)) != self.constant)
+        for k, expert in enumerate(self.grid):
+            first, now = (strengths(expert, self.norm or 1.0, q, r) for q, r in ((0.0, 0.0), (self.q, self.r)))
+            self.w[k] *= np.where(pulled, 1.0 - first / (now * np.maximum(seen, 1.0)), 1.0)
+        p = self.weights() @ u + self.offsets + self.o
+        final = min(max(self.combine(p)[0], self.low), self.high) if self.low <= self.high else 0.0
+        if self.spread > 0.0 and self.steep > 0.0:
+            self.teach(u, p, self.longer(), final, y, h, self.bend(final, y), again=True)
+        self.later.append((self.w.copy(), self.ridge.copy()))
+        return final
+
+    def settle(self) -> None:
+        """The mean over all later rounds, in the place of the weights."""
+        self.w, self.ridge = (np.mean(found, axis=0) for found in zip(*self.later, strict=True))
 
     @staticmethod
     def newton(
@@ -325,7 +359,9 @@ class Twin:
         found: Array = a - k / (1.0 + k * c) * np.outer(au, au)
         return found
 
-    def teach(self, u: Array, p: Array, longer: Any, final: float, y: float, h: float, bend: float) -> None:
+    def teach(
+        self, u: Array, p: Array, longer: Any, final: float, y: float, h: float, bend: float, again: bool = False
+    ) -> None:
         """A round of every expert."""
         kappa = self.steep / self.spread
         x = self.weights()
@@ -334,7 +370,7 @@ class Twin:
             self.w[k] -= h * longer.prox(float(p[k]), y, h * float(u @ steps) / kappa) / kappa * steps
         self.q += h * bend / kappa * u**2
         self.r += (h * longer.slope(final, y) / self.steep * u) ** 2
-        if self.coin:
+        if self.coin and not again:
             coin = len(self.grid)
             z = min(1.0, max(-1.0, h * longer.slope(float(p[coin]), y) / self.steep)) * u
             self.won = np.clip(self.won - z * x[coin] * (self.norm or 1.0) / self.spread, 0.0, 1e12)

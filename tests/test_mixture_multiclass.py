@@ -13,7 +13,17 @@ from giftrl import errors
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.mixtures import AdaHedge
-from giftrl.mixtures.features import enter, entries, no_features, with_capacity
+from giftrl.mixtures.features import (
+    CENTRE,
+    COUNT,
+    DENSE_PLACE,
+    ROWS,
+    SCALE,
+    enter,
+    entries,
+    no_features,
+    with_capacity,
+)
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests.multiclass import each_loss, few, filled
 
@@ -69,6 +79,7 @@ class Twin:
         self.offsets = np.zeros((n + 2, classes))
         self.experts, self.last = AdaHedge(n + 2), AdaHedge(4)
         self.v, self.precision = np.full(n + 2, 1.0 / (n + 2)), 10.0 * np.eye(n + 2)
+        self.later = []  # weights after each round of a later pass
         self.means, self.weight, self.norm = np.zeros(classes), 0.0, 1.0
         self.reach, self.bold = (1.0, 10.0) if isinstance(loss, MulticlassHinge) else (np.inf, 1.25)
 
@@ -84,7 +95,7 @@ class Twin:
         """u and drift as whole vectors; the parts follow scales that have grown."""
         rows, _ = as_rows(x[None, :], len(x))
         room = entries(4 * len(x))
-        count = int(enter(self.features, rows, 0, len(x) - 1, True, True, room))
+        count = int(enter(self.features, rows, 0, len(x) - 1, True, True, False, room))
         u, drift = np.zeros((2, len(x)))
         for k in range(count):
             j, factor = int(room.j[k]), room.growth[k]
@@ -111,9 +122,24 @@ class Twin:
         self.norm = norm if norm > 0.0 else 1.0
         return u, drift
 
-    def learn(self, x, y, h):
+    def read_again(self, x):
+        """u of a row of a later pass; the weights of its features are pulled towards 0."""
+        record = self.features.record
+        dense, seen = record[:, DENSE_PLACE] > 0.0, record[:, COUNT].copy()
+        seen[dense] = self.features.counts[ROWS]
+        pulled = ((x != 0.0) | dense) & (seen > 0.0)
+        pulled[-1] = False
+        first, now = (self.strengths(q, z2, self.norm) for q, z2 in ((0.0 * self.q, 0.0 * self.q), (self.q, self.z2)))
+        self.x *= np.where(pulled, 1.0 - first / (now * np.maximum(seen, 1.0)), 1.0)[:, :, None]
+        m = record[:, SCALE]
+        return np.where(m > 0.0, (x - record[:, CENTRE]) / np.where(m > 0.0, m, 1.0), 0.0)
+
+    def settle(self):
+        self.x, self.full = (np.mean(found, axis=0) for found in zip(*self.later, strict=True))
+
+    def learn(self, x, y, h, again=False):
         loss = self.loss
-        u, drift = self.read(x)
+        u, drift = (self.read_again(x), 0.0 * x) if again else self.read(x)
         bets = (4.0 + self.wealth) * self.theta / (1.0 + self.slopes) / self.norm
         whole = np.zeros((len(x), self.classes))
         whole[self.places] = self.full
@@ -123,19 +149,22 @@ class Twin:
         f1, f2 = self.experts.weights @ scores, self.v @ scores
         candidates = np.array([f1, f2, self.bold * f1, self.bold * f2])
         f = self.clip(self.last.weights @ candidates)
-        self.experts.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in scores])
-        self.last.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in candidates])
+        if not again:
+            self.experts.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in scores])
+            self.last.observe([h * min(30.0, loss.value(self.clip(p), y)) for p in candidates])
 
         g = filled(loss.__class__.slope, loss, f, y)
-        self.weight += h
-        self.means += h / self.weight * (np.abs(g) - self.means)
+        if not again:
+            self.weight += h
+            self.means += h / self.weight * (np.abs(g) - self.means)
         if isinstance(loss, Softmax):
             q = np.exp(f - f.max()) / np.exp(f - f.max()).sum()
             bends, bend = 2.0 * q * (1.0 - q), min(q.max(), 2.0 * (q * (1.0 - q)).max())
         else:
             bends, bend = self.means, 0.5 * self.means.sum()
 
-        self.stack(scores, f2, y, h, bends)
+        if not again:
+            self.stack(scores, f2, y, h, bends)
         self.step_full(u, scores[-1], y, h, bends)
         strengths = self.strengths(self.q, self.z2, self.norm)
         for r in range(len(self.GRID)):
@@ -143,6 +172,9 @@ class Twin:
             self.x[r] -= np.outer(u / strengths[r], a)
         self.q += h * bend * u * u
         self.z2 += h * h * (g @ g) * u * u
+        if again:
+            self.later.append((self.x.copy(), self.full.copy()))
+            return f
         stake = np.outer(u, np.clip(h * filled(loss.__class__.slope, loss, scores[-2], y), -1.0, 1.0))
         self.theta -= stake
         self.slopes += np.abs(stake)

@@ -341,7 +341,7 @@ def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
         m, mu = features.record[:, SCALE].copy(), features.record[:, CENTRE].copy()
         original = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
         constant = b - original @ mu
-        for k in range(int(enter(features, rows, i, -1, True, True, row))):
+        for k in range(int(enter(features, rows, i, -1, True, True, False, row))):
             j = int(row.j[k])
             w[j] = w[j] / row.growth[k] if row.growth[k] > 0.0 else 0.0
             b += w[j] * row.drift[k]

@@ -4,7 +4,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -178,12 +178,13 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
 class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     """A regressor for River.
 
-    With beta="auto" no prediction leaves the range of the numbers seen. A number for ``beta`` is about the size of the
-    weights that you expect.
+    A number for ``beta`` is about the size of the weights that you expect.
 
     Args:
         loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, dtype:
             as for :class:`giftrl.linear.FTRLRegressor`.
+        clip: with beta="auto", whether predictions stay in the range of the numbers seen. By default they do: in a
+            stream, the first predictions come before much is known.
 
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), FTRLRegressor(), metrics.MAE())
@@ -191,14 +192,15 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     """
 
     loss: Any = "squared"
+    clip: bool = field(default=True, kw_only=True)
 
     def predict_one(self, x: Mapping[Any, float]) -> float:
         """A number; the mean for the Poisson loss."""
-        return float(self._link.means(self._model.score_one(x, clip=True)))
+        return float(self._link.means(self._model.score_one(x, clip=self.clip)))
 
     def predict_many(self, X: Any) -> Any:
         """A number for each row."""
-        return self._like(X, self._link.means(self._scores(X, clip=True)))
+        return self._like(X, self._link.means(self._scores(X, clip=self.clip)))
 
     def _label(self, y: Any) -> float:
         number = isinstance(y, (int, float, np.number)) and accepts(self._model.learner.loss, float(y))

@@ -16,9 +16,12 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 @click.option(
     "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
 )
+@click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learnt from.")
 @click.option("--quiet", is_flag=True, help="Print nothing but predictions.")
 @input_options
-def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, quiet: bool, **options: Any) -> None:
+def command(
+    model: str, data: tuple[str, ...], output: str | None, proba: bool, clip: bool, quiet: bool, **options: Any
+) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
     DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
@@ -27,9 +30,9 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     used is nan, so that line n always belongs to row n.
 
     A prediction is the inner product <s, x> of the row s and the weights x. For the logistic and hinge losses it is
-    positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. A model that was
-    trained with --beta auto on real labels never predicts below the lowest or above the highest label that it has seen
-    (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
+    positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. With --clip, a
+    model that was trained with --beta auto on real labels never predicts below the lowest or above the highest label
+    that it has seen (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
     with --proba it prints the probability of each class, in the order of --labels.
 
     \b
@@ -62,7 +65,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
-        predictor, evaluation = trained.freeze(), Evaluation(trained)
+        predictor, evaluation = trained.freeze(clip), Evaluation(trained)
         for batch in reader:
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)

@@ -21,7 +21,7 @@ from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.recipes.blocks import blocks, canonical
-from giftrl.recipes.evaluation import losses_of
+from giftrl.recipes.evaluation import as_they_count, losses_of
 from giftrl.recipes.learners import Experts
 from giftrl.recipes.parameters import Parameters
 from giftrl.recipes.passes import Passes, held_out
@@ -48,8 +48,6 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
     shuffle: bool = True
     random_state: Any = 0
 
-    #: Whether predictions stay in the range of labels that a mixture has seen.
-    _clip: ClassVar[bool]
     #: What scikit-learn is to check of labels.
     _checks: ClassVar[dict[str, Any]] = {}
 
@@ -163,7 +161,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """The mean loss of learners on rows that they have not learnt."""
         predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
-        scores = predictor.scores(unit_rows(x) if self.normalize == "unit" else x)
+        scores = as_they_count(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
         return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 
     @contextmanager
@@ -180,6 +178,11 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
     def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
         """The weights of rows; classes can have a weight too."""
         return weights
+
+    @property
+    def _clip(self) -> bool:
+        """Whether predictions stay in the range of labels that a mixture has seen."""
+        return False
 
     @property
     def _predictor(self) -> Predictor:

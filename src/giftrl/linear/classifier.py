@@ -89,8 +89,6 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     loss: Any = AUTO
     class_weight: Any = field(default=None, kw_only=True)
 
-    _clip = False
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows, in order.
 

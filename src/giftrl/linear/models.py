@@ -28,7 +28,7 @@ class Columns:
     def __init__(self, learners: Sequence[Any], each: bool = False) -> None:
         self.learners = list(learners)
         self.each = each
-        self._frozen: tuple[int, Predictor] | None = None
+        self._frozen: tuple[tuple[int, bool, bool], Predictor] | None = None
 
     def learn(self, x: Any, y: Array, weights: Array | None) -> None:
         """Learn from rows in order."""
@@ -49,8 +49,9 @@ class Columns:
 
     def predictor(self, *, intercept: bool, clip: bool) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""
-        if self._frozen is None or self._frozen[0] != self.rounds:
-            self._frozen = self.rounds, freeze(self.learners, intercept=intercept, clip=clip)
+        of = self.rounds, intercept, clip
+        if self._frozen is None or self._frozen[0] != of:
+            self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
         return self._frozen[1]
 
     def replace(self, learners: Sequence[Any]) -> None:

@@ -1,7 +1,7 @@
 """The regressor."""
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,14 +18,15 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     """A linear model of numbers that learns in one pass, has nothing to tune, and proves how well it did.
 
     Features and labels may have any scale. Several targets are models of their own, learnt in one pass. With the
-    Poisson loss the prediction is the mean exp(<s, x>); with every other it is <s, x>. With beta="auto" no prediction
-    leaves the range of the labels seen.
+    Poisson loss the prediction is the mean exp(<s, x>); with every other it is <s, x>.
 
     Args:
         loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
         beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
             validation_fraction, shuffle, dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
+        clip: with beta="auto", whether ``predict`` stays in the range of the labels seen, as predictions in the course
+            of learning do. Those are what ``average_loss_`` is about.
 
     Attributes:
         coef_: the weights of the features, or a row of them for each target.
@@ -42,7 +43,8 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
 
     loss: Any = "squared"
 
-    _clip = True
+    clip: bool = field(default=False, kw_only=True)
+
     _checks: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -87,11 +89,15 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """A number for each row, or a row of numbers.
 
-        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With beta="auto" it is clipped to
-        the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
+        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With ``clip`` the score is clipped
+        to the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
         """
         means: Array = self._predictor.link.means(self._scores(X))
         return means if self._outputs else means[:, 0]
+
+    @property
+    def _clip(self) -> bool:
+        return self.clip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,10 @@ Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow 
     growth   m_old/m_new where m_j has grown, 1 elsewhere,
     drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
 
+Where the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
+of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
+and a feature have in common would count twice, and w_j would be half of what it should be.
+
 A row costs O(nonzeros + dense features).
 """
 
@@ -176,7 +180,7 @@ def add_dense(features: Any, row: Any, n: Any) -> Any:
 
 
 @formula
-def rescale(features: Any, row: Any, scale: bool, parts_live: bool) -> None:
+def rescale(features: Any, row: Any, scale: bool, together: bool) -> None:
     """Compute u, growth and drift of the entries that move, and update their m_j and mu_j."""
     record, t = features.record, features.counts[ROWS]
     squares = 0.0
@@ -199,22 +203,25 @@ def rescale(features: Any, row: Any, scale: bool, parts_live: bool) -> None:
             record[j, SCALE] = m
         row.u[k] = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
         if target != mu:
-            follows = parts_live and mu != 0.0 and target != 0.0
-            row.drift[k] = 0.0 if follows else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+            still = m == 0.0 or (together and mu != 0.0 and target != 0.0)
+            row.drift[k] = 0.0 if still else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED)
             record[j, CENTRE] = target
         squares += row.u[k] * row.u[k]
     features.counts[NORM] += squares / t
 
 
 @formula
-def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, live: bool, row: Any) -> Any:
-    """Update what is known of the features by row i, and fill in its entries; return how many there are."""
+def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, together: bool, row: Any) -> Any:
+    """Update what is known of the features by row i, and fill in its entries; return how many there are.
+
+    ``together`` says that the constant is the running mean of the labels.
+    """
     for place in range(row.many[0]):
         row.growth[row.moved[place]] = 1.0
         row.drift[row.moved[place]] = 0.0
     features.counts[ROWS] += 1.0
     n = add_dense(features, row, count_in(features, rows, i, constant, centre, scale, row))
-    rescale(features, row, scale, live)
+    rescale(features, row, scale, together)
     return n
 
 

@@ -58,8 +58,7 @@ class MixtureLearner(Mixture):
         margin, there = not accepts(self.loss, 0.5), self.constant is not None
         self.pieces = Pieces(
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
-            centre and there, scale, centre_labels and there, extend, stack,
-            not margin and centre_labels and there,
+            centre and there, scale, centre_labels and there and not margin, extend, stack,
         )  # fmt: skip
         bolder = self.pieces.bold > 1.0
         self.mixing = State(

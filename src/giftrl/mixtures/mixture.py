@@ -217,11 +217,16 @@ class Mixture(RowLearner):
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
             self.features = self.features._replace(record=aligned(self.features.record, dimension))
+            if self._again:
+                more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
+                self._later = self._later._replace(changes=np.concatenate([self._later.changes, more]))
             self.dimension = dimension
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which :meth:`restore` goes on, bit by bit."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
+        if self._again:
+            parts["later"] = self._later
         return {f"{name}.{key}": array for name, part in parts.items() for key, array in part._asdict().items()}
 
     @property
@@ -240,6 +245,8 @@ class Mixture(RowLearner):
 
         self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
+        self._again = "later.rounds" in state
+        self._later = part("later", Later) if self._again else self._no_rounds(0)
         self._kept = None
 
     def __repr__(self) -> str:
@@ -257,3 +264,5 @@ class Mixture(RowLearner):
         record: Any = self.features.record
         record = record.array() if isinstance(record, Touched) else record  # an array before version 2
         self.features = self.features._replace(record=aligned(record))
+        if "_later" not in state:  # before later passes had sums of their own
+            self._later, self._again = self._no_rounds(0), False

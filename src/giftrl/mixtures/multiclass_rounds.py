@@ -43,7 +43,7 @@ class ClassPieces(NamedTuple):
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
     bold: float
-    live: bool = False
+    centre_labels: bool = False
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
     def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
@@ -206,7 +206,7 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, bends = buffers.scores, buffers.slopes, buffers.classes[BENDS]
     full, stacked, final = n + 1, n + 3, n + 2 + CANDIDATES
-    part = min(1.0, h / state.sums[WEIGHT])
+    part = 0.0 if parts.pieces.again else min(1.0, h / state.sums[WEIGHT])
     bend, steep = find_bends(loss, parts, scores[final], slopes[final], y, part)
     learns = choose_all(loss, parts, count, norm, y, h)
     if not parts.pieces.again and buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:

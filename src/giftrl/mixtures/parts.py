@@ -38,7 +38,7 @@ def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
         pull(parts, again, mean_norm(parts.features), scores)
         return again
     by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
-    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, scale, pieces.live, row)
+    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, scale, pieces.centre_labels, row)
     for listed in range(row.many[0]):
         k = row.moved[listed]
         if row.growth[k] < 1.0:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
 from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
+from giftrl.mixtures.later import Later
 from giftrl.mixtures.layout import THETA
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -36,7 +37,9 @@ def unsound(learner: Any, state: Arrays) -> str | None:
         return "mixing.totals"
     if not _sound_dense(learner, state):
         return "features.dense"
-    return None if _sound_blocks(learner, state) else "features.record"
+    if not _sound_blocks(learner, state):
+        return "features.record"
+    return None if _sound_later(learner, state) else "later.changes"
 
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
@@ -49,6 +52,21 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
     if name in MUST_BE_FINITE:
         return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
     return bool(np.isfinite(given).all())
+
+
+def _sound_later(learner: Any, state: Arrays) -> bool:
+    """Whether the sums of later passes, if there are any, are numbers, and as many as there are weights."""
+    given = {name: state[f"later.{name}"] for name in Later._fields if f"later.{name}" in state}
+    if not given:
+        return True
+    shapes = {
+        "changes": (len(state["features.record"]), int(learner.places.coin) - int(learner.places.lanes)),
+        "matrix": learner.matrix.x.shape,
+        "rounds": (1,),
+    }
+    types = {"changes": learner.dtype, "matrix": np.float64, "rounds": np.float64}
+    fit = {name: array.shape == shapes[name] and array.dtype == types[name] for name, array in given.items()}
+    return len(fit) == len(shapes) and all(fit.values()) and all(not np.isnan(array).any() for array in given.values())
 
 
 def _sound_dense(learner: Any, state: Arrays) -> bool:

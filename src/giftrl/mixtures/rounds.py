@@ -44,7 +44,6 @@ class Pieces(NamedTuple):
     centre_labels: bool
     extend: bool
     stack: bool
-    live: bool = False
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
 
@@ -254,11 +253,14 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             unit.judge(loss, units, p, y, h)
         else:
             state.sums[UNCOMPARED] += h * value(loss, p, y)
+        span = units[unit.HIGH] - units[unit.LOW] if begun else math.inf
         if not pieces.again:
             unit.widen(loss, units, y, pieces.margin)
         extended = Extended(loss, -math.inf, math.inf)
         if pieces.extend:
-            extended = Extended(loss, units[unit.LOW], units[unit.HIGH])
+            # A label beyond all others may be part of a trend: predictions still further on cost something then.
+            beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
+            extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
         teach(extended, parts, Round(count, norm, p, f, slant, y, h, bend, begun))
         if pieces.again:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.recipes.evaluation import losses_of
+from giftrl.recipes.evaluation import as_they_count, losses_of
 from giftrl.streams.batch import Batch
 from giftrl.training.model import LinearModel
 
@@ -37,7 +37,8 @@ class Evaluation:
         good = ~np.isnan(batch.labels)
         good[good] = settings.accepts(batch.labels[good])
         labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
-        losses = losses_of(self.model.learner.loss, scores[good], labels)
+        learner = self.model.learner
+        losses = losses_of(learner.loss, as_they_count([learner], scores[good]), labels)
         self.rows += len(labels)
         self.weight += float(weights.sum())
         self.loss_sum += float(weights @ losses)

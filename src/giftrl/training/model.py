@@ -102,13 +102,13 @@ class LinearModel:
             line = batch.lines[part][np.argmin(np.isfinite(sums))]
             raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
 
-    def freeze(self) -> Predictor:
+    def freeze(self, clip: bool = False) -> Predictor:
         """What the model predicts as it is now.
 
-        A mixture keeps predictions of real labels within the range of those that it has seen (for the Poisson loss:
-        that of their logarithms), as it does while it learns.
+        With ``clip``, a mixture keeps predictions of real labels within the range of those that it has seen (for the
+        Poisson loss: that of their logarithms), as it does while it learns.
         """
-        return freeze([self.learner], clip=accepts(self.learner.loss, 0.5), labels=self.settings.labels)
+        return freeze([self.learner], clip=clip and accepts(self.learner.loss, 0.5), labels=self.settings.labels)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
         """<s, x> for each row, a column for each class where the loss has a score for each.

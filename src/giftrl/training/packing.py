@@ -14,6 +14,8 @@ from giftrl.recipes.learners import Learner
 Arrays = dict[str, NDArray[Any]]
 #: What a mixture keeps for each dense feature.
 OF_DENSE = ("features.dense", "features.stamps")
+#: What it keeps for each feature in later passes.
+CHANGES = "later.changes"
 
 
 def _names(learner: Learner) -> tuple[str, str]:
@@ -41,6 +43,8 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
+        if CHANGES in state:  # a feature whose weights change has been seen
+            state[CHANGES] = state[CHANGES][kept.where]
     return state | {name: kept.rows, seen: kept.where}
 
 
@@ -59,4 +63,6 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
         where = state.pop(seen)
         rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
         state[name] = Touched(state[name], where, rows).array()
+        if CHANGES in state:
+            state[CHANGES] = Touched(state[CHANGES], where, rows).array()
     return state

@@ -1,0 +1,92 @@
+"""Several passes over the same rows: rows held out say which pass was the best.
+
+After the first pass the loss on rows that are learnt says little about others. So some rows are held out: not learnt
+until the last pass is over, and then learnt like any new rows. Training stops when the loss on them rises.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.recipes.learners import Mixture
+
+
+def held_out(rows: int, fraction: float) -> NDArray[np.bool_]:
+    """Which of so many rows are held out: of every 1/fraction rows the last.
+
+    >>> np.flatnonzero(held_out(25, 0.1)).tolist()
+    [9, 19]
+    """
+    counts = np.floor(np.arange(rows + 1) * fraction + 1e-9)
+    return np.diff(counts) > 0.0
+
+
+def settled(learner: Any) -> Any:
+    """A copy as it would be if the passes ended here; a single learner is what it is after each of them."""
+    made = copy.deepcopy(learner)
+    if isinstance(made, Mixture):
+        made.settle()
+    return made
+
+
+class Passes:
+    """The passes of learners over the same rows.
+
+    Args:
+        learners: of the columns of a model, trained by the caller.
+        validate: the loss of learners on the rows held out; None where there are none.
+
+    Attributes:
+        losses: that loss after each pass.
+        best: the learners after the best pass.
+
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> made = MixtureLearner(1, "squared", compiled=False)
+    >>> passes = Passes([made], lambda learners: abs(1.0 - float(learners[0].x[0])))
+    >>> for _ in range(9):
+    ...     passes.begin()
+    ...     _ = made.learn([[1.0], [-1.0]], [1.0, -1.0])
+    ...     if not passes.end():
+    ...         break
+    >>> passes.losses == sorted(passes.losses, reverse=True), passes.best[0].rounds
+    (True, 2)
+    """
+
+    def __init__(self, learners: Sequence[Any], validate: Callable[[list[Any]], float] | None = None) -> None:
+        self.learners = list(learners)
+        self.validate = validate
+        self.done = 0
+        self.losses: list[float] = []
+        self.best: list[Any] = []
+
+    def begin(self) -> None:
+        """Begin a pass. In all but the first, a mixture knows that it has met the rows before."""
+        for learner in self.learners if self.done > 0 else ():
+            if isinstance(learner, Mixture):
+                learner.repeat()
+
+    def end(self) -> bool:
+        """End a pass; whether another one may help."""
+        self.done += 1
+        if self.validate is None:
+            return True
+        made = [settled(learner) for learner in self.learners]
+        self.losses.append(self.validate(made))
+        if self.done > 1 and not self.losses[-1] <= self.losses[-2]:
+            return False
+        self.best = made
+        return True
+
+    def result(self) -> list[Any]:
+        """The learners after the best pass; after the last one, where no rows are held out."""
+        if not self.best:
+            self.best = [settled(learner) for learner in self.learners] if self.done > 1 else self.learners
+        return self.best
+
+    @property
+    def kept(self) -> int:
+        """The number of the pass whose learners are kept, from 1."""
+        return int(np.argmin(self.losses)) + 1 if self.losses else self.done
