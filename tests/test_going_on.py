@@ -46,11 +46,11 @@ def test_two_tables_are_one(tmp_path):
 def test_going_on_with_other_settings_is_refused(days, tmp_path):
     giftrl("train", days[0], *QUICK, "--model", tmp_path / "d")
     for option, named in [
-        (("--loss", "hinge"), "loss='hinge', not 'logistic'"),
-        (("--bits", "9"), "bits=9, not 8"),
-        (("--dictionary",), "bits=None, not 8"),
-        (("--labels", "0,1"), "label_values=(0.0, 1.0), not None"),
-        (("--no-constant",), "constant=False, not True"),
+        (("--loss", "hinge"), "--loss hinge, not logistic"),
+        (("--bits", "9"), "--bits 9, not 8"),
+        (("--dictionary",), "--dictionary, not 8"),
+        (("--labels", "0,1"), "--labels 0,1, not none"),
+        (("--no-constant",), "--no-constant, not --constant"),
     ]:
         said = refused(tmp_path, "train", days[1], "--from", tmp_path / "d", *option, "--model", tmp_path / "e")
         assert named in said
@@ -60,7 +60,7 @@ def test_going_on_with_other_settings_is_refused(days, tmp_path):
 def test_resuming_without_a_checkpoint_keeps_the_model_and_names_the_remedy(days, tmp_path):
     giftrl("train", days[0], *QUICK, "--model", tmp_path / "d")
     said = refused(tmp_path, "train", days[1], *QUICK, "--resume", "--model", tmp_path / "d")
-    assert "there is no checkpoint to go on from" in said and "--from MODEL" in said
+    assert "there is none to go on from" in said and "--from MODEL" in said
 
 
 def table(columns, n=50):
@@ -117,12 +117,12 @@ def test_changed_data_are_not_taken_for_those_that_were_read(interrupted, tmp_pa
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("y", "z", "'label': 'z'"),
-        ("--ignore", "--categorical", "'categorical': ['z']"),
-        ("8", "9", "bits=9, not 8"),
-        ("--resume", ("--resume", "--passes", "2"), "passes=2, not 1"),
-        ("--resume", ("--resume", "--on-error", "skip"), "on_error='skip', not 'stop'"),
-        ("--resume", ("--resume", "--format", "csv"), "format='csv', not None"),
+        ("y", "z", "--label z, not y"),
+        ("--ignore", "--categorical", "--categorical z, not none"),
+        ("8", "9", "--bits 9, not 8"),
+        ("--resume", ("--resume", "--passes", "2"), "--passes 2, not 1"),
+        ("--resume", ("--resume", "--on-error", "skip"), "--on-error skip, not stop"),
+        ("--resume", ("--resume", "--format", "csv"), "--format csv, not none"),
     ],
 )
 def test_changed_options_are_named(interrupted, tmp_path, old, new, named):

@@ -172,7 +172,9 @@ WEIGHTS = "1 {w} |a x:1 y:2\n-1 {w} |a x:2 y:1\n1 {w} |a x:1\n"
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
-        (BIG, ("--beta", "1", "--update", "truncated", "--regularizer", "curvature"), "left the range of float32"),
+        (BIG, ("--beta", "1", "--update", "truncated", "--regularizer", "curvature"), ":1: this row leads to numbers"),
+        ("1 1:1\n1 1:1e30\n-1 2:1\n", ("--beta", "1e20", "--loss", "squared", "--update", "linear"), ":2: this row"),
+        ("1 1:1\n1 1:1e30\n-1 2:1\n", ("--beta", "1", "--loss", "squared", "--regularizer", "curvature"), ":2: this"),
         (WEIGHTS.format(w="1e308"), (), ":2: the sum of the weights"),
         (WEIGHTS.format(w="1e308"), ("--loss", "softmax", "--labels=-1,1"), ":2: the sum of the weights"),
         (WEIGHTS.format(w="1e308"), ("--beta", "1"), ":1: this row leads to numbers beyond"),

@@ -15,7 +15,8 @@
     └── Overflowed (ArithmeticError)    a number left the range of float64
 
 Every message names the argument, the value, the rule, and what to do instead. An error leaves the object that raised it
-as it was.
+as it was, with one exception: a learner that raises Overflowed has learnt the rows before the one that it names, and an
+estimator whose model such a row has spoilt must be fitted again.
 """
 
 import difflib

@@ -1,6 +1,7 @@
 """Files that grow with a run, and may be gone on with after an interruption."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -8,30 +9,65 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.errors import InvalidInput, ModelFileError, require
-from giftrl.files import Finishing, file_errors, is_stream, open_stream
+from giftrl.files import Finishing, file_errors, is_stream, open_stream, replacing
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there
+    fcntl = None  # type: ignore[assignment]
 
 Named = str | os.PathLike[str]
+PIECE = 1 << 20
 
 
-def partial(path: Named) -> Path:
-    """Where a file is written until it is finished: beside it.
+class FileDigest:
+    """The SHA-256 of the first bytes of a file that grows: only what is new is read.
 
-    >>> partial("/tmp/rows.txt").name
-    'rows.txt.partial'
+    Args:
+        path: of the file; a file that is not there has no bytes.
+
+    >>> FileDigest("no such file").until(None)[0]
+    0
     """
-    return Path(f"{os.path.realpath(path)}.partial")
+
+    def __init__(self, path: Named) -> None:
+        self.path = Path(path)
+        self._total = hashlib.sha256()
+        self._size = 0
+
+    def until(self, size: int | None) -> list[int | str]:
+        """How many bytes there are up to a size, None for all, and their digest."""
+        if size is None or size > self._size:
+            with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+                file.seek(self._size)
+                while piece := file.read(PIECE if size is None else min(PIECE, size - self._size)):
+                    self._total.update(piece)
+                    self._size += len(piece)
+        return [self._size, self._total.hexdigest()]
+
+
+def unfinished(path: Named, checkpoint: Named) -> Path:
+    """Where a run that writes checkpoints keeps a file until it is finished: beside it, under a name of that run's.
+
+    The name says where the checkpoint lies as seen from the file, so that both can be moved together.
+
+    >>> unfinished("/tmp/rows.txt", "/tmp/a.checkpoint").name == unfinished("/tmp/rows.txt", "/tmp/b.checkpoint").name
+    False
+    """
+    target = Path(os.path.realpath(path))
+    place = os.path.relpath(os.path.realpath(checkpoint), target.parent)
+    return target.with_name(f".giftrl-{target.name[:50]}-{hashlib.sha256(place.encode()).hexdigest()[:16]}.partial")
 
 
 class GrowingFile(Finishing):
-    """A file that takes the place of an earlier one when it is finished; until then it is called ``*.partial``.
-
-    Pipes and devices are written to as they are.
+    """A file that takes the place of an earlier one when it is finished. Pipes and devices are written to as they are.
 
     Args:
         argument: the name of the argument that named the file, for messages.
         path: of the file.
-        append: whether to go on with an unfinished file.
-        keep: whether a file that is given up stays, as ``*.partial``, for a run that goes on.
+        checkpoint: of the run; if the run is interrupted once this is there, the file stays :func:`unfinished` for a
+            run that goes on. None for a file that does not stay.
+        append: whether to go on with the unfinished file; without a checkpoint, with the finished one.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,15 +77,39 @@ class GrowingFile(Finishing):
     'one'
     """
 
-    def __init__(self, argument: str, path: Named, *, append: bool = False, keep: bool = False) -> None:
-        self.argument, self.path, self.keep = argument, Path(path), keep
-        stream = is_stream(path)
-        if append and not stream:
-            _take_up(path)
-        self._new = self.path if stream else partial(path)
+    def __init__(self, argument: str, path: Named, *, checkpoint: Named | None = None, append: bool = False) -> None:
+        self.argument, self.path = argument, Path(path)
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._new: Path | None = None
+        self._opened = contextlib.ExitStack()
         with self._errors():
-            mode, opener = ("wb", open_stream) if stream else ("ab" if append else "wb", None)
-            self._handle: Any = open(self._new, mode, opener=opener)  # noqa: SIM115
+            if is_stream(path):
+                self._handle: Any = open(path, "wb", opener=open_stream)  # noqa: SIM115
+            elif self._checkpoint is None:
+                new = self._opened.enter_context(replacing(path))
+                if append and self.path.exists():
+                    shutil.copyfile(path, new)
+                self._handle = new.open("ab")
+            else:
+                self._new = unfinished(path, self._checkpoint)
+                self._handle = self._new.open("ab")
+                self._claim()
+                if not append:
+                    self._handle.truncate(0)
+        self._opened.push(self._end)
+
+    def _claim(self) -> None:
+        """Make sure that no other process is writing this file."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._handle.close()
+            rule = f"is being written by another run with the checkpoint {self._checkpoint}"
+            raise InvalidInput(self.argument, str(self.path), rule, "wait for it, or give another file") from None
+        except OSError:  # a disk that cannot lock
+            pass
 
     def write(self, text: bytes) -> None:
         """Write, and hand what was written to the operating system."""
@@ -59,35 +119,38 @@ class GrowingFile(Finishing):
 
     def close(self) -> None:
         with self._errors():
-            self._handle.flush()
-            target = Path(os.path.realpath(self.path))
-            if self._new != self.path:
-                os.fsync(self._handle.fileno())
-                if target.exists():
-                    shutil.copymode(target, self._new)
-            self._handle.close()
-            if self._new != self.path:
-                self._new.replace(target)
+            self._opened.close()
 
     def abandon(self) -> None:
+        with contextlib.suppress(_Abandoned), self._opened:
+            raise _Abandoned
+
+    def _end(self, kind: type[BaseException] | None, *problem: object) -> None:
+        """Put the file in its place, or give it up."""
+        if kind is None:
+            try:
+                self._finish()
+            except BaseException:
+                self._give_up()
+                raise
+        else:
+            self._give_up()
+
+    def _finish(self) -> None:
+        self._handle.flush()
+        if self._new is not None:
+            os.fsync(self._handle.fileno())
+            target = Path(os.path.realpath(self.path))
+            if target.exists():
+                shutil.copymode(target, self._new)
+            self._new.replace(target)
+        self._handle.close()
+
+    def _give_up(self) -> None:
         with contextlib.suppress(OSError):
             self._handle.close()
-        if self._new != self.path and not self.keep:
-            self._new.unlink(missing_ok=True)
-
-    @staticmethod
-    def size(path: Named) -> int:
-        """How many bytes of an unfinished file have been written."""
-        return partial(path).stat().st_size if partial(path).exists() else 0
-
-    @staticmethod
-    def cut(argument: str, path: Named, size: int) -> None:
-        """Go back to the first bytes of a file that an interrupted run wrote, finished or not."""
-        _take_up(path)
-        rule = f"has lost the {size} bytes that an interrupted run wrote to {partial(path).name}"
-        require(GrowingFile.size(path) >= size, argument, str(path), rule, "start anew without resuming")
-        with contextlib.suppress(FileNotFoundError):
-            os.truncate(partial(path), size)
+        if self._new is not None and self._checkpoint is not None and not self._checkpoint.exists():
+            self._new.unlink(missing_ok=True)  # no run can go on with it
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -99,7 +162,35 @@ class GrowingFile(Finishing):
             raise InvalidInput(self.argument, str(self.path), rule, problem.remedy) from None
 
 
-def _take_up(path: Named) -> None:
-    """Make sure that there is an unfinished file: without one, a copy of the finished file is one."""
-    if not partial(path).exists() and Path(path).is_file():
-        shutil.copyfile(path, partial(path))
+class _Abandoned(Exception):
+    """Ends the writing of a file that is not wanted any more."""
+
+
+def find_written(argument: str, path: Named, checkpoint: Named, written: list[int | str]) -> Path:
+    """The file that begins with what an interrupted run wrote until its checkpoint: unfinished, or finished since.
+
+    Args:
+        argument: the name of the argument that named the file, for messages.
+        path: of the file.
+        checkpoint: of the run.
+        written: how many bytes, and their digest.
+    """
+    new = unfinished(path, checkpoint)
+    if is_stream(path):
+        return new
+    size = int(written[0])
+    for each in (new, Path(path)):
+        if FileDigest(each).until(size) == written:
+            return each
+    rule = f"has lost the {size} bytes that the interrupted run wrote, which were in {new.name}"
+    require(False, argument, str(path), rule, f"put them back; or start anew: delete {checkpoint}")
+    return new
+
+
+def go_back(found: Path, path: Named, checkpoint: Named, size: int) -> None:
+    """Make an unfinished file of the first bytes of what :func:`find_written` found."""
+    new = unfinished(path, checkpoint)
+    with file_errors(path), contextlib.suppress(FileNotFoundError):
+        if found != new:
+            shutil.copyfile(found, new)
+        os.truncate(new, size)

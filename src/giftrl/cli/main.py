@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from giftrl.cli.terminal import settle_output
-from giftrl.errors import GiftrlError
+from giftrl.cli.words import in_options
+from giftrl.errors import BadRow, GiftrlError
 
 #: Each command with its line in ``giftrl --help``. The function is ``giftrl.cli.<name>.command``.
 COMMANDS = {
@@ -52,8 +53,11 @@ class Commands(click.Group):
             answer = super().invoke(ctx)
             settle_output()
             return answer
-        except GiftrlError as problem:
+        except BadRow as problem:  # whose message quotes the row
             message, status = str(problem), 1
+        except GiftrlError as problem:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            message, status = str(problem) if command is None else in_options(str(problem), command), 1
         except BrokenPipeError:  # nobody reads on
             raise
         except OSError as problem:

@@ -49,21 +49,14 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
     The arguments are those of :func:`giftrl.outputs.check_outputs`.
 
-    Sources under "data" may be globs and directories. Outputs that grow, "rejects" and "predictions", are written
-    beside themselves until they are finished, under names that count too.
+    Sources under "data" may be globs and directories.
     """
-    from giftrl.files import is_stream
-    from giftrl.growing import partial
     from giftrl.outputs import check_outputs
     from giftrl.streams.sources.source import find_sources
 
     if "data" in read:
         files = ["-" if source.path is None else str(source.path) for source in find_sources(read["data"])]
         read = read | {"data": files}
-    growing = [(name, written[name]) for name in ("rejects", "predictions") if name in written]
-    written = written | {
-        f"unfinished {name}": str(partial(path)) for name, path in growing if path is not None and not is_stream(path)
-    }
     check_outputs(read, written, **rules)
 
 
@@ -81,6 +74,8 @@ def reading_of(options: dict[str, Any]) -> dict[str, Any]:
         categorical=tuple(map(column, options.pop("categorical"))),
     )
     reading = {name: options.pop(name) for name in ("on_error", "rejects")}
+    if reading["rejects"] is not None and reading["on_error"] != "skip":
+        raise click.UsageError("--rejects needs --on-error skip; add that, or leave it out")
     return {"format": options.pop("format_"), "columns": columns, **reading}
 
 

@@ -32,8 +32,8 @@ def command(
     A prediction is the inner product <s, x> of the row s and the weights x. For the logistic and hinge losses it is
     positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. With --clip, a
     model that was trained with --beta auto on real labels never predicts below the lowest or above the highest label
-    that it has seen (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
-    with --proba it prints the probability of each class, in the order of --labels.
+    that it has seen (Poisson: their logarithms). A model of several classes predicts the label of the class with the
+    largest score; with --proba it prints the probability of each class, in the order of --labels.
 
     \b
     Examples:

@@ -50,9 +50,12 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--lookahead/--no-lookahead", default=None, help="With a number for beta: H or H'. Default: H if possible."
 )
 @click.option(
-    "--regularizer", help="With a number for beta: squared_norm (the default), adagrad, elastic_net, curvature."
+    "--regularizer",
+    help="With a number for beta: squared_norm (the default), adagrad, elastic_net, centred, curvature.",
 )
-@click.option("--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, temporal (the default).")
+@click.option(
+    "--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, ada_implicit, temporal (the default)."
+)
 @click.option(
     "--set", "parameters", multiple=True, callback=_parameters, metavar="NAME=NUMBER",
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
@@ -117,6 +120,7 @@ def command(
     from giftrl.outputs import writing
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.summary import summary_of
+    from giftrl.training.trainer import require_no_checkpoint
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
@@ -135,6 +139,8 @@ def command(
         files_only=["model", "checkpoint"],
         kept=[("from", "model")],
     )  # fmt: skip
+    if model_path is not None and not resume:
+        require_no_checkpoint(Path(model_path + ".checkpoint"))
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
     model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
@@ -154,8 +160,6 @@ def command(
             model = trainer.run(progression.watch)
         if model_path is not None:
             model.save(model_path)
-            if checkpoint is not None:
-                checkpoint.path.unlink(missing_ok=True)
         summary = summary_of(model, radii)
         summary["seconds_total"] = time.perf_counter() - begun
         summary["seconds_learning"] = trainer.seconds_learning
@@ -164,6 +168,8 @@ def command(
         summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
     if not quiet:
         _say(console, summary, model, before, model_path)
 

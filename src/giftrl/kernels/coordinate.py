@@ -30,7 +30,7 @@ from giftrl.kernels.local import (
     scatter,
 )
 from giftrl.kernels.parts import Batch, Parts, end_of_run, model, weight
-from giftrl.kernels.scalars import ENERGY, LAM, LOSS, TOTAL
+from giftrl.kernels.scalars import ENERGY, LAM, LOSS, ROUNDING, TIME, TOTAL
 from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -101,7 +101,7 @@ def learn_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -
         gather(parts.psi, rows, i, coordinates, 0, w)
         v = rows.data[begin(rows, i) : end(rows, i)]
         predictions[i], a = round_coordinate(parts, labels[i], weight(weights, i), v, w, 0, steps, state)
-        if not abs(a) < math.inf:
+        if not (abs(a) < math.inf and state[0, ROUNDING] < math.inf):
             return i
         scatter(parts.psi, rows, i, coordinates, 0, w)
     return len(labels)
@@ -137,12 +137,15 @@ def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: 
                 if l1_strength(psi) == 0.0:
                     chosen = side.chosen(r, k)
                     predictions[i, m], a = r[side.P, k], h * chosen.b
-                    if abs(a) < math.inf:
+                    if abs(a) < math.inf and states[m, LOSS] < math.inf:
                         finish(model(parts, m), Example(y, h, c[m], n2), v, w, m, steps, chosen, states)
                 else:
                     predictions[i, m], a = round_coordinate(model(parts, m), y, h, v, w, m, steps, states)
                 if not abs(a) < math.inf:
                     states[m, LOSS] = math.inf
+                elif not states[m, ROUNDING] < math.inf and states[m, LOSS] < math.inf:
+                    states[m, LOSS] = math.inf
+                    states[m, TIME] -= 1.0
             low = high
         for m in range(models):
             scatter(psi, rows, i, coordinates, m, w)

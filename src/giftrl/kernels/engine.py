@@ -49,7 +49,12 @@ class Engine:
     def _empty(self, models: int) -> NDArray[Any]:
         """The coordinates of the models before their first round, those of one feature side by side."""
         shape = (self.dimension, models) if self.uniform else (self.dimension, models, columns(self.regularizer))
-        return zeros(shape, self.dtype)
+        return zeros(shape, self.dtype, beside=self._beside(models))
+
+    def _beside(self, scores: int) -> int:
+        """The bytes for each feature that weights take while they are computed from what is stored."""
+        plain = not centred(self.regularizer) and (not self.uniform or l1_strength(self.regularizer) > 0.0)
+        return 8 * scores * (5 if plain else 3)
 
     def _start(self, schedules: list[Any]) -> Array:
         """The scalars of the models before their first round, a row each."""
@@ -70,7 +75,7 @@ class Engine:
         """
         if dimension > self.dimension:
             old = self.coordinates
-            self.coordinates = zeros((dimension, *old.shape[1:]), self.dtype)
+            self.coordinates = zeros((dimension, *old.shape[1:]), self.dtype, beside=old[:1].nbytes)
             self.coordinates[: len(old)] = old
             self.dimension = dimension
 
@@ -202,7 +207,7 @@ class OneLearner(RowLearner, Engine):
             learnt -= 1  # the loop would have noticed at the next row
         if learnt < len(y):
             raise Overflowed(
-                f"row {learnt} leaves the range of float64; the rows before it have been learnt. Scale the features or "
+                f"row {learnt} leaves the range of {self.dtype.name}; the rows before it have been learnt. Scale the features or "
                 "the weights, use a smaller beta, or an implicit update, which does not overshoot",
                 learnt,
             )
@@ -224,8 +229,10 @@ def point(psi: Any, uniform: bool, coordinates: NDArray[Any], lam_now: float) ->
     if not uniform and centred(psi):
         return coordinates[:, 0].astype(np.float64)
     u = (coordinates if uniform else coordinates[:, 0]).astype(np.float64)
-    q = 0.0 if uniform else coordinates[:, 1].astype(np.float64)
-    return np.asarray(np.sign(u) * np.maximum(0.0, np.abs(u) - l1_strength(psi)) / strength(psi, lam_now, q))
+    if l1_strength(psi) > 0.0:
+        u = np.sign(u) * np.maximum(0.0, np.abs(u) - l1_strength(psi))
+    u /= strength(psi, lam_now, 0.0 if uniform else coordinates[:, 1].astype(np.float64))
+    return np.asarray(u)
 
 
 def dual(psi: Any, uniform: bool, coordinates: NDArray[Any]) -> Array:

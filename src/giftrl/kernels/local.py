@@ -157,10 +157,13 @@ def led_divergence(psi: Any, v: Any, w: Any, m: int, lam_now: float, a: float) -
 
 @formula(fast=True)
 def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, step: Step) -> float:
-    """Move the coordinates of a centred psi; norm2^2 of the theta that is stored. ``steps`` holds s_j/L_j."""
+    """Move the coordinates of a centred psi; norm2^2 of the theta that is stored. ``steps`` holds s_j/L_j.
+
+    Where a number is beyond the type in which it is stored, norm2^2 is NaN: that is what 0 times infinity is.
+    """
     a, bend, lam_now, _ = step
     l1 = l1_strength(psi)
-    stored = 0.0
+    stored, beyond = 0.0, 0.0
     for k in range(len(v)):
         s, q = np.float64(v[k]), np.float64(w[m, Q, k])
         if l1 == 0.0:
@@ -175,25 +178,28 @@ def move_centred(psi: Any, v: Any, w: Any, m: int, steps: Any, step: Step) -> fl
         theta = np.float64(w[m, THETA, k]) - a * s
         w[m, THETA, k] = theta
         stored += theta * theta
-    return stored
+        beyond += 0.0 * (np.float64(w[m, X, k]) + np.float64(w[m, Q, k]) + np.float64(w[m, THETA, k]))
+    return stored + beyond
 
 
 @formula(fast=True)
 def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> tuple[float, ...]:
-    """Move the coordinates of a psi that is not centred; norm2^2 of the theta that is stored.
+    """Move the coordinates of a psi that is not centred; norm2^2 of the theta that is stored, NaN or infinite where
+    a number is beyond the type in which it is stored.
 
     And, 0 unless ``energy`` asks for them: the divergence from x_t to x_{t+1} in these coordinates, the prediction at
     x_{t+1}, and their part of E before and after.
     """
     a, bend, lam_now, next_lam = step
     l1 = l1_strength(psi)
-    stored, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0
+    stored, beyond, moved, p_after, before2, after2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(v)):
         s, q, old = np.float64(v[k]), np.float64(w[m, Q, k]), np.float64(w[m, X, k])
         w[m, X, k] = old - a * s
         w[m, Q, k] = accumulate(psi, q, a * s, bend * s * s)
         new, q_new = np.float64(w[m, X, k]), np.float64(w[m, Q, k])
         stored += new * new
+        beyond += 0.0 * q_new
         if energy:
             soft_old, soft_new = soft(old, l1), soft(new, l1)
             big_l = strength(psi, lam_now, q)
@@ -203,4 +209,4 @@ def move_plain(psi: Any, v: Any, w: Any, m: int, step: Step, energy: bool) -> tu
             p_after += s * x_new
             before2 += soft_old * soft_old / strength(psi, 1.0, q)
             after2 += soft_new * soft_new / strength(psi, 1.0, q_new)
-    return stored, moved, p_after, before2, after2
+    return stored + beyond, moved, p_after, before2, after2

@@ -41,7 +41,8 @@ class MulticlassLearner(OneLearner):
         super().__init__(dimension, loss_of_scores(loss), regularizer, update, schedule, dtype, compiled)
         self.classes: int = require_whole("classes", classes, 2, "give the number of classes")
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)
-        self.coordinates = zeros((self.dimension, self.classes + extra), self.dtype)
+        beside = self._beside(self.classes)
+        self.coordinates = zeros((self.dimension, self.classes + extra), self.dtype, beside=beside)
 
     @property
     def x(self) -> Array:

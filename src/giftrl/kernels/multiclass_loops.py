@@ -20,7 +20,7 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TOTAL
+from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, THETA2, TOTAL
 from giftrl.kernels.step import LONGEST, account, moved_elsewhere, next_lambda, time_to_recount
 from giftrl.ops.vector_loss import conjugate, curvature, slope, value
 from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
@@ -124,10 +124,14 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
         state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
         state[0, THETA2] += squares * n2 - 2.0 * along
         account(state, 0, h, chosen, state[0, THETA2], next_lam)
+        beyond = 0.0
         for k in range(begin(rows, i), end(rows, i)):
             j, s = column(rows, i, k), np.float64(rows.data[k])
             for m in range(classes):
                 theta[j, m] = np.float64(theta[j, m]) - r[CHOICE, m] * s
+                beyond += 0.0 * np.float64(theta[j, m])  # NaN where theta is beyond the type in which it is stored
+        if not state[0, ROUNDING] + beyond < math.inf:
+            return i
         if time_to_recount(state, float(end(rows, i) - begin(rows, i)), theta.shape[0]):
             total = 0.0
             for j in range(theta.shape[0]):
@@ -178,7 +182,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
         next_lam = next_lambda(schedule, state, 0, gamma, squares * n2)
 
         walk = not centred(psi) and uses_gamma(schedule)
-        length, stored, moved, before2, after2 = math.sqrt(squares), 0.0, 0.0, 0.0, 0.0
+        length, stored, beyond, moved, before2, after2 = math.sqrt(squares), 0.0, 0.0, 0.0, 0.0, 0.0
         for m in range(classes):
             r[WORK, m] = 0.0
         for k in range(first, last):
@@ -186,11 +190,13 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
             q = np.float64(coordinates[j, memory])
             coordinates[j, memory] = accumulate(psi, q, length * abs(s), bend * s * s)
             q_new = np.float64(coordinates[j, memory])
+            beyond += 0.0 * q_new  # NaN where a number is beyond the type in which it is stored
             big_l, after = strength(psi, lam_now, q), strength(psi, next_lam, q_new)
             per_before, per_after = 1.0 / strength(psi, 1.0, q), 1.0 / strength(psi, 1.0, q_new)
             for m in range(classes):
                 if centred(psi):
                     coordinates[j, m] = np.float64(coordinates[j, m]) - r[CHOICE, m] * steps[k - first]
+                    beyond += 0.0 * np.float64(coordinates[j, m])
                 old = np.float64(coordinates[j, first_theta + m])
                 coordinates[j, first_theta + m] = old - r[CHOICE, m] * s
                 new = np.float64(coordinates[j, first_theta + m])
@@ -208,4 +214,6 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
             state[0, ENERGY] += after2 - before2
         state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
         account(state, 0, h, chosen, stored, next_lam)
+        if not state[0, ROUNDING] + beyond < math.inf:
+            return i
     return len(labels)

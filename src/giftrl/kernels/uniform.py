@@ -21,7 +21,7 @@ from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels import side_by_side as side
 from giftrl.kernels.parts import Batch, Parts, end_of_run, model, weight
-from giftrl.kernels.scalars import ENERGY, LAM, LOSS, THETA2, TOTAL
+from giftrl.kernels.scalars import ENERGY, LAM, LOSS, ROUNDING, THETA2, TIME, TOTAL
 from giftrl.kernels.step import LONGEST, Chosen, account, choose, next_lambda, soft, time_to_recount
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -177,7 +177,7 @@ def learn_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
         v = rows.data[first:last]
         for k in range(first, last):
             buffer[k - first] = theta[column(rows, i, k), ONLY]
-        y, h = labels[i], weight(weights, i)
+        y, h, beyond = labels[i], weight(weights, i), 0.0
         if l1_strength(parts.psi) == 0.0:
             ts, n2 = 0.0, 0.0
             for k in range(len(v)):
@@ -187,9 +187,10 @@ def learn_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
             predictions[i], a = round_affine(parts, Example(y, h, ts, n2), state, 0)
             for k in range(len(v)):
                 buffer[k] = np.float64(buffer[k]) - a * np.float64(v[k])
+                beyond += 0.0 * np.float64(buffer[k])  # NaN where theta is beyond the type in which it is stored
         else:
             predictions[i], a = round_sparse(parts, y, h, v, buffer, state, 0)
-        if not abs(a) < math.inf:
+        if not (abs(a) < math.inf and state[0, ROUNDING] + beyond < math.inf):
             return i
         for k in range(first, last):
             theta[column(rows, i, k), ONLY] = buffer[k - first]
@@ -234,9 +235,12 @@ def learn_uniform_many(parts: Parts, batch: Batch, theta: Any, states: Any) -> i
                 k = m - low
                 chosen = side.chosen(w, k)
                 predictions[i, m], a[m] = w[side.P, k], h * chosen.b
-                if abs(a[m]) < math.inf:
+                if abs(a[m]) < math.inf and states[m, LOSS] < math.inf:
                     example = Example(w[side.LABEL, k], h, ts[m], n2)
                     finish_affine(model(parts, m), example, chosen, next_lam[m], states, m)
+                    if not states[m, ROUNDING] < math.inf:
+                        a[m], states[m, LOSS] = 0.0, math.inf
+                        states[m, TIME] -= 1.0
                 else:
                     a[m], states[m, LOSS] = 0.0, math.inf
             low = high

@@ -110,12 +110,11 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:
         """Learn from validated rows, labels and weights; rows of weight 0 are left out."""
-        if weights is not None and not weights.all():
-            kept = np.flatnonzero(weights)
-            x, labels, weights = x[kept], labels[kept], weights[kept]
         random = check_random_state(self.random_state) if shuffle else None
-        n = len(labels)
-        order = None if random is None else random.permutation(n)
+        order = np.flatnonzero(weights) if weights is not None and not weights.all() else None
+        n = len(labels) if order is None else len(order)
+        if random is not None:
+            order = random.permutation(n if order is None else order)
         held = np.flatnonzero(held_out(n, self.validation_fraction if passes > 1 else 0.0))
         if len(held) > 0:  # places so far, and rows from here on
             taken = np.arange(n) if order is None else order
@@ -151,11 +150,13 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             learnt = self._model.rounds
             try:
                 self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
-            except Overflowed:
-                at = begin + self._model.rounds - learnt
+            except Overflowed as problem:
+                at = begin + (self._model.rounds - learnt if problem.row is None else problem.row)
+                at = at if order is None else int(order[at])
                 raise Overflowed(
-                    f"row {at}, in the order of learning, leaves the range of float64; scale the features, use a "
-                    "smaller beta, or an implicit update, which does not overshoot"
+                    f"row {at} leaves the range of float64; scale the features, use a smaller beta, or an implicit "
+                    "update, which does not overshoot",
+                    at,
                 ) from None
 
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
@@ -166,13 +167,19 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if what is done to it fails."""
+        """Leave the estimator as it was if what is done to it fails; after :class:`Overflowed`, with one exception.
+
+        A model that ``partial_fit`` was adding to is not copied before, so it has learnt the rows before the one that
+        overflowed, which ``average_loss_`` leaves out. If that row has spoilt it, the estimator is no longer fitted.
+        """
         before = dict(self.__dict__)
         try:
             yield
-        except BaseException:
+        except BaseException as problem:
             self.__dict__.clear()
             self.__dict__.update(before)
+            if isinstance(problem, Overflowed) and "_model" in before and not self._model.sound:
+                del self._model
             raise
 
     def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:

@@ -92,6 +92,9 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning from rows, in order.
 
+        If a row leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the rows before it have been
+        learnt; where it has spoilt the model, the estimator is no longer fitted. Any other error leaves it as it was.
+
         Args:
             X, y, sample_weight: as for :meth:`fit`.
             classes: all labels there will ever be; needed in the first call, and may be left out later.
@@ -144,11 +147,20 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
         if self.class_weight is None:
             return weights
-        if isinstance(self.class_weight, str):
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            factors = self._balanced(labels, weights)
         else:
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
         return np.asarray(factors[labels] if weights is None else factors[labels] * weights)
+
+    def _balanced(self, labels: Any, weights: Array | None) -> Array:
+        """Factors that give all classes the same weight, and leave that of all rows as it was."""
+        sums = np.bincount(labels, weights, len(self.classes_))
+        if not sums.all():
+            rule = f"needs rows of positive weight in each class, and {self.classes_[sums == 0.0][0]!r} has none"
+            remedy = "give some of its rows a weight, or leave out its rows"
+            raise InvalidInput("class_weight", self.class_weight, rule, remedy)
+        return np.asarray(sums.sum() / (len(sums) * sums))
 
     @property
     def coef_(self) -> Any:

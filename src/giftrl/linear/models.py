@@ -70,6 +70,11 @@ class Columns:
         return int(min(learner.rounds for learner in self.learners))
 
     @property
+    def sound(self) -> bool:
+        """Whether every number is finite, and all columns have learnt the same rows."""
+        return all(learner.sound and learner.rounds == self.rounds for learner in self.learners)
+
+    @property
     def certificate(self) -> Certificate | list[Certificate]:
         """What the run proves; a list where each column has its own loss."""
         if isinstance(self.learners[0], LinearLearners):

@@ -50,6 +50,9 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go on learning from rows, in order.
 
+        If a row leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the rows before it have been
+        learnt; where it has spoilt the model, the estimator is no longer fitted. Any other error leaves it as it was.
+
         Args:
             X, y, sample_weight: as for :meth:`fit`.
         """

@@ -53,14 +53,16 @@ def class_columns(classes: int, experts: int, dtype: Any) -> Columns:
     return _columns(curve, curve + 1, curve + 2, first, coin, total)
 
 
-def blocks(features: int, columns: int, dtype: Any = np.float64) -> NDArray[np.float64]:
+def blocks(features: int, columns: int, dtype: Any = np.float64, scores: int = 1) -> NDArray[np.float64]:
     """Zeros: a block of so many columns for each feature, the first at a cache line; the view of float64.
+
+    Weights of float64, one for each score, are made of them: these and their sums must have space, too.
 
     >>> blocks(3, 32, np.float32).shape, blocks(3, 32, np.float32).ctypes.data % 64
     ((3, 16), 0)
     """
     size = int(columns) * np.dtype(dtype).itemsize
-    raw = zeros((features + -(-LINE // size), size), np.uint8).reshape(-1)
+    raw = zeros((features + -(-LINE // size), size), np.uint8, beside=24 * scores).reshape(-1)
     begin = -raw.ctypes.data % LINE
     return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
 

@@ -64,7 +64,7 @@ class Mixture(RowLearner):
         experts, places = named_preset(preset)
         self.grid = grid(experts)
         self.places = ONE_SCORE if classes is None else class_columns(classes, lanes(self.grid), self.dtype)
-        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype))
+        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, classes or 1))
         self.matrix = new_matrix(places, classes)
         self._later = self._no_rounds(0)
         self._again = False

@@ -21,7 +21,7 @@ def held_out(rows: int, fraction: float) -> NDArray[np.bool_]:
     [9, 19]
     """
     counts = np.floor(np.arange(rows + 1) * fraction + 1e-9)
-    return np.diff(counts) > 0.0
+    return np.asarray(np.diff(counts) > 0.0)
 
 
 def settled(learner: Any) -> Any:
@@ -41,7 +41,9 @@ class Passes:
 
     Attributes:
         losses: that loss after each pass.
-        best: the learners after the best pass.
+        done: how many passes are over.
+        kept: the number of the best of them, from 1.
+        best: the learners after that pass, where rows are held out.
 
     >>> from giftrl.mixtures import MixtureLearner
     >>> made = MixtureLearner(1, "squared", compiled=False)
@@ -59,6 +61,7 @@ class Passes:
         self.learners = list(learners)
         self.validate = validate
         self.done = 0
+        self.kept = 1
         self.losses: list[float] = []
         self.best: list[Any] = []
 
@@ -72,21 +75,20 @@ class Passes:
         """End a pass; whether another one may help."""
         self.done += 1
         if self.validate is None:
+            self.kept = self.done
             return True
         made = [settled(learner) for learner in self.learners]
         self.losses.append(self.validate(made))
         if self.done > 1 and not self.losses[-1] <= self.losses[-2]:
             return False
-        self.best = made
+        self.best, self.kept = made, self.done
         return True
 
     def result(self) -> list[Any]:
         """The learners after the best pass; after the last one, where no rows are held out."""
-        if not self.best:
-            self.best = [settled(learner) for learner in self.learners] if self.done > 1 else self.learners
-        return self.best
-
-    @property
-    def kept(self) -> int:
-        """The number of the pass whose learners are kept, from 1."""
-        return int(np.argmin(self.losses)) + 1 if self.losses else self.done
+        if self.best:
+            return self.best
+        for learner in self.learners:
+            if isinstance(learner, Mixture):
+                learner.settle()
+        return self.learners

@@ -66,7 +66,7 @@ class Reader:
         on_error: "stop" at a row that cannot be used, or "skip" it.
         rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
             loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
-        keep_rejects: whether an interrupted loop keeps what it wrote, as ``*.partial``, for one that goes on.
+        checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: what ``accepts`` accepts, in words.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
@@ -102,7 +102,7 @@ class Reader:
         constant: bool = True,
         on_error: str = "stop",
         rejects: Named | None = None,
-        keep_rejects: bool = False,
+        checkpoint: Named | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str = "a label that can be used",
         start: Position | None = None,
@@ -131,7 +131,7 @@ class Reader:
         self.constant = constant
         self.on_error = on_error
         self.rejects = rejects
-        self.keep_rejects = keep_rejects
+        self.checkpoint = checkpoint
         self.accepts = accepts
         self.expected = expected
         self.compiled = compiled
@@ -173,8 +173,9 @@ class Reader:
         with contextlib.ExitStack() as opened:
             file = None
             if self.rejects is not None:
+                append = self.start != Position()
                 file = opened.enter_context(
-                    RejectsFile("rejects", self.rejects, append=self.start != Position(), keep=self.keep_rejects)
+                    RejectsFile("rejects", self.rejects, checkpoint=self.checkpoint, append=append)
                 )
             for batch, news in self._items(opened):
                 if news is not None:

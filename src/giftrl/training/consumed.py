@@ -1,15 +1,13 @@
 """What a run has read: digests that tell whether a checkpoint goes on with the same data."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 
 from giftrl.errors import BadSource, InvalidInput
+from giftrl.growing import FileDigest
 from giftrl.streams.batch import Position
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.sources.source import Stream, find_sources
-
-PIECE = 1 << 20
 
 
 class Consumed:
@@ -23,7 +21,7 @@ class Consumed:
         sources: as for :class:`giftrl.streams.Reader`.
         format: of the sources, None to find it for each.
 
-    >>> import tempfile
+    >>> import hashlib, tempfile
     >>> from pathlib import Path
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "a.svm")
@@ -37,20 +35,19 @@ class Consumed:
     def __init__(self, sources: Sequence[str | os.PathLike[str]], format: str | None) -> None:  # noqa: A002
         self.sources = find_sources(sources)
         self.format = format
-        self._totals = [hashlib.sha256() for _ in self.sources]
-        self._sizes = [0] * len(self.sources)
+        self._digests = [FileDigest(source.path or "") for source in self.sources]
 
     def until(self, position: Position) -> list[list[int | str]]:
         """For each source up to a position: how many of its bytes were read, and their digest."""
-        read = self.sources[: position.source + 1]
-        for at, source in enumerate(read):
+        known: list[list[int | str]] = []
+        for at, source in enumerate(self.sources[: position.source + 1]):
+            whole = at < position.source
             if source.path is None or not source.path.is_file():
-                continue  # a pipe cannot be read again, and no run can go on with it
-            if at < position.source or not self._is_text(at):
-                self._extend(at, None)
+                size: int | None = 0  # a pipe cannot be read again, and no run can go on with it
             else:
-                self._extend(at, position.offset)
-        return [[self._sizes[at], self._totals[at].hexdigest()] for at in range(len(read))]
+                size = None if whole or not self._is_text(at) else position.offset
+            known.append(self._digests[at].until(size))
+        return known
 
     def require(self, known: object, position: Position) -> None:
         """Raise an error unless the bytes up to a position are those that were read before."""
@@ -60,20 +57,8 @@ class Consumed:
         for source, before, after in zip(self.sources, known, now, strict=False):
             if before != after:
                 rule = "is not the file that was read before the checkpoint was written"
-                raise BadSource(source.name, rule, "give that file, or start anew without --resume")
+                raise BadSource(source.name, rule, "give that file; or delete the checkpoint to start anew")
 
     def _is_text(self, at: int) -> bool:
         with Stream(self.sources[at]) as stream:
             return stream.compression is None and detect(stream.peek(HEAD), stream.source.name, self.format) in TEXT
-
-    def _extend(self, at: int, size: int | None) -> None:
-        path = self.sources[at].path
-        assert path is not None
-        with path.open("rb") as file:
-            file.seek(self._sizes[at])
-            while size is None or self._sizes[at] < size:
-                piece = file.read(PIECE if size is None else min(PIECE, size - self._sizes[at]))
-                if not piece:
-                    break
-                self._totals[at].update(piece)
-                self._sizes[at] += len(piece)

@@ -85,7 +85,7 @@ class LinearModel:
                 predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
             except Overflowed as problem:
                 line = batch.lines[part][problem.row or 0]
-                rule = "this row leads to numbers beyond the range of float64"
+                rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
                 remedy = "scale the features or the weights, or use beta='auto'"
                 raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
             self.examples += last - first

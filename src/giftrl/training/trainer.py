@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require
-from giftrl.growing import GrowingFile
+from giftrl.growing import FileDigest, GrowingFile, find_written, go_back, unfinished
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
@@ -35,13 +35,20 @@ class Checkpoint(NamedTuple):
     every: int
 
 
+def require_no_checkpoint(path: Path) -> None:
+    """Raise an error if there is a checkpoint: a new run would mix its files with those of the unfinished run."""
+    remedy = "go on with --resume, or delete the checkpoint to start anew"
+    require(not path.exists(), "checkpoint", str(path), "is that of a run that has not come to its end", remedy)
+
+
 class Trainer:
     """Trains a model on a stream, one or more passes, and can go on where a checkpoint was written.
 
-    A checkpoint holds the model, the position in the stream, how the data is read, and digests of what was read; it is
-    written atomically between two batches. A run that goes on from one gives the same model, byte by byte, as a run
-    that was never interrupted. So does a run that begins with the model of an earlier run: the same as one run over the
-    data of both.
+    A checkpoint holds the model, the position in the stream, how the data is read, and digests of what was read and
+    written; it is written atomically between two batches, and once more at the end. A run that goes on from one gives
+    the same model, byte by byte, as a run that was never interrupted. So does a run that begins with the model of an
+    earlier run: the same as one run over the data of both. Delete the checkpoint once the model is saved: where there
+    is one, a new run does not start.
 
     Args:
         model: a new one, or one that has learnt from other data.
@@ -85,6 +92,8 @@ class Trainer:
         self._pass = 0
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
+        self._resumed = False
+        self._finished = False
 
     @property
     def passes_done(self) -> int:
@@ -95,47 +104,66 @@ class Trainer:
         """Go on from the checkpoint; an error if there is none, or if it belongs to another run."""
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
-                "resume", None if self.checkpoint is None else str(self.checkpoint.path),
-                "there is no checkpoint to go on from",
+                "checkpoint", None if self.checkpoint is None else str(self.checkpoint.path),
+                "there is none to go on from",
                 "leave out --resume to start anew; --from MODEL goes on from a finished model",
             )  # fmt: skip
         path = self.checkpoint.path
         model, more = LinearModel.load(path)
-        different = self.model.settings.differences(model.settings)
-        different += [
-            f"{name}={value!r}, not {more.get(name)!r}"
-            for name, value in self._reading().items()
-            if name in more and more[name] != value
+        self._finished = bool(more.get("finished", False))
+        different = self.model.settings.differences(model.settings) + [
+            difference for name, value in self._reading().items() for difference in _differences(name, value, more)
         ]
+        before = more.get("examples_before", self.examples_before)
+        if not self._finished and before != self.examples_before:  # the model of a finished run may have been saved
+            different.append(f"the model to go on from has {self.examples_before:,} examples, not {before:,}")
         if different:
             raise InvalidInput(
-                "resume", str(path), f"was written with other settings: {'; '.join(different)}",
-                "give the same settings and data, or start anew without resuming",
+                "checkpoint", str(path), f"was written with other settings: {'; '.join(different)}",
+                "give the same settings and data; or delete the checkpoint to start anew",
             )  # fmt: skip
         try:
             self._pass = int(more["pass"])
             self._position = Position(*(int(each) for each in more["position"]))
-            sizes = {name: int(more.get(name, 0)) for name in self._growing}
         except (KeyError, TypeError, ValueError):
-            raise ModelFileError(path, "is a model but not a checkpoint", "start anew") from None
+            raise ModelFileError(path, "is a model but not a checkpoint", "give the name of another model") from None
         if "read" in more:  # versions before 2 wrote no digests
             self._consumed.require(more["read"], self._furthest())
         if self._pass == 0:
-            for name, growing in self._growing.items():
-                GrowingFile.cut(name, growing, sizes[name])  # what came after the checkpoint will be written once more
+            self._go_back(path, more)
         self.model = model
         self._written = model.examples
+        self._resumed = True
+
+    def _go_back(self, checkpoint: Path, more: dict[str, Any]) -> None:
+        """Go back to what was written until the checkpoint: what came after it will be written once more."""
+        found = {}
+        for name, path in self._growing.items():
+            written = more.get(name)
+            if not isinstance(written, list) or len(written) != 2:
+                problem = f"does not say what was written to the file of {name}, as those of earlier versions do not"
+                raise ModelFileError(checkpoint, problem, "delete it to start anew")
+            found[path] = find_written(name, path, checkpoint, written), int(written[0])
+        for path, (place, size) in found.items():
+            go_back(place, path, checkpoint, size)
 
     def run(self, watch: Watch | None = None) -> LinearModel:
         """Train to the end of the last pass."""
+        if self.checkpoint is not None and not self._resumed:
+            require_no_checkpoint(self.checkpoint.path)
+        if self._finished:
+            return self.model
         while self._pass < self.passes:
             self._run_pass(watch)
             self._pass += 1
             self._position = Position()
+        self._finished = True
+        self.write_checkpoint()  # a run that goes on only saves the model, which may be the one that it began with
         return self.model
 
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings = self.model, self.model.settings
+        checkpoint = None if self.checkpoint is None else self.checkpoint.path
         self.reader = Reader(
             self._files,
             model.features,
@@ -148,7 +176,7 @@ class Trainer:
             on_error=self.on_error,
             # The side file is that of the first pass: later ones reject the same rows.
             rejects=self.rejects if self._pass == 0 else None,
-            keep_rejects=self.checkpoint is not None,
+            checkpoint=checkpoint,
             accepts=settings.accepts,
             expected=settings.expected(),
             start=self._position,
@@ -156,8 +184,9 @@ class Trainer:
         with contextlib.ExitStack() as opened:
             file = None
             if self.predictions is not None and self._pass == 0:
-                append, keep = self._position != Position(), self.checkpoint is not None
-                file = opened.enter_context(GrowingFile("predictions", self.predictions, append=append, keep=keep))
+                append = self._position != Position()
+                growing = GrowingFile("predictions", self.predictions, checkpoint=checkpoint, append=append)
+                file = opened.enter_context(growing)
             for batch in self.reader:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)
@@ -189,8 +218,10 @@ class Trainer:
         more: dict[str, Any] = {
             "pass": self._pass,
             "position": list(self._position),
+            "finished": self._finished,
+            "examples_before": self.examples_before,
             "read": self._consumed.until(self._furthest()),
-        } | {name: GrowingFile.size(path) for name, path in self._growing.items()}
+        } | {name: digest.until(None) for name, digest in self._digests.items()}
         self.model.save(self.checkpoint.path, more | self._reading())
         self._written = self.model.examples
 
@@ -200,7 +231,6 @@ class Trainer:
         return {
             "sources": [str(source) for source in self.sources],
             "passes": self.passes,
-            "examples_before": self.examples_before,
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,
@@ -218,6 +248,13 @@ class Trainer:
         return {name: path for name, path in named.items() if path is not None}
 
     @cached_property
+    def _digests(self) -> dict[str, FileDigest]:
+        """The digests of the files that are written row by row, while they are unfinished."""
+        assert self.checkpoint is not None
+        place = self.checkpoint.path
+        return {name: FileDigest(unfinished(path, place)) for name, path in self._growing.items()}
+
+    @cached_property
     def _files(self) -> list[str]:
         """The files behind the sources, listed once: a later pass must not read what this run writes among them."""
         return [source.name for source in find_sources(self.sources)]
@@ -225,6 +262,15 @@ class Trainer:
     @cached_property
     def _consumed(self) -> Consumed:
         return Consumed(self._files, self.format)
+
+
+def _differences(name: str, value: Any, before: dict[str, Any]) -> list[str]:
+    """What differs, in words, from what a checkpoint says under a name; each column by itself."""
+    if name not in before or before[name] == value:
+        return []
+    if isinstance(value, dict) and isinstance(before[name], dict):
+        return [each for key in value for each in _differences(key, value[key], before[name])]
+    return [f"{name}={value!r}, not {before[name]!r}"]
 
 
 def train(settings: Settings, sources: Named | Sequence[Named], **options: Any) -> LinearModel:

@@ -1,0 +1,61 @@
+"""What the command line says is in its own words: its options, and every part that it knows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from giftrl import regularizers, schedules, updates
+from giftrl.errors import InvalidInput
+from giftrl.regularizers.contract import require_diagonal
+from tests.commands import giftrl, write_rows
+
+pytestmark = pytest.mark.plain
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--loss", "softmax"), "--labels none: must be the different labels of all classes"),
+        (("--labels", "0,1,2"), "--labels 0,1,2: must be two different labels"),
+        (("--loss", "logistics"), "--loss logistics: is not a known name; did you mean 'logistic'?"),
+        (("--beta", "0"), "--beta 0.0: must be positive"),
+        (("--regularizer", "curvature"), "--regularizer curvature"),
+    ],
+)
+def test_messages_name_options_and_not_arguments(options, words, tmp_path):
+    rows = write_rows(tmp_path / "rows.svm", n=20)
+    said = giftrl("train", rows, *options, check=False).stderr.decode()
+    assert words in said and not re.search(r"\b[a-z_]+=", said.replace(str(tmp_path), "")), said
+
+
+def test_skipped_rows_need_skipping_before_anything_is_printed(tmp_path):
+    rows = write_rows(tmp_path / "rows.svm", n=20)
+    for command in (("train", rows), ("predict", rows, rows), ("convert", rows, tmp_path / "a.arrow")):
+        done = giftrl(*command, "--rejects", tmp_path / "r", check=False)
+        said = done.stderr.decode()
+        assert done.returncode == 2 and "--rejects needs --on-error skip" in said and "since last" not in said
+
+
+def diagonal(name):
+    try:
+        require_diagonal("regularizer", regularizers.BY_NAME.make(name))
+    except InvalidInput:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("--update", list(updates.BY_NAME)),
+        ("--regularizer", [name for name in regularizers.BY_NAME if diagonal(name)]),
+        ("--schedule", list(schedules.BY_NAME)),
+    ],
+)
+def test_every_part_that_can_be_named_is_listed(option, names):
+    shown = giftrl("train", "--help").stdout.decode()
+    page = Path(__file__).parents[1].joinpath("docs", "command-line.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{option}`"))
+    for name in names:
+        assert name in shown and f"`{name}`" in row
