@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
@@ -156,6 +157,7 @@ def test_rows_learnt_by_heart_do_not_ruin_a_sparse_model():
     y = np.where(rng.random(600) < 1.0 / (1.0 + np.exp(-x @ rng.normal(size=3001))), 1.0, -1.0)
     tests, losses = slice(400, None), {}
     learner = MixtureLearner(3001, "logistic", constant=3000, compiled=False)
+    x = sparse.csr_array(x)
     learner.learn(x[:400], y[:400])
     plain = copy.deepcopy(learner)
     again(learner, x[:400], y[:400], passes=4)

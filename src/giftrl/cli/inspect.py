@@ -65,7 +65,7 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     if as_json:
         standard_output().write(json_text(summary).encode() + b"\n")
     else:
-        _say(model, summary, trained.weight)
+        _say(model, summary, trained.certified_weight)
 
 
 def _sign(model: Any, name: str, slot: int) -> float:

@@ -106,11 +106,19 @@ class Progression:
         model = trainer.model
         if not self._bar.disable:
             self._move(trainer)
-        if not self._quiet and model.examples & (model.examples - 1) == 0:
+        # After the first pass the loss of rows that are learnt says nothing about others.
+        if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
 
+    def passed(self, trainer: Any) -> None:
+        """Print the loss on the rows held out, after a pass."""
+        course = trainer.course
+        if not self._quiet and course.passes.losses:
+            loss = decimals(course.passes.losses[-1])
+            self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {course.rows:,} rows")
+
     def _move(self, trainer: Any) -> None:
-        examples, now = trainer.model.examples, self._clock()
+        examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
         rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
         if self._began is None:
             self._began, self._before = now, examples

@@ -64,7 +64,14 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--labels", callback=label_list, metavar="A,B",
     help="The labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels, such as 0..9.",
 )  # fmt: skip
-@click.option("--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA.")
+@click.option(
+    "--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA at most."
+)
+@click.option(
+    "--holdout", type=click.IntRange(0), default=10, show_default=True, metavar="N",
+    help="With more than one pass, every Nth row is held out (later ever fewer), and training stops when the loss on "
+    "these rises. The best model is kept, and learns them in the end. 0: none.",
+)  # fmt: skip
 @feature_options
 @click.option(
     "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="unit: rows of norm 1."
@@ -90,9 +97,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @input_options
 def command(
-    data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...], passes: int,
-    checkpoint_every: int | None, resume: bool, from_path: str | None, predictions: str | None, quiet: bool,
-    as_json: bool, **options: Any,
+    data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
+    passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
+    predictions: str | None, quiet: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -144,7 +151,8 @@ def command(
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
     model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
-    trainer = Trainer(model, data, passes=passes, checkpoint=checkpoint, predictions=predictions, **reading)
+    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
+    trainer = Trainer(model, data, checkpoint=checkpoint, **reading)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
     if resume:
@@ -157,13 +165,16 @@ def command(
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
         with Progression(console, quiet, trainer.model.settings.auto) as progression:
-            model = trainer.run(progression.watch)
+            model = trainer.run(progression.watch, progression.passed)
         if model_path is not None:
             model.save(model_path)
         summary = summary_of(model, radii)
         summary["seconds_total"] = time.perf_counter() - begun
         summary["seconds_learning"] = trainer.seconds_learning
         # A run that goes on has not read everything, and cannot say what matched nothing.
+        if passes > 1:
+            course = trainer.course.passes
+            summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}
         summary["unmatched"] = [] if resume or trainer.reader is None else trainer.reader.unmatched
         summary["order"] = trainer.order.note
         for file in outputs:
@@ -210,9 +221,14 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
     ]
     if summary["rejected"]:
         lines.append(f"{summary['rejected']:,} rows could not be used and were skipped")
-    lines.append(f"average loss {decimals(summary['average_loss'])}")
+    passes = summary.get("passes")
+    first = " of predictions made before each label was first used" if passes else ""
+    lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
+    if passes and passes["held_out_losses"]:
+        loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
+        lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
     for radius, bounds in summary["certificate"]["radius"].items():
-        least = decimals(bounds["best_loss_lower_bound"] / max(model.weight, 1e-300))
+        least = decimals(bounds["best_loss_lower_bound"] / max(model.certified_weight, 1e-300))
         who = f"no linear model of norm {float(radius):g} or less"
         lines.append(f"certified: {who} has an average loss below {least} on this data")
     report = model.features.report()

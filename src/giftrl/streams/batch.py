@@ -1,6 +1,6 @@
 """What every reader yields: consecutive rows of one source, and the rows that could not be read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,24 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Batch":
+        """The rows where ``chosen`` is true; what was rejected is left out.
+
+        >>> rows, two = (np.array([2.5, 1.0]), np.array([7, 8], np.int32), np.array([0, 1, 2])), np.ones(2)
+        >>> batch = Batch("a.svm", *rows, two, two, np.arange(1, 3), np.empty(0, np.uint8), Position(0, 12, 3))
+        >>> batch.only(np.array([False, True])).indices.tolist()
+        [8]
+        """
+        lengths = np.diff(self.indptr)
+        entries = np.repeat(chosen, lengths)
+        return replace(
+            self, data=self.data[entries], indices=self.indices[entries],
+            indptr=np.concatenate([[0], np.cumsum(lengths[chosen])]), labels=self.labels[chosen],
+            weights=self.weights[chosen], lines=self.lines[chosen],
+            groups=self.groups[entries] if len(self.groups) else self.groups, rejected=(),
+            tags=tuple(tag for tag, keep in zip(self.tags, chosen, strict=True) if keep) if self.tags else (),
+        )  # fmt: skip
 
     @property
     def nonzeros(self) -> int:

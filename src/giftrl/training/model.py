@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from giftrl.errors import GiftrlError, ModelFileError, Overflowed
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
 from giftrl.recipes import Predictor, freeze
+from giftrl.recipes.learners import Mixture
 from giftrl.recipes.predictor import link_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
@@ -23,6 +24,14 @@ from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 KIND = "linear"
+
+
+class Repeated(NamedTuple):
+    """What rows of later passes add to a learner that takes them for new ones; a mixture does not."""
+
+    examples: int = 0
+    weight: float = 0.0
+    loss: float = 0.0
 
 
 class LinearModel:
@@ -35,7 +44,8 @@ class LinearModel:
         learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` where beta is "auto".
         features: how names become coordinates.
         schema: what the columns of tables are for, once a table was read.
-        examples, nonzeros, weight, rejected: counts over all rows so far.
+        examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
+        repeated: counts over rows of later passes.
 
     >>> model = LinearModel(Settings(loss="squared", bits=4, dtype="float64"))
     >>> model.examples, model.learner.dimension
@@ -52,11 +62,17 @@ class LinearModel:
         self.nonzeros = 0
         self.weight = 0.0
         self.rejected = 0
+        self.repeated = Repeated()
 
     @property
     def average_loss(self) -> float:
-        """The mean loss of predictions made before each label was used, by weight."""
-        return self.learner.certificate.loss_sum / self.weight if self.weight > 0.0 else 0.0
+        """The mean loss of predictions made before each label was used for the first time, by weight."""
+        return (self.learner.certificate.loss_sum - self.repeated.loss) / self.weight if self.weight > 0.0 else 0.0
+
+    @property
+    def certified_weight(self) -> float:
+        """The weight of the rows that the certificate is about; that of a single learner counts later passes too."""
+        return self.weight if isinstance(self.learner, Mixture) else self.weight + self.repeated.weight
 
     @property
     def certificate(self) -> Certificate:
@@ -69,30 +85,32 @@ class LinearModel:
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit.
         """
-        rows = as_rows(batch)
-        if len(batch.indices):
-            needed = int(batch.indices.max()) + 1
-            if needed > self.learner.dimension:  # by half as much again, so that growing costs little in all
-                self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
-        labels = self.settings.mapped(batch.labels)
         first = 0
         while first < len(batch):
             power = 1 << self.examples.bit_length()
             last = min(len(batch), first + power - self.examples)
-            part = slice(first, last)
-            self._require_weight(batch, part)
-            try:
-                predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
-            except Overflowed as problem:
-                line = batch.lines[part][problem.row or 0]
-                rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-                remedy = "scale the features or the weights, or use beta='auto'"
-                raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
+            self._require_weight(batch, slice(first, last))
+            predictions = self._learn_rows(batch, slice(first, last))
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
             self.weight += float(batch.weights[first:last].sum())
             yield last, predictions
             first = last
+
+    def _learn_rows(self, batch: Batch, part: slice) -> Array:
+        """Let the learner learn from rows of a batch."""
+        if len(batch.indices):
+            needed = int(batch.indices.max()) + 1
+            if needed > self.learner.dimension:  # by half as much again, so that growing costs little in all
+                self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
+        rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
+        try:
+            return self.learner.learn_rows(rows, labels, batch.weights[part])
+        except Overflowed as problem:
+            line = batch.lines[part][problem.row or 0]
+            rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
+            remedy = "scale the features or the weights, or use beta='auto'"
+            raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
 
     def _require_weight(self, batch: Batch, part: slice) -> None:
         """Raise an error if the sum of the weights of all rows would leave the range of float64."""
@@ -102,13 +120,30 @@ class LinearModel:
             line = batch.lines[part][np.argmin(np.isfinite(sums))]
             raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
 
-    def freeze(self, clip: bool = False) -> Predictor:
+    def learn_again(self, batch: Batch) -> NDArray[np.float64]:
+        """Learn from a batch of a later pass, and return the predictions."""
+        before = float(self.learner.loss_sums[0])
+        predictions = self._learn_rows(batch, slice(0, len(batch)))
+        examples, weight, loss = self.repeated
+        weight, loss = weight + float(batch.weights.sum()), loss + float(self.learner.loss_sums[0]) - before
+        self.repeated = Repeated(examples + len(batch), weight, loss)
+        return predictions
+
+    def keep(self, learner: Any, kept: int, done: int) -> None:
+        """Keep the learner of an earlier pass: ``kept`` of ``done``, both from 1."""
+        first = float(self.learner.loss_sums[0]) - self.repeated.loss
+        part = (kept - 1) / max(1, done - 1)
+        examples, weight = round(self.repeated.examples * part), self.repeated.weight * part
+        self.learner, self.repeated = learner, Repeated(examples, weight, float(learner.loss_sums[0]) - first)
+
+    def freeze(self, clip: bool = False, learner: Any = None) -> Predictor:
         """What the model predicts as it is now.
 
         With ``clip``, a mixture keeps predictions of real labels within the range of those that it has seen (for the
-        Poisson loss: that of their logarithms), as it does while it learns.
+        Poisson loss: that of their logarithms), as it does while it learns. ``learner`` takes the place of the model's.
         """
-        return freeze([self.learner], clip=clip and accepts(self.learner.loss, 0.5), labels=self.settings.labels)
+        clip = clip and accepts(self.learner.loss, 0.5)
+        return freeze([learner or self.learner], clip=clip, labels=self.settings.labels)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
         """<s, x> for each row, a column for each class where the loss has a score for each.
@@ -136,8 +171,13 @@ class LinearModel:
         link = link_of(self.learner.loss)
         return link.probabilities(scores) if self.settings.many else link.probabilities(scores[:, None])[:, 1]
 
-    def save(self, path: str | os.PathLike[str], more: dict[str, Any] | None = None) -> None:
-        """Write the model; ``more`` is kept with it. An error, and nothing is written, if it could not be loaded."""
+    def save(
+        self, path: str | os.PathLike[str], more: dict[str, Any] | None = None, extra: dict[str, Any] | None = None
+    ) -> None:
+        """Write the model; ``more`` is kept with it, and the arrays ``extra``.
+
+        An error, and nothing is written, if it could not be loaded.
+        """
         if not self.learner.sound:
             raise Overflowed(
                 f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples, so "
@@ -146,7 +186,8 @@ class LinearModel:
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
-        header = {
+        arrays |= {f"extra.{name}": array for name, array in (extra or {}).items()}
+        header: dict[str, Any] = {
             "kind": KIND,
             "settings": self.settings.state(),
             "features": kind,
@@ -157,11 +198,13 @@ class LinearModel:
             "rejected": self.rejected,
             "more": more or {},
         }
+        if self.repeated.examples:
+            header["repeated"] = list(self.repeated)
         save(path, arrays, header)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> tuple["LinearModel", dict[str, Any]]:
-        """A saved model, and what was kept with it."""
+        """A saved model, and what was kept with it; arrays under the name "extra"."""
         arrays, header = load(path)
         if header.get("kind") != KIND:
             raise ModelFileError(path, f"holds a model of another kind, {header.get('kind')!r}", "give a linear model")
@@ -172,7 +215,8 @@ class LinearModel:
             model.learner.restore(unpack(model.learner, model.features.dimension, _under(arrays, "learner.")))
             model.examples, model.nonzeros = int(header["examples"]), int(header["nonzeros"])
             model.weight, model.rejected = float(header["weight"]), int(header["rejected"])
-            more = dict(header["more"])
+            model.repeated = Repeated(*header.get("repeated", ()))
+            more = dict(header["more"]) | {"extra": _under(arrays, "extra.")}
         except (KeyError, TypeError, ValueError, OverflowError, GiftrlError) as problem:
             raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
         return model, more

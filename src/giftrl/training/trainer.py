@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import InvalidInput, ModelFileError, require
+from giftrl.errors import GiftrlError, InvalidInput, ModelFileError, require
 from giftrl.growing import FileDigest, GrowingFile, find_written, go_back, unfinished
+from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import find_sources
 from giftrl.training.consumed import Consumed
+from giftrl.training.course import Course
 from giftrl.training.model import LinearModel
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
@@ -53,7 +55,10 @@ class Trainer:
     Args:
         model: a new one, or one that has learnt from other data.
         sources: files, globs, directories, or "-" for standard input.
-        passes: how often to go over the data.
+        passes: how often to go over the data at most.
+        holdout: with more than one pass, one of so many rows is held out (see :func:`giftrl.training.course.held_out`).
+            Training stops when the loss on them rises; the model of the best pass is kept, and learns them too. 0 for
+            none, and all passes.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
         predictions: a file to write predictions to, made before each label was used, a line for each row of the first
             pass; None for none.
@@ -66,6 +71,7 @@ class Trainer:
         sources: Named | Sequence[Named],
         *,
         passes: int = 1,
+        holdout: int = 10,
         format: str | None = None,  # noqa: A002
         columns: Columns | None = None,
         on_error: str = "stop",
@@ -74,11 +80,14 @@ class Trainer:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         require(passes >= 1, "passes", passes, "must be at least 1", "try passes=1")
+        require(holdout == 0 or holdout >= 2, "holdout", holdout, "must be 0, or at least 2", "try holdout=10")
         every = 1 if checkpoint is None else checkpoint.every
         require(every >= 1, "checkpoint", every, "must be written after at least 1 example", "try 1000000")
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes = passes
+        self.holdout = holdout if passes > 1 else 0
+        self.course = Course(model, self.holdout)
         self.format = format
         self.columns = columns
         self.on_error = on_error
@@ -132,8 +141,25 @@ class Trainer:
         if self._pass == 0:
             self._go_back(path, more)
         self.model = model
-        self._written = model.examples
+        self._restore_course(path, more)
+        self._written = self._learnt
         self._resumed = True
+
+    def _restore_course(self, path: Path, more: dict[str, Any]) -> None:
+        """Go on with the course of the checkpoint; earlier versions had none."""
+        self.course = Course(self.model, self.holdout)
+        if "course" not in more and self._pass > 0:
+            problem = "is in a later pass, which earlier versions made in another way"
+            raise ModelFileError(path, problem, "delete it to start anew")
+        try:
+            self.course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
+        except (KeyError, TypeError, ValueError, GiftrlError) as error:
+            raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
+
+    @property
+    def _learnt(self) -> int:
+        """How many rows were learnt, those of later passes included."""
+        return self.model.examples + self.model.repeated.examples
 
     def _go_back(self, checkpoint: Path, more: dict[str, Any]) -> None:
         """Go back to what was written until the checkpoint: what came after it will be written once more."""
@@ -147,16 +173,22 @@ class Trainer:
         for path, (place, size) in found.items():
             go_back(place, path, checkpoint, size)
 
-    def run(self, watch: Watch | None = None) -> LinearModel:
-        """Train to the end of the last pass."""
+    def run(self, watch: Watch | None = None, passed: Callable[["Trainer"], None] | None = None) -> LinearModel:
+        """Train to the end of the last pass; ``passed`` is called after each."""
         if self.checkpoint is not None and not self._resumed:
             require_no_checkpoint(self.checkpoint.path)
         if self._finished:
             return self.model
-        while self._pass < self.passes:
+        going = True
+        while going and self._pass < self.passes:
+            self.course.begin()
             self._run_pass(watch)
             self._pass += 1
             self._position = Position()
+            going = self.course.end()
+            if passed is not None:
+                passed(self)
+        self.course.finish()
         self._finished = True
         self.write_checkpoint()  # a run that goes on only saves the model, which may be the one that it began with
         return self.model
@@ -196,19 +228,31 @@ class Trainer:
                     model.rejected += len(batch.rejected)
                     self.order.add(batch.labels)
                 self._position = batch.end
-                if self.checkpoint is not None and model.examples - self._written >= self.checkpoint.every:
+                if self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every:
                     self.write_checkpoint()
 
-    def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
-        """Learn from a batch, and return the predictions that were made on the way."""
-        made = []
+    def _learn(self, whole: Batch, watch: Watch | None) -> NDArray[np.float64]:
+        """Learn from a batch, and return the predictions that were made on the way; of the first pass, for all rows."""
+        batch, held = self.course.split(whole)
         first, begun = 0, time.perf_counter()
+        if self._pass > 0:
+            predictions = self.model.learn_again(batch)
+            self.seconds_learning += time.perf_counter() - begun
+            if watch is not None:
+                watch(self, batch, 0, len(batch), predictions)
+            return predictions
+        made = []
         for last, predictions in self.model.learn(batch):
             self.seconds_learning += time.perf_counter() - begun
             if watch is not None:
                 watch(self, batch, first, last, predictions)
             made.append(predictions)
             first, begun = last, time.perf_counter()
+        if len(held) > 0 and self.predictions is not None:  # as all predictions are: before the label is used
+            predictor = self.model.freeze(clip=True)
+            made.append(as_they_count([self.model.learner], self.model.scores(held, predictor)))
+            order = np.argsort(np.concatenate([batch.lines, held.lines]), kind="stable")
+            return np.asarray(np.concatenate(made)[order])
         return np.concatenate(made) if made else np.empty((0, self.model.settings.classes))
 
     def write_checkpoint(self) -> None:
@@ -222,8 +266,9 @@ class Trainer:
             "examples_before": self.examples_before,
             "read": self._consumed.until(self._furthest()),
         } | {name: digest.until(None) for name, digest in self._digests.items()}
-        self.model.save(self.checkpoint.path, more | self._reading())
-        self._written = self.model.examples
+        more["course"], extra = self.course.state()
+        self.model.save(self.checkpoint.path, more | self._reading(), {} if self._finished else extra)
+        self._written = self._learnt
 
     def _reading(self) -> dict[str, Any]:
         """What decides which rows are read, as JSON holds it: a run can go on only where this is the same."""
@@ -231,6 +276,7 @@ class Trainer:
         return {
             "sources": [str(source) for source in self.sources],
             "passes": self.passes,
+            "holdout": self.holdout,
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,

@@ -1,0 +1,217 @@
+"""Several passes, as users see them: rows held out, an early stop, the best model kept."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+
+from giftrl.errors import InvalidInput
+from giftrl.linear import FTRLClassifier, FTRLRegressor
+from giftrl.linear.base import FTRL
+from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+from giftrl.training.course import held_out
+from tests.commands import giftrl, write_rows
+from tests.test_nothing_lost import refused
+
+plain = pytest.mark.plain
+
+CANCER, WINE, DIABETES = (
+    (x[::6], y[::6]) for x, y in (load(return_X_y=True) for load in (load_breast_cancer, load_wine, load_diabetes))
+)
+
+
+def clicks(n=600, seed=0):
+    """Rows of four names, most of them rare, and what they say about clicks."""
+    rng = np.random.default_rng(seed)
+    names = rng.zipf(1.3, size=(n, 4)) % 3000
+    x = np.zeros((n, 3000))
+    np.put_along_axis(x, names, 1.0, axis=1)
+    truth = np.random.default_rng(1).normal(size=3000)
+    return sparse.csr_array(x), np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-x @ truth)), 1, -1)
+
+
+def write_clicks(path, **options):
+    x, y = clicks(**options)
+    x = x.toarray()
+    path.write_text("".join(f"{label} " + " ".join(f"{j + 1}:1" for j in np.flatnonzero(row)) + "\n"
+                            for row, label in zip(x, y, strict=True)))  # fmt: skip
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------- estimators
+
+
+@plain
+def test_more_passes_do_not_ruin_a_sparse_model():
+    x, y = clicks()
+    losses = {}
+    for passes in (1, 5):
+        model = FTRLClassifier(passes=passes).fit(x[:400], y[:400])
+        losses[passes] = np.logaddexp(0.0, -y[400:] * model.decision_function(x[400:])).mean()
+    assert losses[5] < 1.02 * losses[1]
+
+
+@plain
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (FTRLClassifier(passes=4), CANCER),
+        (FTRLClassifier(passes=4, beta=1.0, normalize="unit"), CANCER),
+        (FTRLClassifier("hinge", passes=4), CANCER),
+        (FTRLClassifier(passes=4), WINE),
+        (FTRLClassifier("multiclass_hinge", passes=4), WINE),
+        (FTRLClassifier("logistic", passes=4), WINE),
+        (FTRLClassifier("logistic", passes=4, beta=1.0, normalize="unit"), WINE),
+        (FTRLRegressor(passes=4), DIABETES),
+        (FTRLRegressor("absolute", passes=4, beta=10.0), DIABETES),
+        (FTRLRegressor(passes=4), (DIABETES[0], np.column_stack([DIABETES[1], -DIABETES[1]]))),
+    ],
+    ids=lambda each: repr(each) if isinstance(each, FTRL) else "",
+)
+def test_passes_stop_when_the_held_out_loss_rises_and_the_best_is_kept(model, data):
+    x, y = data
+    model.fit(x, y)
+    losses = model.validation_losses_
+    assert 1 <= len(losses) <= 4
+    assert all(later <= earlier for earlier, later in pairwise(losses[:-1]))
+    # The kept model is that of as many passes as had the least loss, with the rows held out learnt in the end.
+    kept = int(np.argmin(losses)) + 1
+    if kept == len(losses) or losses[-1] > losses[-2]:
+        same = type(model)(**model.get_params() | {"passes": max(2, kept)}).fit(x, y)
+        if len(same.validation_losses_) == kept:
+            assert_array_equal(model.coef_, same.coef_)
+    assert np.isfinite(model.average_loss_)
+    first = type(model)(**model.get_params() | {"passes": 2}).fit(x, y)
+    assert model.average_loss_ == first.average_loss_  # of the first pass
+
+
+@plain
+def test_every_row_is_learnt_in_the_end():
+    x, y = CANCER
+    assert FTRLClassifier(passes=3).fit(x, y).t_ == len(y) + 1
+    weights = np.where(np.arange(len(y)) % 3 > 0, 1.0, 0.0)
+    assert FTRLClassifier(passes=3).fit(x, y, sample_weight=weights).t_ == weights.sum() + 1
+
+
+@plain
+def test_nothing_is_held_out_in_one_pass_or_on_request():
+    x, y = CANCER
+    one, all_rows = FTRLClassifier().fit(x, y), FTRLClassifier(passes=3, validation_fraction=0.0).fit(x, y)
+    assert one.validation_losses_ == all_rows.validation_losses_ == []
+    assert one.average_loss_ == all_rows.average_loss_ and not np.array_equal(one.coef_, all_rows.coef_)
+    for fraction in (-0.1, 0.7, float("nan")):
+        with pytest.raises(InvalidInput, match="validation_fraction"):
+            FTRLClassifier(passes=2, validation_fraction=fraction).fit(x, y)
+
+
+@plain
+def test_learning_goes_on_after_several_passes():
+    x, y = CANCER
+    model = FTRLClassifier(passes=3).fit(x[:70], y[:70])
+    before = model.coef_.copy()
+    model.partial_fit(x[70:], y[70:])
+    assert model.t_ == len(y) + 1 and not np.array_equal(model.coef_, before)
+
+
+# ----------------------------------------------------------------------------------------------------- command line
+
+
+@given(st.integers(0, 300_000), st.lists(st.integers(0, 999), max_size=5), st.integers(2, 50))
+def test_rows_are_held_out_by_their_number_whatever_the_batches(first, sizes, every):
+    whole = held_out(first, sum(sizes), every)
+    begins = first + np.cumsum([0, *sizes])[: len(sizes)]
+    parts = [held_out(int(begin), size, every) for begin, size in zip(begins, sizes, strict=True)]
+    assert_array_equal(np.concatenate([np.zeros(0, bool), *parts]), whole)
+    for number in (first + np.flatnonzero(whole)).tolist():
+        assert (number + 1) % (every << (number >> 16).bit_length()) == 0
+    assert not held_out(first, sum(sizes), 0).any()
+
+
+def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
+    rows = write_clicks(tmp_path / "rows.svm")
+    one = json.loads(giftrl("train", rows, "--json").stdout)
+    done = giftrl("train", rows, "--passes", 5, "--model", tmp_path / "m", "--summary", tmp_path / "s")
+    said, summary = done.stderr.decode(), json.loads((tmp_path / "s").read_text())
+    losses = summary["passes"]["held_out_losses"]
+    assert len(losses) == summary["passes"]["done"] and summary["passes"]["kept"] == np.argmin(losses) + 1
+    for k, loss in enumerate(losses):
+        assert f"pass {k + 1}: held-out loss {loss:.6f} on 60 rows" in said
+    assert f"held-out loss {min(losses):.6f} after pass {summary['passes']['kept']} of {len(losses)}" in said
+    assert "of predictions made before each label was first used" in said
+    assert summary["examples"] == one["examples"] == 600 and summary["nonzeros"] == one["nonzeros"]
+    assert summary["average_loss"] == pytest.approx(one["average_loss"], rel=0.05)
+    assert said.count("\n       512 ") == 1  # the table is that of the first pass
+    model, _ = LinearModel.load(tmp_path / "m")
+    assert model.learner.rounds == model.examples == 600
+    assert "--holdout 1: must be 0, or at least 2" in refused(tmp_path, "train", rows, "--passes", 2, "--holdout", 1)
+
+
+@pytest.mark.parametrize("options", [(), ("--beta", "1"), ("--loss", "softmax", "--labels=-1,1")], ids=str)
+def test_a_model_of_several_passes_predicts_better_or_as_well(tmp_path, options):
+    rows, new = write_clicks(tmp_path / "rows.svm"), write_clicks(tmp_path / "new.svm", seed=5)
+    losses = []
+    for passes in (1, 4):
+        giftrl("train", rows, "--passes", passes, "--model", tmp_path / "m", "--quiet", *options)
+        losses.append(float(giftrl("predict", tmp_path / "m", new).stderr.decode().split()[2]))
+    assert losses[1] < 1.02 * losses[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(bits=10), Settings(bits=None, beta=1.0), Settings(loss="softmax", label_values=(-1.0, 1.0), bits=10)],
+    ids=lambda each: f"{each.loss} {each.beta}",
+)
+@plain
+@pytest.mark.parametrize("holdout", [10, 0])
+def test_interrupted_in_any_pass_the_model_is_the_same(tmp_path, settings, holdout):
+    files = [write_rows(tmp_path / "rows.svm", n=33, d=9), write_rows(tmp_path / "more.svm", n=27, d=9, seed=1)]
+    options = {"passes": 3, "holdout": holdout}
+    whole = Trainer(LinearModel(settings), files, **options)
+    whole.run().save(tmp_path / "whole")
+    total = whole.course.passes.done * 2
+    for stop in {1, total - 2, total - 1}:
+        checkpoint = Checkpoint(tmp_path / f"{stop}.checkpoint", 1)
+        seen = []
+
+        class Stop(Exception):
+            pass
+
+        def watch(trainer, batch, first, last, predictions, seen=seen, stop=stop):
+            if (trainer.passes_done, batch.source) not in seen:
+                seen.append((trainer.passes_done, batch.source))
+            if len(seen) > stop:
+                raise Stop
+
+        with pytest.raises(Stop):
+            Trainer(LinearModel(settings), files, **options, checkpoint=checkpoint).run(watch)
+        second = Trainer(LinearModel(settings), files, **options, checkpoint=checkpoint)
+        second.resume()
+        second.run().save(tmp_path / "broken")
+        assert second.course.passes.losses == whole.course.passes.losses
+        assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes(), stop
+
+
+def test_predictions_of_the_first_pass_have_a_line_for_each_row(tmp_path):
+    rows = write_clicks(tmp_path / "rows.svm")
+    giftrl("train", rows, "--passes", 2, "-p", tmp_path / "p", "--quiet")
+    giftrl("train", rows, "-p", tmp_path / "one", "--quiet")
+    several, one = (np.loadtxt(tmp_path / name) for name in ("p", "one"))
+    assert len(several) == len(one) == 600
+    assert_array_equal(several[:9], one[:9])
+    assert np.corrcoef(several, one)[0, 1] > 0.8
+
+
+def test_resume_names_another_holdout(tmp_path):
+    rows = write_clicks(tmp_path / "rows.svm")
+    settings = Settings(bits=10)
+    checkpoint = Checkpoint(tmp_path / "m.checkpoint", 1)
+    Trainer(LinearModel(settings), rows, passes=2, checkpoint=checkpoint).write_checkpoint()
+    other = Trainer(LinearModel(settings), rows, passes=2, holdout=5, checkpoint=checkpoint)
+    with pytest.raises(InvalidInput, match=r"holdout=5, not 10"):
+        other.resume()
