@@ -103,6 +103,15 @@ class Engine:
         if isinstance(self.coordinates, Touched):  # an array before version 2
             self.coordinates = self.coordinates.array()
 
+    def weights_of(self, features: Any) -> Array:
+        """The entries of x for some features, by their numbers or as a slice."""
+        raise NotImplementedError
+
+    @property
+    def x(self) -> Array:
+        """The point x_t, with a column for each model or class where there are several."""
+        return self.weights_of(slice(None))
+
     @property
     def sound(self) -> bool:
         """Whether every number is finite, so that the state can be restored."""

@@ -108,13 +108,9 @@ class LinearLearners(Engine):
             loop(parts, batch, self.coordinates[:, which], self.states[which])
         return predictions
 
-    @property
-    def x(self) -> Array:
-        """The points x_t, a column for each model."""
-        models = range(len(self.settings))
-        lams = self.states[:, LAM]
-        columns = [point(self.regularizer, self.uniform, self.coordinates[:, m], float(lams[m])) for m in models]
-        return np.column_stack(columns)
+    def weights_of(self, features: Any) -> Array:
+        chosen, lams = self.coordinates[features], self.states[:, LAM].tolist()
+        return np.column_stack([point(self.regularizer, self.uniform, chosen[:, m], lam) for m, lam in enumerate(lams)])
 
     @property
     def certificates(self) -> list[Certificate]:

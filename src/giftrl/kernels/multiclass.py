@@ -44,13 +44,12 @@ class MulticlassLearner(OneLearner):
         beside = self._beside(self.classes)
         self.coordinates = zeros((self.dimension, self.classes + extra), self.dtype, beside=beside)
 
-    @property
-    def x(self) -> Array:
-        """The point x_t, a column for each class."""
-        stored = self.coordinates[:, : self.classes].astype(np.float64)
+    def weights_of(self, features: Any) -> Array:
+        chosen = self.coordinates[features]
+        stored: Array = chosen[:, : self.classes].astype(np.float64)
         if not self.uniform and centred(self.regularizer):
             return stored
-        q = 0.0 if self.uniform else self.coordinates[:, -1:].astype(np.float64)
+        q = 0.0 if self.uniform else chosen[:, -1:].astype(np.float64)
         return np.asarray(stored / strength(self.regularizer, self.lam, q))
 
     @property

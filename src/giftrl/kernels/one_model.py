@@ -55,10 +55,8 @@ class LinearLearner(OneLearner):
         """<s, x_t> for each row."""
         return np.asarray((x if hasattr(x, "tocsr") else np.asarray(x, dtype=float)) @ self.x)
 
-    @property
-    def x(self) -> Array:
-        """The point x_t."""
-        return point(self.regularizer, self.uniform, self.coordinates[:, 0], self.lam)
+    def weights_of(self, features: Any) -> Array:
+        return point(self.regularizer, self.uniform, self.coordinates[features, 0], self.lam)
 
     @property
     def theta(self) -> Array:

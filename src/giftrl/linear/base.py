@@ -199,11 +199,13 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Array:
         """<s, x> + intercept of new rows, a column for each column of the model."""
-        predictor = self._predictor
+        check_is_fitted(self)
         x = validate_data(self, as_frame(X), **ROWS, reset=False)
+        x = unit_rows(x) if self.normalize == "unit" else x
         if self._sparse:
-            predictor = predictor._replace(weights=sparse.csr_array(predictor.weights))
-        return predictor.scores(unit_rows(x) if self.normalize == "unit" else x)
+            predictor = self._predictor
+            return predictor._replace(weights=sparse.csr_array(predictor.weights)).scores(x)
+        return self._model.scores(x, intercept=self.fit_intercept, clip=self._clip)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

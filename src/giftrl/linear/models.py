@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from giftrl.certificates import Certificate
 from giftrl.errors import Overflowed
@@ -13,6 +14,8 @@ from giftrl.recipes import Predictor, freeze
 from giftrl.recipes.learners import Experts, experts_of
 
 Array = NDArray[np.float64]
+#: Rows with fewer nonzeros than this part of the features are few.
+FEW = 0.1
 
 
 class Columns:
@@ -53,6 +56,17 @@ class Columns:
         if self._frozen is None or self._frozen[0] != of:
             self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
         return self._frozen[1]
+
+    def scores(self, x: Any, *, intercept: bool, clip: bool) -> Array:
+        """The scores of new rows. From few sparse rows, no more weights are computed than they ask for."""
+        known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
+        if known or not sparse.issparse(x) or x.nnz > FEW * x.shape[1]:
+            return self.predictor(intercept=intercept, clip=clip).scores(x)
+        features, places = np.unique(x.indices, return_inverse=True)
+        if intercept:
+            features = np.append(features, x.shape[1])
+        frozen = freeze(self.learners, intercept=intercept, clip=clip, features=features)
+        return frozen.scores(sparse.csr_array((x.data, places, x.indptr), (x.shape[0], frozen.weights.shape[0])))
 
     def replace(self, learners: Sequence[Any]) -> None:
         """Go on with other learners of the same columns."""

@@ -26,7 +26,7 @@ from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, c
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts
 from giftrl.mixtures.restoring import unsound
-from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_all
+from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_some
 
 __all__ = ["Array", "Mixture"]
 
@@ -167,12 +167,17 @@ class Mixture(RowLearner):
 
         That of the constant feature is the intercept.
         """
-        constants, out = self._constants(self._shares()), np.empty((self.dimension, *self._scores))
-        centres, columns = np.empty(len(constants)), out.reshape(self.dimension, len(constants))
-        door.ready(weigh_all, self.compiled, counted=False)(self._weights(), centres, columns)
-        if self.constant is not None:
-            intercepts = columns[self.constant] + constants - centres
-            columns[self.constant] = np.clip(intercepts, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        return self.weights_of(slice(None))
+
+    def weights_of(self, features: Any) -> Array:
+        """The entries of x for some features, by their numbers or as a slice."""
+        every = isinstance(features, slice)
+        which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
+        constants, out = self._constants(self._shares()), np.empty((len(which), *self._scores))
+        centres, columns = np.empty(len(constants)), out.reshape(len(which), len(constants))
+        door.ready(weigh_some, self.compiled, counted=False)(self._weights(), which, centres, columns)
+        at = np.flatnonzero(which == self.constant)  # none where there is no constant
+        columns[at] = np.clip(columns[at] + constants - centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         return out
 
     @property

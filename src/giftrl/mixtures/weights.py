@@ -62,12 +62,13 @@ def weigh_centres(w: Any, out: Any) -> None:
 
 
 @formula(fast=True)
-def weigh_all(w: Any, centres: Any, out: Any) -> None:
-    """The weights of all features, a column for each score; and the sums of weights times centres."""
+def weigh_some(w: Any, features: Any, centres: Any, out: Any) -> None:
+    """The weights of these features, a column for each score; and the sums of weights times centres."""
     scores = np.uint64(len(centres))
-    for j in range(np.uint64(len(out))):
+    for k in range(len(features)):
+        j: Any = np.uint64(features[k])
         for m in range(scores):
-            out[j, m] = weigh(w, scores, j, m)
+            out[k, m] = weigh(w, scores, j, m)
     weigh_centres(w, centres)
 
 

@@ -105,7 +105,12 @@ class Predictor(NamedTuple):
 
 
 def freeze(
-    learners: Sequence[Any], *, intercept: bool = False, clip: bool = True, labels: Labels | None = None
+    learners: Sequence[Any],
+    *,
+    intercept: bool = False,
+    clip: bool = True,
+    labels: Labels | None = None,
+    features: Any = slice(None),
 ) -> Predictor:
     """The predictor of what learners have learnt so far.
 
@@ -114,13 +119,14 @@ def freeze(
         intercept: whether the last feature is the constant, which new rows do not have.
         clip: False for scores that are linear wherever they lead.
         labels: the labels of the classes.
+        features: the numbers of the features that new rows have; by default all of them.
 
     >>> learner = MixtureLearner(1, "squared", compiled=False)
     >>> _ = learner.learn([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
     >>> freeze([learner]).scores(np.array([[100.0], [-100.0]])).tolist()
     [[3.0], [1.0]]
     """
-    weights = np.column_stack([learner.x for learner in learners])
+    weights = np.column_stack([learner.weights_of(features) for learner in learners])
     columns = weights.shape[1]
     ranges = [range_of(learner) if clip else (-math.inf, math.inf) for learner in learners]
     low, high = (np.broadcast_to(each, columns) for each in np.array(ranges).T)
