@@ -16,7 +16,7 @@ from giftrl.cli.options import check_files, feature_options, input_options, read
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @input_options
 def command(
-    data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, str], ...],
+    data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, ...], ...],
     compression: str, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.

@@ -65,7 +65,7 @@ class Parsing:
     format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
     columns: Columns = field(default_factory=Columns)  # what the user said about tables
     schema: Schema | None = None  # what columns are for, where that is known
-    interactions: Interactions | None = None  # the pairs of groups to multiply; entries are marked with their groups
+    interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
     compiled: bool = True
     block: int = BLOCK  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have

@@ -59,7 +59,7 @@ class Reader:
         columns: which columns of tables are what.
         schema: what columns are for, from an earlier reader (its ``schema``); a model must be used with the one that
             it was trained with.
-        interactions: the pairs of groups whose products to add, or :class:`Interactions`.
+        interactions: the groups whose products to add, or :class:`Interactions`.
         normalize: "none"; "unit", each row gets Euclidean norm 1 before the constant is added; "unit_after", once more
             after that.
         constant: whether to add the constant feature 1 to every row.
@@ -97,7 +97,7 @@ class Reader:
         format: str | None = None,  # noqa: A002
         columns: Columns | None = None,
         schema: Schema | None = None,
-        interactions: Interactions | Sequence[str | tuple[str, str]] | None = None,
+        interactions: Interactions | Sequence[str | tuple[str, ...]] | None = None,
         normalize: str = "none",
         constant: bool = True,
         on_error: str = "stop",
@@ -126,7 +126,7 @@ class Reader:
         require(inside, "start", self.start, f"must be in one of {len(self.sources)} sources", "give the same sources")
         if interactions is not None and not isinstance(interactions, Interactions):
             interactions = Interactions(interactions)
-        self.interactions = interactions if interactions is not None and interactions.pairs else None
+        self.interactions = interactions if interactions is not None and interactions.products else None
         self.normalize = normalize
         self.constant = constant
         self.on_error = on_error
@@ -166,7 +166,8 @@ class Reader:
             usual = Columns()._asdict()
             nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
         if self.interactions is not None:
-            nothing += [f"interactions {a}:{b}: nothing is called that" for a, b in self.interactions.unmatched]
+            named = (":".join(given) for given in self.interactions.unmatched)
+            nothing += [f"interactions {each}: nothing is called that" for each in named]
         return nothing
 
     def __iter__(self) -> Iterator[Batch]:

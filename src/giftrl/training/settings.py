@@ -26,7 +26,7 @@ class Settings(Recipe):
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.
-        interactions: pairs of namespaces or columns whose products are features too.
+        interactions: two or more namespaces or columns each, whose products are features too.
         label_values: the two labels in the data that stand for -1 and +1; None where the data has these. With a loss of
             a score for each class, the labels of all classes.
 
@@ -41,7 +41,7 @@ class Settings(Recipe):
     bits: int | None = 18
     normalize: str = "none"
     constant: bool = True
-    interactions: tuple[tuple[str, str], ...] = ()
+    interactions: tuple[tuple[str, ...], ...] = ()
     label_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Settings(Recipe):
         if not self.auto:
             del state["preset"]
         state["parameters"] = dict(self.parameters)
-        state["interactions"] = [list(pair) for pair in self.interactions]
+        state["interactions"] = [list(each) for each in self.interactions]
         state["label_values"] = None if self.label_values is None else list(self.label_values)
         return state
 
@@ -126,7 +126,7 @@ class Settings(Recipe):
             remedy = "use the version of giftrl that wrote the model"
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
         given = dict(state)
-        given["interactions"] = tuple((a, b) for a, b in given.get("interactions", ()))
+        given["interactions"] = tuple(map(tuple, given.get("interactions", ())))
         if given.get("label_values") is not None:
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)

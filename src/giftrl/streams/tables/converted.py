@@ -53,7 +53,7 @@ class ConvertedWriter(Finishing):
     Args:
         path: the file.
         features: what numbered the features of the batches. The names of a dictionary are kept.
-        interactions: the pairs that were added to the batches, for those who read them.
+        interactions: the products that were added to the batches, for those who read them.
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
@@ -90,7 +90,7 @@ class ConvertedWriter(Finishing):
             "version": VERSION,
             "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
             "bits": features.bits if isinstance(features, Hashing) else None,
-            "interactions": [list(pair) for pair in interactions.pairs] if interactions else [],
+            "interactions": [list(each) for each in interactions.products] if interactions else [],
         }
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
         self._file = contextlib.ExitStack()
@@ -166,7 +166,7 @@ class Converted:
         try:
             about = json.loads(found.schema.metadata[KEY])
             version, kind, bits = about["version"], about["kind"], about["bits"]
-            pairs = [tuple(pair) for pair in about["interactions"]]
+            products = [tuple(each) for each in about["interactions"]]
         except (ValueError, KeyError, TypeError):
             raise bad("its notes on features cannot be read", "convert the data again") from None
         if version != VERSION or not found.schema.remove_metadata().equals(_layout()):
@@ -178,8 +178,8 @@ class Converted:
         if isinstance(self.features, Hashing) and bits != self.features.bits:
             rule = f"was converted with bits={bits}, and bits={self.features.bits} is asked for"
             raise bad(rule, f"use bits={bits}, or convert the data again")
-        if pairs != list(self.interactions.pairs if self.interactions else []):
-            rule = f"was converted with the interactions {pairs}, which are not those that are asked for"
+        if products != list(self.interactions.products if self.interactions else []):
+            rule = f"was converted with the interactions {products}, which are not those that are asked for"
             raise bad(rule, "ask for the same, or convert the data again")
 
     def _learn(self, notes: dict[bytes, bytes], source: str) -> None:

@@ -43,7 +43,7 @@ class JsonLines(TextParser):
         columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
             the label that is not given is searched for in the first 100 lines of a block.
         schema: the keys of the label and of categories, from an earlier reader.
-        interactions: the pairs of groups to multiply; a group is a key at the top of the features.
+        interactions: the groups to multiply; a group is a key at the top of the features.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
