@@ -98,6 +98,19 @@ def products(
     return tuple(chosen)
 
 
+def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """The namespaces and sizes of ``--ngram 2``, ``--ngram a2`` or ``--ngram text:2``."""
+    chosen = []
+    for value in values:
+        found = re.fullmatch("(?:(.+):|([^0-9]))?([0-9]+)", value)
+        if found is None:
+            rule = "is no size; write --ngram 2, --ngram a2 (namespaces that begin with a) or --ngram text:2"
+            raise click.BadParameter(f"{value!r} {rule}")
+        name, letter, size = found.groups()
+        chosen.append((name or letter or ":", int(size)))
+    return tuple(chosen)
+
+
 def label_list(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
     """The labels of ``--labels 0,1`` or ``--labels 1..7``."""
     if value is None:
@@ -127,6 +140,9 @@ feature_options = _together(
     click.option("-q", "--interactions", multiple=True, callback=products, metavar="PRODUCT",
                  help="Add the products of two or more namespaces or columns: ua, user:ad, uap or user:ad:page; may be "
                  "repeated."),
+    click.option("--ngram", "ngrams", multiple=True, callback=ngrams, metavar="N",
+                 help="VW text: join 2 to N consecutive names of a namespace; a2 or text:2 for some namespaces only; "
+                 "may be repeated."),
 )  # fmt: skip
 
 

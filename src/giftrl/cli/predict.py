@@ -57,8 +57,8 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         )
     trained.features.freeze()
     reader = Reader(
-        data, trained.features, schema=trained.schema, interactions=settings.interactions or None,
-        normalize=settings.normalize, constant=settings.constant, **reading,
+        data, trained.features, schema=trained.schema, interactions=settings.interactions,
+        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))

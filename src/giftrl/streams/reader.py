@@ -17,6 +17,7 @@ from giftrl.streams.names.crossing import Crossing
 from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import keep_rows
+from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.parsing import Parsed, Parsing
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
 from giftrl.streams.rejects import RejectsFile
@@ -60,6 +61,7 @@ class Reader:
         schema: what columns are for, from an earlier reader (its ``schema``); a model must be used with the one that
             it was trained with.
         interactions: the groups whose products to add, or :class:`Interactions`.
+        ngrams: in which namespaces of VW text to join how many consecutive names, or :class:`Ngrams`.
         normalize: "none"; "unit", each row gets Euclidean norm 1 before the constant is added; "unit_after", once more
             after that.
         constant: whether to add the constant feature 1 to every row.
@@ -98,6 +100,7 @@ class Reader:
         columns: Columns | None = None,
         schema: Schema | None = None,
         interactions: Interactions | Sequence[str | tuple[str, ...]] | None = None,
+        ngrams: Ngrams | Sequence[tuple[str, int]] | None = None,
         normalize: str = "none",
         constant: bool = True,
         on_error: str = "stop",
@@ -127,6 +130,9 @@ class Reader:
         if interactions is not None and not isinstance(interactions, Interactions):
             interactions = Interactions(interactions)
         self.interactions = interactions if interactions is not None and interactions.products else None
+        if ngrams is not None and not isinstance(ngrams, Ngrams):
+            ngrams = Ngrams(ngrams)
+        self.ngrams = ngrams if ngrams is not None and ngrams.sizes else None
         self.normalize = normalize
         self.constant = constant
         self.on_error = on_error
@@ -139,7 +145,8 @@ class Reader:
         self.rejected = 0  # rows skipped so far
         self._background = background
         columns = columns or Columns()
-        self._parsing = Parsing(features, format, columns, schema, self.interactions, compiled, block, max_line)
+        wanted = self.interactions, self.ngrams
+        self._parsing = Parsing(features, format, columns, schema, *wanted, compiled, block, max_line)
         self._crossing: Crossing | None = None
         paths = [source.path for source in self.sources]
         sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
@@ -168,6 +175,8 @@ class Reader:
         if self.interactions is not None:
             named = (":".join(given) for given in self.interactions.unmatched)
             nothing += [f"interactions {each}: nothing is called that" for each in named]
+        if self.ngrams is not None and not self._parsing.has_tables:
+            nothing += [f"ngram {name}:{size}: nothing is called that" for name, size in self.ngrams.unmatched]
         return nothing
 
     def __iter__(self) -> Iterator[Batch]:

@@ -27,6 +27,7 @@ class Settings(Recipe):
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.
         interactions: two or more namespaces or columns each, whose products are features too.
+        ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
         label_values: the two labels in the data that stand for -1 and +1; None where the data has these. With a loss of
             a score for each class, the labels of all classes.
 
@@ -42,6 +43,7 @@ class Settings(Recipe):
     normalize: str = "none"
     constant: bool = True
     interactions: tuple[tuple[str, ...], ...] = ()
+    ngrams: tuple[tuple[str, int], ...] = ()
     label_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -114,6 +116,10 @@ class Settings(Recipe):
             del state["preset"]
         state["parameters"] = dict(self.parameters)
         state["interactions"] = [list(each) for each in self.interactions]
+        if not self.ngrams:  # as versions before n-grams wrote and read them
+            del state["ngrams"]
+        else:
+            state["ngrams"] = [list(each) for each in self.ngrams]
         state["label_values"] = None if self.label_values is None else list(self.label_values)
         return state
 
@@ -127,6 +133,7 @@ class Settings(Recipe):
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
         given = dict(state)
         given["interactions"] = tuple(map(tuple, given.get("interactions", ())))
+        given["ngrams"] = tuple((name, int(size)) for name, size in given.get("ngrams", ()))
         if given.get("label_values") is not None:
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)

@@ -24,8 +24,8 @@ class Hashing(Features):
     coordinate are summed. A whole number below 2**bits is its own coordinate, with sign +; a larger one is hashed by
     its decimal digits. The constant is coordinate 2**bits.
 
-    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product. How many names share a coordinate is estimated
-    from how many coordinates are in use (:class:`Report`).
+    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product. How many
+    names share a coordinate is estimated from how many coordinates are in use (:class:`Report`).
 
     Args:
         bits: from 1 to 30; 2**bits coordinates.

@@ -53,7 +53,7 @@ class Interactions:
         if known is not None:
             return known
         terms = {term for given in self.products for term in given}
-        matched = frozenset(term for term in terms if _matches(term, group))
+        matched = frozenset(term for term in terms if matches(term, group))
         if matched not in self._codes:
             fits = len(self._codes) < 256
             require(fits, "products", self.products, "must not tell more than 255 groups apart", "use fewer products")
@@ -124,5 +124,6 @@ class Interactions:
         return self.code("")
 
 
-def _matches(term: str, group: str) -> bool:
+def matches(term: str, group: str) -> bool:
+    """Whether a group is meant: by its name, by its first letter, or by ":", which means all."""
     return term == ALL or (group.startswith(term) if len(term) == 1 else group == term)

@@ -82,7 +82,7 @@ def count_products(entries: Any, wanted: Any, counts: Any) -> None:
     members = np.zeros(256, np.int64)
     for i in range(len(indptr) - 1):
         first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        total = 0
+        total = np.int64(0)
         for k in range(first, last):
             g = np.uint64(groups[k])
             members[g] += 1
@@ -181,8 +181,8 @@ def add_longer(
     starts = np.zeros(257, np.int64)
     for k in range(first, last):
         starts[np.uint64(entries.groups[k]) + ONE] += 1
-    for g in range(256):
-        starts[g + 1] += starts[g]
+    for code in range(256):
+        starts[code + 1] += starts[code]
     filled = starts.copy()
     for k in range(first, last):
         g = np.uint64(entries.groups[k])

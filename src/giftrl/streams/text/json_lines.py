@@ -89,8 +89,8 @@ class JsonLines(TextParser):
         values = names.values.copy()
         slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
         groups = np.empty(0, np.uint8)
-        if self.interactions is not None:
-            groups = self._codes(text, names.starts, names.starts + names.group_sizes)
+        if self._codes is not None:
+            groups = self._codes.of(text, names.starts, names.starts + names.group_sizes)
         return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
     def _scan(

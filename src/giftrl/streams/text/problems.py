@@ -18,9 +18,9 @@ class Problem(IntEnum):
         LABEL, LABEL_TOO_LARGE, NO_LABEL, QUERY, INDEX, INDEX_RANGE, NO_COLON, VALUE, VALUE_TOO_LARGE, REPEATED,
         STRAY_RETURN, SUM_TOO_LARGE, NO_BAR, TAB_BEFORE_BAR, MANY_NUMBERS, IMPORTANCE, IMPORTANCE_TOO_LARGE,
         NEGATIVE_IMPORTANCE, BASE, BASE_TOO_LARGE, BASE_USED, NAMESPACE, LONG_NAMESPACE, SCALE, SCALE_TOO_LARGE,
-        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL,
+        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL, MANY_NAMES,
         HARD,  # nothing wrong: a number that the loop leaves to Python
-    ) = range(1, 31)  # fmt: skip
+    ) = range(1, 32)  # fmt: skip
 
 
 FINITE = "a finite number"
@@ -59,6 +59,7 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
     Problem.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
     Problem.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
     Problem.NUL: ("a NUL byte", False, "text"),
+    Problem.MANY_NAMES: ("more features than n-grams can be made of", False, "a shorter row, or shorter n-grams"),
 }  # fmt: skip
 
 

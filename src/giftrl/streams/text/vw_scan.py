@@ -32,6 +32,7 @@ class Buffers(NamedTuple):
     sections: Sections
     rows: Rows
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    most_names: int = 2**62  # of a row
 
 
 def make_buffers(size: int, lines: int, bars: int) -> Buffers:
@@ -47,7 +48,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
     Returns:
         the line after the last, and how many rows, entries, sections and rejected lines there are.
     """
-    names, sections, rows, bad_lines = buffers
+    names, sections, rows, bad_lines, most_names = buffers
     values, starts, ends, _ = names
     row, entries, section, bad = 0, 0, 0, 0
     while at < len(block):
@@ -84,6 +85,9 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
+        if problem == 0 and entries - first > most_names:
+            problem = Problem.MANY_NAMES
+            spot = begin
         if problem:
             bad = note(bad_lines, bad, line, begin, spot, problem)
             entries, section = first, first_section
