@@ -135,9 +135,9 @@ def test_formats_whose_names_have_no_order_are_refused(tmp_path, name, text):
 
 
 def test_bad_sizes():
-    for given in [(":", 1)], [("a", 9)], [("", 2)], [("a", 2.5)], [("a",)]:
+    for wrong in [(":", 1)], [("a", 9)], [("", 2)], [("a", 2.5)], [("a",)]:
         with pytest.raises(InvalidInput, match="ngrams"):
-            Ngrams(given)
+            Ngrams(wrong)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

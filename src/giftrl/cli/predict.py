@@ -16,9 +16,14 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 @click.option(
     "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
 )
+@click.option(
+    "--audit", is_flag=True, help="Print a block for each row: its features by name, and what each adds to the score."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but predictions.")
 @input_options
-def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, quiet: bool, **options: Any) -> None:
+def command(
+    model: str, data: tuple[str, ...], output: str | None, proba: bool, audit: bool, quiet: bool, **options: Any
+) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
     DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
@@ -32,10 +37,16 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
     with --proba it prints the probability of each class, in the order of --labels.
 
+    With --audit, a row has a block of lines instead: where it is; a line for each feature with its name, coordinate,
+    value, weight and contribution, which is value times weight, between tabs and the largest contribution first; the
+    score, which is the sum of these; and the prediction. For several classes these are the weights of the class that is
+    predicted. Names that share a coordinate are shown as one.
+
     \b
     Examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
+      giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
     from giftrl.cli.progress import decimals
     from giftrl.cli.terminal import standard_output
@@ -44,6 +55,7 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
+    from giftrl.training.audit import Audit
     from giftrl.training.evaluation import Evaluation
     from giftrl.training.predictions import lines_of
 
@@ -56,8 +68,10 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
             f"--proba needs the logistic or the softmax loss, and {model} was trained with {settings.loss}"
         )
     trained.features.freeze()
+    auditor = Audit(trained) if audit else None
+    features = trained.features if auditor is None else auditor.features
     reader = Reader(
-        data, trained.features, schema=trained.schema, interactions=settings.interactions,
+        data, features, schema=trained.schema, interactions=settings.interactions,
         ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
@@ -66,7 +80,12 @@ def command(model: str, data: tuple[str, ...], output: str | None, proba: bool, 
         for batch in reader:
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)
-            file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))
+            answers = trained.probabilities(scores) if proba else trained.decide(scores)
+            if auditor is None:
+                file.write(lines_of(batch, answers))
+                continue
+            for block in auditor.blocks(batch, answers):
+                file.write(f"{block}\n".encode("utf-8", "surrogateescape"))
     if quiet:
         return
     for each in reader.unmatched:
