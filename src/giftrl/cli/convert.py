@@ -40,7 +40,15 @@ def command(
     products, joined = Interactions(interactions), Ngrams(ngrams)
     reading = reading_of(options)
     check_files({"data": data}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
-    reader = Reader(data, features, interactions=products, ngrams=joined, constant=False, **reading)
+    reader = Reader(
+        data,
+        features,
+        interactions=products,
+        ngrams=joined,
+        constant=False,
+        no_base="converted files have none",
+        **reading,
+    )
     codec = None if compression == "none" else compression
     with ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer:
         for batch in reader:

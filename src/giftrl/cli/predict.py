@@ -72,7 +72,8 @@ def command(
     features = trained.features if auditor is None else auditor.features
     reader = Reader(
         data, features, schema=trained.schema, interactions=settings.interactions,
-        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, **reading,
+        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
+        **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))

@@ -1,6 +1,6 @@
 """What every reader yields: consecutive rows of one source, and the rows that could not be read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ class Batch:
     end: Position  # where the next row begins
     rejected: tuple[Rejected, ...] = ()
     tags: tuple[str, ...] = ()  # one for each row, or none at all
+    bases: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # added to predictions; empty if all are 0
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -71,6 +71,7 @@ class Reader:
         keep_rejects: whether an interrupted loop keeps what it wrote, as ``*.partial``, for one that goes on.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: what ``accepts`` accepts, in words.
+        no_base: why a row whose prediction starts from a base cannot be used; None if it can.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
         background: False to read only when the next batch is asked for.
         compiled: False to run loops as plain Python.
@@ -108,6 +109,7 @@ class Reader:
         keep_rejects: bool = False,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str = "a label that can be used",
+        no_base: str | None = None,
         start: Position | None = None,
         background: bool = True,
         compiled: bool = True,
@@ -140,6 +142,7 @@ class Reader:
         self.keep_rejects = keep_rejects
         self.accepts = accepts
         self.expected = expected
+        self.no_base = no_base
         self.compiled = compiled
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
@@ -248,7 +251,7 @@ class Reader:
 
     def _checked(self, parsed: Parsed) -> Batch:
         """The batch without rows whose labels cannot be used."""
-        batch = parsed.batch
+        batch = self._without_bases(parsed)
         if self.accepts is None or not len(batch):
             return batch
         there = ~np.isnan(batch.labels)
@@ -262,6 +265,17 @@ class Reader:
             bad.append(self._reject(parsed, line, problem, self.expected))
         rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
         return replace(keep_rows(batch, good), rejected=tuple(rejected))
+
+    def _without_bases(self, parsed: Parsed) -> Batch:
+        """The batch without rows that have a base, where these cannot be used."""
+        batch = parsed.batch
+        if self.no_base is None or not batch.bases.any():
+            return batch
+        based = batch.bases != 0.0
+        where = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
+        bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in where]
+        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
+        return replace(keep_rows(batch, ~based), rejected=tuple(rejected))
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
         """The rows before the first bad one, and that one, where the reader is to stop there."""

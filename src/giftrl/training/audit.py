@@ -19,9 +19,10 @@ class Audit:
     """Blocks of text, one for each row.
 
     A block has the place and the tag of its row; a line for each feature, with the columns :data:`COLUMNS` between
-    tabs, the largest contributions first; the score, which is the sum of all contributions; and the prediction. With
-    several classes, weights and contributions are those of the class that is predicted. A contribution is the value
-    times the weight. Names on one coordinate are one feature, and the first one is shown.
+    tabs, the largest contributions first; the base of the row, if it has one; the score, which is the sum of all
+    contributions; and the prediction. With several classes, weights and contributions are those of the class that is
+    predicted. A contribution is the value times the weight. Names on one coordinate are one feature, and the first one
+    is shown.
 
     Args:
         model: a model that no longer learns.
@@ -81,7 +82,10 @@ class Audit:
             name, sign = self._name(int(slots[k]))
             numbers = (float(each) + 0.0 for each in (sign * values[k], sign * of[k, best], added[k]))  # no -0
             lines.append("\t".join([name, str(slots[k]), *(f"{each:.9g}" for each in numbers)]))
-        lines.append(f"score\t{float(added.sum()) + 0.0:.9g}")
+        base = float(batch.bases[row]) if len(batch.bases) else 0.0
+        if base:
+            lines.append(f"(base)\t\t{base:.9g}\t1\t{base:.9g}")
+        lines.append(f"score\t{float(added.sum()) + base + 0.0:.9g}")
         lines.append("prediction\t" + " ".join(f"{each:.9g}" for each in answers.tolist()))
         return "\n".join(lines) + "\n"
 

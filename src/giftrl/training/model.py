@@ -18,6 +18,7 @@ from giftrl.recipes.predictor import link_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
+from giftrl.training.bases import learn_with_bases
 from giftrl.training.packing import pack, unpack
 from giftrl.training.settings import Settings
 
@@ -82,7 +83,9 @@ class LinearModel:
             part = slice(first, last)
             self._require_weight(batch, part)
             try:
-                predictions = self.learner.learn_rows(slice_rows(rows, first, last), labels[part], batch.weights[part])
+                predictions = learn_with_bases(
+                    self.learner, slice_rows(rows, first, last), labels[part], batch.weights[part], batch.bases[part]
+                )
             except Overflowed as problem:
                 line = batch.lines[part][problem.row or 0]
                 rule = "this row leads to numbers beyond the range of float64"
@@ -111,7 +114,7 @@ class LinearModel:
         return freeze([self.learner], clip=accepts(self.learner.loss, 0.5), labels=self.settings.labels)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
-        """<s, x> for each row, a column for each class where the loss has a score for each.
+        """<s, x> and its base for each row, a column for each class where the loss has a score for each.
 
         Features that were never seen count nothing.
 
@@ -120,7 +123,8 @@ class LinearModel:
             predictor: what :meth:`freeze` gave, which saves that work for each of many batches.
         """
         scores = (predictor or self.freeze()).scores(as_rows(batch))
-        return scores if self.settings.many else scores[:, 0]
+        scores = scores if self.settings.many else scores[:, 0]
+        return scores + batch.bases if len(batch.bases) else scores
 
     def predict(self, batch: Batch) -> Array:
         """<s, x> for each row; the label of the class with the largest score where the loss has one for each."""

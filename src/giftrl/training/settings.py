@@ -1,5 +1,6 @@
 """The settings of a model that is trained on a stream, as plain values: everything that a model file says of itself."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels
+from giftrl.ops.units import lowest, reach
 from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs
 from giftrl.recipes.learners import Learner
@@ -101,6 +103,20 @@ class Settings(Recipe):
         loss = self.parts.loss
         hint = " (--labels says what stands for these)" if accepts(loss, -1.0) else ""
         return f"a label of the {self.loss} loss: {labels(loss)}{hint}"
+
+    @property
+    def no_base(self) -> str | None:
+        """Why predictions cannot start from a base; None if they can.
+
+        >>> Settings(loss="hinge").no_base
+        'hinge has none with beta auto; give a number for beta'
+        """
+        if self.many:
+            return "models of several classes have none"
+        loss = self.parts.loss
+        ranged = lowest(loss, 0.5) != 0.5 if accepts(loss, 0.5) else reach(loss) < math.inf
+        # A mixture keeps predictions in a range that is the same for all rows, on another scale than that of labels.
+        return f"{self.loss} has none with beta auto; give a number for beta" if self.auto and ranged else None
 
     def mapped(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
         """The labels of the data as labels of the loss."""

@@ -152,6 +152,7 @@ class Trainer:
             keep_rejects=self.checkpoint is not None,
             accepts=settings.accepts,
             expected=settings.expected(),
+            no_base=settings.no_base,
             start=self._position,
         )
         with contextlib.ExitStack() as opened:

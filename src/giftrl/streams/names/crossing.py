@@ -106,7 +106,7 @@ class Crossing:
         made = replace(
             batch, data=data, indices=indices, indptr=indptr, labels=batch.labels[first:last],
             weights=batch.weights[first:last], lines=batch.lines[first:last], groups=np.empty(0, np.uint8),
-            tags=batch.tags[first:last], rejected=(),
+            tags=batch.tags[first:last], bases=batch.bases[first:last], rejected=(),
         )  # fmt: skip
         wrong = overflowed(data, indptr)
         if len(wrong):

@@ -90,6 +90,7 @@ class Content(NamedTuple):
     distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
     bad: tuple[tuple[int, int, int, int], ...] = ()  # for each rejected line the arguments of :func:`rejected`
     rejected: tuple[Rejected, ...] = ()
+    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty where all are 0
 
 
 def scan(
@@ -191,6 +192,7 @@ class TextParser(ABC):
             groups=groups,
             end=Position(start.source, start.offset + len(data), content.line),
             tags=content.tags,
+            bases=content.bases,
         )
         if len(too_large):
             for line, begin in zip(rows.lines[too_large].tolist(), rows.begins[too_large].tolist(), strict=True):

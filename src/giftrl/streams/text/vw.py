@@ -1,7 +1,7 @@
 """VW text: ``[label [importance [base]]] ['tag|tag]|namespace[:factor] feature[:value] ... |namespace ...``.
 
 The format is that of Vowpal Wabbit's wiki, page Input format, with these differences, each of which is an error with a
-message rather than a guess: a line without a bar; a tab before the first bar; a base other than 0; a negative
+message rather than a guess: a line without a bar; a tab before the first bar; a negative
 importance; a value that is not a number (write ``city=Paris`` for a category, not ``city:Paris``); a feature without a
 name (``:3``); numbers that are not finite; text that is not UTF-8.
 
@@ -26,10 +26,10 @@ from giftrl.streams.text.vw_scan import BAR, BROKEN, make_buffers, scan_vw
 class VwText(TextParser):
     """Reads blocks of VW text.
 
-    A row without a label has the label NaN, one without an importance the weight 1, a feature without a value the
-    value 1. The factor of a namespace multiplies its values. Equal features of a row are summed; zeros are left out.
-    Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading goes on with the next one.
-    With interactions, a group is a namespace, with its n-grams.
+    A row without a label has the label NaN, one without an importance the weight 1, one without a base the base 0, a
+    feature without a value the value 1. The factor of a namespace multiplies its values. Equal features of a row are
+    summed; zeros are left out. Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading
+    goes on with the next one. With interactions, a group is a namespace, with its n-grams.
 
     Args:
         features: what gives names their coordinates.
@@ -69,9 +69,10 @@ class VwText(TextParser):
             sizes = self._gram_sizes.of(block, sections.start, sections.end).astype(np.int64)
             found, row_ends = with_ngrams(found, sizes, rows.ends, compiled=self.compiled)
             rows = rows._replace(ends=row_ends)
+        bases = buffers.bases[:count].copy() if buffers.bases[:count].any() else np.empty(0)
         slots = self.features.name_slots(found.text, found.starts, found.ends, found.sections, found.values)
         groups = np.empty(0, np.uint8)
         if self._codes is not None:
             codes = self._codes.of(block, sections.start, sections.end)
             groups = np.repeat(codes, np.diff(found.sections.first, append=len(found.values)))
-        return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=tuple(bad))
+        return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=tuple(bad), bases=bases)
