@@ -1,16 +1,13 @@
 """Learning from rows whose predictions start from a base."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.rows import Rows, slice_rows
-from giftrl.errors import Overflowed
-from giftrl.losses.shifted import Shifted
-from giftrl.mixtures import MixtureLearner
-from giftrl.ops.loss import accepts
+from giftrl.compiled.rows import Rows
+from giftrl.losses.based import Based
+from giftrl.ops.loss import residual
 from giftrl.recipes.learners import Learner
 
 Array = NDArray[np.float64]
@@ -19,8 +16,8 @@ Array = NDArray[np.float64]
 def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
     """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
 
-    Rows that follow each other and have the same base are learnt from together. A mixture starts from the mean of real
-    labels and stays in their range, so that it gets the labels less the bases.
+    Where phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the
+    learner must take no number from a label but by the loss, as a mixture of real labels does.
 
     Args:
         learner: of one score, or of K classes if there are no bases.
@@ -37,18 +34,10 @@ def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array
     if not bases.any():
         return learner.learn_rows(rows, labels, weights)
     loss: Any = learner.loss
-    moved = isinstance(learner, MixtureLearner) and accepts(loss, 0.5)
-    given = labels - bases if moved else labels
-    edges = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(bases)]
-    made = []
+    if residual(loss):
+        return np.asarray(learner.learn_rows(rows, labels - bases, weights) + bases)
+    learner.loss = Based(loss, labels, bases)
     try:
-        for first, last in itertools.pairwise(edges):
-            base = float(bases[first])
-            learner.loss = Shifted(loss, base, base if moved else 0.0) if base else loss
-            try:
-                made.append(learner.learn_rows(slice_rows(rows, first, last), given[first:last], weights[first:last]))
-            except Overflowed as problem:
-                raise Overflowed(str(problem), first + (problem.row or 0)) from None
+        return np.asarray(learner.learn_rows(rows, np.arange(float(len(labels))), weights) + bases)
     finally:
         learner.loss = loss
-    return np.concatenate(made) + bases

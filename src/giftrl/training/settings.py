@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.ops.loss import accepts, labels
-from giftrl.ops.units import lowest, reach
+from giftrl.ops.loss import accepts, labels, residual
+from giftrl.ops.units import reach
 from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs
 from giftrl.recipes.learners import Learner
@@ -114,9 +114,10 @@ class Settings(Recipe):
         if self.many:
             return "models of several classes have none"
         loss = self.parts.loss
-        ranged = lowest(loss, 0.5) != 0.5 if accepts(loss, 0.5) else reach(loss) < math.inf
-        # A mixture keeps predictions in a range that is the same for all rows, on another scale than that of labels.
-        return f"{self.loss} has none with beta auto; give a number for beta" if self.auto and ranged else None
+        unbounded = not accepts(loss, 0.5) and reach(loss) == math.inf
+        # A mixture keeps predictions in a range, or on the scale of real labels, which is the same for all rows.
+        able = not self.auto or residual(loss) or unbounded
+        return None if able else f"{self.loss} has none with beta auto; give a number for beta"
 
     def mapped(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
         """The labels of the data as labels of the loss."""
