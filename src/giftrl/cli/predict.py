@@ -31,11 +31,12 @@ def command(
     A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
     used is nan, so that line n always belongs to row n.
 
-    A prediction is the inner product <s, x> of the row s and the weights x. For the logistic and hinge losses it is
-    positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. A model that was
-    trained with --beta auto on real labels never predicts below the lowest or above the highest label that it has seen
-    (Poisson: their logarithms). A model of several classes predicts the label of the class with the largest score;
-    with --proba it prints the probability of each class, in the order of --labels.
+    A prediction is the inner product <s, x> of the row s and the weights x, plus the base of the row, if it has one.
+    For the logistic and hinge losses it is positive where the label +1 is predicted; for the Poisson loss it is the
+    logarithm of the count. A model that was trained with --beta auto on real labels never predicts below the lowest or
+    above the highest label that it has seen, bases aside (Poisson: their logarithms). A model of several classes
+    predicts the label of the class with the largest score; with --proba it prints the probability of each class, in
+    the order of --labels.
 
     With --audit, a row has a block of lines instead: where it is; a line for each feature with its name, coordinate,
     value, weight and contribution, which is value times weight, between tabs and the largest contribution first; the
