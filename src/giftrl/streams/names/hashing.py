@@ -55,7 +55,8 @@ class Hashing(Features):
             mask=np.uint64((1 << self.bits) - 1),
         )
         self._kept: KeptNames | None = KeptNames([], [], [], [])  # None in a copy that reads ahead
-        self.crossed = np.zeros(octets, np.uint8)  # a bit for each coordinate that has a product
+        self._crossed = np.zeros(octets, np.uint8)
+        self._unmarked: list[NDArray[np.int32]] = []  # coordinates of products whose bits are not set yet
         self._products = KeptProducts(no_products())
         self._new_products: list[NDArray[np.int32]] = []  # in a copy that reads ahead
 
@@ -96,6 +97,13 @@ class Hashing(Features):
         self.frozen = before
         return float(signs[0]) if slots[0] == slot else 1.0
 
+    @property
+    def crossed(self) -> NDArray[np.uint8]:
+        """A bit for each coordinate that has a product."""
+        while self._unmarked:
+            _set_bits(self._crossed, self._unmarked.pop())
+        return self._crossed
+
     def note_products(self, rows: NDArray[np.int32]) -> None:
         """Keep the factors of products, which are the first at their coordinates; see :class:`KeptProducts`."""
         if self._kept is None:
@@ -114,7 +122,7 @@ class Hashing(Features):
     def ahead(self) -> "Hashing":
         copy = Hashing(self.bits, compiled=self.compiled)
         copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
-        copy.crossed[:] = self.crossed
+        copy._crossed[:] = self.crossed
         copy._kept, copy.frozen = None, self.frozen
         return copy
 
@@ -133,9 +141,8 @@ class Hashing(Features):
         self._keep(news, names)
         _set_bits(self._table.named, slots[names])
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
-        new = news.products[~_has_bits(self.crossed, news.products[:, 0])]
-        _set_bits(self.crossed, new[:, 0])
-        self._products.add(new)
+        self._products.add(news.products)
+        self._unmarked.append(news.products[:, 0])
 
     def _keep(self, news: News, which: NDArray[np.bool_]) -> None:
         """Keep some of the names."""
@@ -169,7 +176,7 @@ class Hashing(Features):
             products = products.reshape(-1, size)
             inside = products.min(initial=0) >= -1 and products.max(initial=0) < self.constant
             sound("products", ascending(products[:, 0], self.constant) and bool(inside))
-            _set_bits(self.crossed, products[:, 0])
+            self._unmarked.append(products[:, 0])
             self._products = KeptProducts(products)
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:

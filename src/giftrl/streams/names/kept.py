@@ -61,7 +61,7 @@ class KeptProducts:
         self._sorted = True
 
     def add(self, rows: NDArray[np.int32]) -> None:
-        """Add the products of coordinates that have none."""
+        """Add products; where a coordinate has one, that one stays."""
         if len(rows):
             self._parts.append(rows)
             self._sorted = False
@@ -70,7 +70,9 @@ class KeptProducts:
         """All products, sorted by coordinate."""
         if not self._sorted:
             whole = joined(self._parts)
-            self._parts, self._sorted = [whole[np.argsort(whole[:, 0], kind="stable")]], True
+            whole = whole[np.argsort(whole[:, 0], kind="stable")]
+            first = np.diff(whole[:, 0], prepend=-1) > 0  # two readers may have brought a product to one coordinate
+            self._parts, self._sorted = [whole[first]], True
         return self._parts[0]
 
     def factors(self, slot: int) -> list[int]:
