@@ -41,6 +41,7 @@ class Row(NamedTuple):
     tag: str
     entries: dict[str, float]
     namespaces: dict[str, str]
+    base: float = 0.0
 
 
 # --------------------------------------------------------------------------------------------------------- the twins
@@ -110,8 +111,8 @@ def twin_vw(line: bytes) -> Row | None:
     if len(words) > 3:
         raise Bad("many")
     label, weight, base = [twin_number(word) for word in words] + [math.nan, 1.0, 0.0][len(words) :]
-    if weight < 0.0 or base != 0.0:
-        raise Bad("importance or base")
+    if weight < 0.0:
+        raise Bad("importance")
     entries: dict[str, float] = {}
     namespaces: dict[str, str] = {}
     for section in sections:
@@ -136,7 +137,7 @@ def twin_vw(line: bytes) -> Row | None:
                 add(entries, name, value)
             else:
                 twin_text(raw)
-    return Row(label, weight, tag, entries, namespaces)
+    return Row(label, weight, tag, entries, namespaces, base)
 
 
 # -------------------------------------------------------------------------------------------------------- comparisons
@@ -204,6 +205,7 @@ def check_vw(data: bytes, compiled: bool = True) -> None:
     parser = VwText(features, interactions, compiled=compiled)
     batch = parser.parse(data, "fuzz", Position())
     rows = check_batch(batch, features.name, data, twin_vw)
+    assert (batch.bases.tolist() or [0.0] * len(batch)) == [row.base for row in rows]
     assert len(batch.groups) == len(batch.data)
     namespaces = [namespace for row in rows for namespace in row.namespaces.values()]
     assert batch.groups.tolist() == [interactions.code(namespace) for namespace in namespaces]

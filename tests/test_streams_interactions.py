@@ -1,5 +1,8 @@
 """Interactions: the products are those of a slow twin, and of Vowpal Wabbit."""
 
+import math
+from collections.abc import Iterator
+from itertools import combinations_with_replacement, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -40,35 +43,53 @@ def make(rows: list[list[Entry]], interactions: Interactions) -> Batch:
     )
 
 
-def wanted(pairs: list[tuple[str, str]], one: str, two: str) -> bool:
+def wanted(products: list[tuple[str, ...]], groups: list[str]) -> bool:
+    """Whether the groups fill the places of a product in some order."""
+
     def is_(term: str, group: str) -> bool:
         return term == ":" or (group[:1] == term if len(term) == 1 else group == term)
 
-    return any((is_(a, one) and is_(b, two)) or (is_(a, two) and is_(b, one)) for a, b in pairs)
+    return any(
+        all(map(is_, given, order)) for given in products if len(given) == len(groups) for order in permutations(groups)
+    )
 
 
-def mixed(one: int, two: int) -> int:
-    """splitmix64 of both coordinates, smaller first; its upper half."""
-    key = (min(one, two) << 32 | max(one, two)) + 0x9E3779B97F4A7C15 & 2**64 - 1
+def choices(row: list[Entry], products: list[tuple[str, ...]]) -> Iterator[list[Entry]]:
+    """The factors of every product of a row, sorted by their coordinates."""
+    for size in sorted(set(map(len, products))):
+        for factors in combinations_with_replacement(row, size):
+            if wanted(products, [factor.group for factor in factors]):
+                yield sorted(factors)
+
+
+def splitmix(key: int) -> int:
+    key = key + 0x9E3779B97F4A7C15 & 2**64 - 1
     key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 & 2**64 - 1
     key = (key ^ key >> 27) * 0x94D049BB133111EB & 2**64 - 1
-    return (key ^ key >> 31) >> 32
+    return key ^ key >> 31
 
 
-def hashed_twin(row: list[Entry], pairs: list[tuple[str, str]], bits: int) -> dict[int, float]:
+def mixed(slots: list[int]) -> int:
+    """splitmix64 of the first two coordinates, and of what comes of it with each further one; its upper half."""
+    one, two, *others = sorted(slots)
+    key = splitmix(one << 32 | two)
+    for other in others:
+        key = splitmix(key ^ other)
+    return key >> 32
+
+
+def hashed_twin(row: list[Entry], products: list[tuple[str, ...]], bits: int) -> dict[int, float]:
     out: dict[int, float] = {}
     for entry in row:
         out[entry.slot] = out.get(entry.slot, 0.0) + entry.value
-    for k, one in enumerate(row):
-        for two in row[: k + 1]:
-            if wanted(pairs, one.group, two.group):
-                slot = mixed(one.slot, two.slot) % 2**bits
-                out[slot] = out.get(slot, 0.0) + one.value * two.value
+    for factors in choices(row, products):
+        slot = mixed([factor.slot for factor in factors]) % 2**bits
+        out[slot] = out.get(slot, 0.0) + math.prod(factor.value for factor in factors)
     return out
 
 
 terms = st.sampled_from([":", "a", "b", "c", "ab", "user", "z"])
-pair_lists = st.lists(st.tuples(terms, terms), max_size=3)
+pair_lists = st.lists(st.lists(terms, min_size=2, max_size=4).map(tuple), max_size=3)
 
 
 @st.composite
@@ -107,11 +128,9 @@ def test_products_in_a_dictionary_are_named(rows, pairs, compiled):
     found = [row[3] for row in named_rows([part.batch for part in parts], features)]
     for row, values in zip(rows, found, strict=True):
         expected = {f"f{entry.slot}": entry.value for entry in row}
-        for k, one in enumerate(row):
-            for two in row[: k + 1]:
-                if wanted(pairs, one.group, two.group):
-                    first, second = sorted((one.slot, two.slot))
-                    expected[f"f{first}{SEPARATOR}f{second}"] = one.value * two.value
+        for factors in choices(row, pairs):
+            name = SEPARATOR.join(f"f{factor.slot}" for factor in factors)
+            expected[name] = math.prod(factor.value for factor in factors)
         assert values == expected
     # A second time the same, from the table of pairs; and so for a fresh table in front of the same dictionary.
     before = features.dimension
@@ -171,7 +190,7 @@ def audit(text: str, pairs: list[str], capfd) -> dict[str, float]:
     """The features that Vowpal Wabbit sees, by name."""
     vowpalwabbit = pytest.importorskip("vowpalwabbit")
     capfd.readouterr()
-    vw = vowpalwabbit.Workspace(" ".join(f"-q {pair}" for pair in pairs) + " --noconstant -a --quiet")
+    vw = vowpalwabbit.Workspace(" ".join(f"--interactions {pair}" for pair in pairs) + " --noconstant -a --quiet")
     example = vw.parse(text)
     vw.predict(example)
     vw.finish_example(example)
@@ -184,7 +203,13 @@ def audit(text: str, pairs: list[str], capfd) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("pairs", [["ab"], ["aa"], ["ab", "ac", "ba"], ["::"], [":a"], ["aa", "ab"], ["zz"]])
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        *(["ab"], ["aa"], ["ab", "ac", "ba"], ["::"], [":a"], ["aa", "ab"], ["zz"]),
+        *(["abc"], ["aab"], ["aaa"], ["abb", "bab", "ab"], [":::"], ["abbb"], ["abz"]),
+    ],
+)
 @pytest.mark.parametrize("text", ["1 |ad x:2 y:3 |b z:4 |c q", "1 |a x:2 |an y:3 z |b w:0.5 v"])
 def test_vowpal_wabbit_has_the_same_products(tmp_path, capfd, pairs, text):
     theirs = {"*".join(sorted(name.split("*"))): value for name, value in audit(text, pairs, capfd).items()}
@@ -227,13 +252,43 @@ def test_formats_without_groups(tmp_path):
         list(Reader(path, features, interactions=["ab"]))
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_with_too_many_products_of_three_are_rejected_before_they_are_made(compiled):
+    interactions = Interactions([":::"])
+    rows = [[Entry(i, 1.0, "g") for i in range(size)] for size in (5, 10**5 if compiled else 1000, 4)]
+    parts = list(Crossing(interactions, Hashing(10), compiled=compiled).cross(make(rows, interactions), most=10**7))
+    assert [line for part in parts for line in part.batch.lines.tolist()] == [1, 3]
+    [(line, problem, expected)] = [each for part in parts for each in part.bad]
+    count = math.comb(len(rows[1]) + 2, 3)
+    assert (line, problem, expected) == (2, f"a row with {count} products of features", "at most 10000000")
+
+
+def test_products_of_three_in_every_format_with_groups(tmp_path):
+    texts = {
+        "x.vw": "1 |user age:2 |ad red |other z:3\n",
+        "x.csv": "label,user^age,ad,other\n1,2,red,3\n",
+        "x.json": '{"label": 1, "user": {"age": 2}, "ad": "red", "other": 3}\n',
+    }
+    for name, text in texts.items():
+        path = tmp_path / name
+        path.write_text(text)
+        for products in (["uao"], [("other", "user", "ad")]):
+            features = Dictionary()
+            [batch] = Reader(path, features, interactions=products, constant=False)
+            found = {name: value for name, value in named_rows([batch], features)[0][3].items() if SEPARATOR in name}
+            assert list(found.values()) == [6.0] and len(next(iter(found)).split(SEPARATOR)) == 3
+
+
 def test_bad_pairs():
-    for pairs in (["abc"], [("a",)], [("", "b")], ["a"]):
-        with pytest.raises(InvalidInput, match="must be two names, or two letters"):
+    for pairs in ([("a",)], [("", "b")], ["a"], [("a", "", "b")]):
+        with pytest.raises(InvalidInput, match="must be two or more names, or letters"):
             Interactions(pairs)
     many = Interactions([(f"n{i}", f"m{i}") for i in range(200)])
     with pytest.raises(InvalidInput, match="more than 255 groups"):
         [many.code(f"{letter}{i}") for i in range(200) for letter in "nm"]
+    many = Interactions([(":", ":", ":"), *((f"n{i}", f"n{i}") for i in range(60))])
+    with pytest.raises(InvalidInput, match="more than 65536 choices of groups"):
+        [many.code(f"n{i}") for i in range(60)]
 
 
 def test_any_number_of_namespaces(tmp_path):

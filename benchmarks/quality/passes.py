@@ -8,7 +8,7 @@ import argparse
 import ast
 import os
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,9 +65,8 @@ def texts() -> Data:
 
     found: dict[str, float] = {}
     for package, label in (("sklearn", 1.0), ("scipy", -1.0)):
-        spec = find_spec(package)
-        assert spec is not None and spec.origin is not None
-        for path in sorted(Path(spec.origin).parent.rglob("*.py")):
+        folder = Path(import_module(package).__file__ or "").parent
+        for path in sorted(folder.rglob("*.py")):
             if "tests" in path.parts:
                 continue
             for node in ast.walk(ast.parse(path.read_text())):
@@ -157,9 +156,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     for group, found in groups.items():
         if found:
-            means = (
-                f"{geometric_mean(max(each, 1e-12) for each in column):.3f}" for column in zip(*found, strict=True)
-            )
+            columns = [[max(each, 1e-12) for each in column] for column in zip(*found, strict=True)]
+            means = (f"{geometric_mean(column):.3f}" for column in columns)
             rows.append([f"**{group}**: geometric mean", "", *means, ""])
             rows.append([f"**{group}**: worst", "", *(f"{max(column):.3f}" for column in zip(*found, strict=True)), ""])
     heads = ["task", "loss after 1 pass", *(f"{passes} passes, relative" for passes in PASSES[1:]), "passes kept of 5"]

@@ -16,8 +16,8 @@ from giftrl.cli.options import check_files, feature_options, input_options, read
 @click.option("--quiet", is_flag=True, help="Print nothing.")
 @input_options
 def command(
-    data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, str], ...],
-    compression: str, quiet: bool, **options: Any,
+    data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, ...], ...],
+    ngrams: tuple[tuple[str, int], ...], compression: str, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
@@ -31,17 +31,26 @@ def command(
     """
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
+    from giftrl.streams.names.ngrams import Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.converted import ConvertedWriter
 
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)
-    products = Interactions(interactions) if interactions else None
+    products, joined = Interactions(interactions), Ngrams(ngrams)
     reading = reading_of(options)
     check_files({"data": data}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
-    reader = Reader(data, features, interactions=products, constant=False, **reading)
+    reader = Reader(
+        data,
+        features,
+        interactions=products,
+        ngrams=joined,
+        constant=False,
+        no_base="converted files have none",
+        **reading,
+    )
     codec = None if compression == "none" else compression
-    with ConvertedWriter(output, features, interactions=products, compression=codec) as writer:
+    with ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer:
         for batch in reader:
             if len(batch):
                 writer.write(batch)

@@ -49,9 +49,9 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
         slot, column = divmod(place, settings.classes)
         if weight := float(weights.flat[place]):
-            name = _name(trained, slot)
+            name = trained.features.name(slot) or f"#{slot}"
             of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
-            largest.append((name + of, weight * _sign(trained, name, slot)))
+            largest.append((name + of, weight * trained.features.sign(slot)))
     summary = summary_of(trained, radii)
     sizes = abs(weights)
     summary["norms"] = {
@@ -66,19 +66,6 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
         standard_output().write(json_text(summary).encode() + b"\n")
     else:
         _say(model, summary, trained.certified_weight)
-
-
-def _sign(model: Any, name: str, slot: int) -> float:
-    """The sign that hashing gives to the values of a name; 1 for numbered features and for dictionaries."""
-    slots, signs = model.features.slots([name])
-    return float(signs[0]) if slots[0] == slot else 1.0
-
-
-def _name(model: Any, slot: int) -> str:
-    if slot == model.features.constant:
-        return "(constant)"
-    name = model.features.name(slot)
-    return f"#{slot}" if name is None else str(name)
 
 
 def _say(path: str, summary: dict[str, Any], weight: float) -> None:

@@ -79,14 +79,30 @@ def reading_of(options: dict[str, Any]) -> dict[str, Any]:
     return {"format": options.pop("format_"), "columns": columns, **reading}
 
 
-def pairs(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """The pairs of ``-q ab`` or ``-q user:ad``."""
+def products(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, ...], ...]:
+    """The products of ``-q ab``, ``-q user:ad``, ``-q abc`` or ``-q user:ad:page``."""
     chosen = []
     for value in values:
         names = tuple(value.split(":")) if ":" in value.strip(":") else tuple(value)
-        if len(names) != 2 or not all(names):
-            raise click.BadParameter(f"{value!r} is not a pair; write two letters (ua) or two names (user:ad)")
-        chosen.append((names[0], names[1]))
+        if len(names) < 2 or not all(names):
+            rule = "names no product; write two or more letters (ua) or names (user:ad, user:ad:page)"
+            raise click.BadParameter(f"{value!r} {rule}")
+        chosen.append(names)
+    return tuple(chosen)
+
+
+def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """The namespaces and sizes of ``--ngram 2``, ``--ngram a2`` or ``--ngram text:2``."""
+    chosen = []
+    for value in values:
+        found = re.fullmatch("(?:(.+):|([^0-9]))?([0-9]+)", value)
+        if found is None:
+            rule = "is no size; write --ngram 2, --ngram a2 (namespaces that begin with a) or --ngram text:2"
+            raise click.BadParameter(f"{value!r} {rule}")
+        name, letter, size = found.groups()
+        chosen.append((name or letter or ":", int(size)))
     return tuple(chosen)
 
 
@@ -116,8 +132,12 @@ feature_options = _together(
                  help="Hash names to 2^BITS coordinates."),
     click.option("--dictionary", is_flag=True,
                  help="Give each name its own coordinate in a growing dictionary, instead of hashing."),
-    click.option("-q", "--interactions", multiple=True, callback=pairs, metavar="PAIR",
-                 help="Add the products of two namespaces or columns: ua, or user:ad; may be repeated."),
+    click.option("-q", "--interactions", multiple=True, callback=products, metavar="PRODUCT",
+                 help="Add the products of two or more namespaces or columns: ua, user:ad, uap or user:ad:page; may be "
+                 "repeated."),
+    click.option("--ngram", "ngrams", multiple=True, callback=ngrams, metavar="N",
+                 help="VW text: join 2 to N consecutive names of a namespace; a2 or text:2 for some namespaces only; "
+                 "may be repeated."),
 )  # fmt: skip
 
 

@@ -17,10 +17,20 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
     "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
 )
 @click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learnt from.")
+@click.option(
+    "--audit", is_flag=True, help="Print a block for each row: its features by name, and what each adds to the score."
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but predictions.")
 @input_options
 def command(
-    model: str, data: tuple[str, ...], output: str | None, proba: bool, clip: bool, quiet: bool, **options: Any
+    model: str,
+    data: tuple[str, ...],
+    output: str | None,
+    proba: bool,
+    clip: bool,
+    audit: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
@@ -29,16 +39,23 @@ def command(
     A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
     used is nan, so that line n always belongs to row n.
 
-    A prediction is the inner product <s, x> of the row s and the weights x. For the logistic and hinge losses it is
-    positive where the label +1 is predicted; for the Poisson loss it is the logarithm of the count. With --clip, a
-    model that was trained with --beta auto on real labels never predicts below the lowest or above the highest label
-    that it has seen (Poisson: their logarithms). A model of several classes predicts the label of the class with the
-    largest score; with --proba it prints the probability of each class, in the order of --labels.
+    A prediction is the inner product <s, x> of the row s and the weights x, plus the base of the row, if it has one.
+    For the logistic and hinge losses it is positive where the label +1 is predicted; for the Poisson loss it is the
+    logarithm of the count. With --clip, a model that was trained with --beta auto on real labels never predicts below
+    the lowest or above the highest label that it has seen, bases aside (Poisson: their logarithms). A model of several
+    classes predicts the label of the class with the largest score; with --proba it prints the probability of each
+    class, in the order of --labels.
+
+    With --audit, a row has a block of lines instead: where it is; a line for each feature with its name, coordinate,
+    value, weight and contribution, which is value times weight, between tabs and the largest contribution first; the
+    score, which is the sum of these; and the prediction. For several classes these are the weights of the class that is
+    predicted. Names that share a coordinate are shown as one.
 
     \b
     Examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
+      giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
     from giftrl.cli.progress import decimals
     from giftrl.cli.terminal import standard_output
@@ -47,6 +64,7 @@ def command(
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
+    from giftrl.training.audit import Audit
     from giftrl.training.evaluation import Evaluation
     from giftrl.training.predictions import lines_of
 
@@ -59,9 +77,12 @@ def command(
             f"--proba needs the logistic or the softmax loss, and {model} was trained with {settings.loss}"
         )
     trained.features.freeze()
+    auditor = Audit(trained) if audit else None
+    features = trained.features if auditor is None else auditor.features
     reader = Reader(
-        data, trained.features, schema=trained.schema, interactions=settings.interactions or None,
-        normalize=settings.normalize, constant=settings.constant, **reading,
+        data, features, schema=trained.schema, interactions=settings.interactions,
+        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
+        **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
@@ -69,7 +90,12 @@ def command(
         for batch in reader:
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)
-            file.write(lines_of(batch, trained.probabilities(scores) if proba else trained.decide(scores)))
+            answers = trained.probabilities(scores) if proba else trained.decide(scores)
+            if auditor is None:
+                file.write(lines_of(batch, answers))
+                continue
+            for block in auditor.blocks(batch, answers):
+                file.write(f"{block}\n".encode("utf-8", "surrogateescape"))
     if quiet:
         return
     for each in reader.unmatched:

@@ -191,7 +191,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class; with ``logistic`` and more than two classes, those of each scaled to sum 1."""
         scores = _as_columns(self.decision_function(X))
-        link = Link.SIGMOID if scores.shape[1] == 1 else self._predictor.link
+        link = Link.SIGMOID if scores.shape[1] == 1 else link_of(self._model.learners[0].loss)
         return link.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
+from giftrl.recipes.predictor import link_of
 
 
 @dataclass(eq=False, repr=False)
@@ -95,7 +96,8 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With ``clip`` the score is clipped
         to the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
         """
-        means: Array = self._predictor.link.means(self._scores(X))
+        scores = self._scores(X)
+        means: Array = link_of(self._model.learners[0].loss).means(scores)
         return means if self._outputs else means[:, 0]
 
     @property

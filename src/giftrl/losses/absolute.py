@@ -19,6 +19,9 @@ class Absolute(NamedTuple):
     0.5
     """
 
+    def residual(self) -> bool:
+        return True
+
     def value(self, p: float, y: float) -> float:
         return abs(p - y)
 

@@ -31,6 +31,9 @@ class EpsilonInsensitive(NamedTuple):
         good = 0.0 <= self.epsilon < math.inf
         require(good, "epsilon", self.epsilon, "must be finite and not negative", "try epsilon=0.1")
 
+    def residual(self) -> bool:
+        return True
+
     def value(self, p: float, y: float) -> float:
         return max(0.0, abs(p - y) - self.epsilon)
 

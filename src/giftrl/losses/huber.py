@@ -29,6 +29,9 @@ class Huber(NamedTuple):
     def validate(self) -> None:
         require_positive("delta", self.delta)
 
+    def residual(self) -> bool:
+        return True
+
     def value(self, p: float, y: float) -> float:
         r = abs(p - y)
         return 0.5 * r * r if r <= self.delta else self.delta * (r - 0.5 * self.delta)

@@ -30,6 +30,9 @@ class Quantile(NamedTuple):
     def validate(self) -> None:
         require(0.0 < self.tau < 1.0, "tau", self.tau, "must lie strictly between 0 and 1", "tau=0.5 is the median")
 
+    def residual(self) -> bool:
+        return True
+
     def value(self, p: float, y: float) -> float:
         return max(self.tau * (y - p), (1.0 - self.tau) * (p - y))
 

@@ -17,6 +17,9 @@ class Squared(NamedTuple):
     1.0
     """
 
+    def residual(self) -> bool:
+        return True
+
     def value(self, p: float, y: float) -> float:
         return 0.5 * (p - y) * (p - y)
 

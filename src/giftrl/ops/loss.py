@@ -50,6 +50,12 @@ def labels(loss: Any) -> str:
 
 
 @operation
+def residual(loss: Any) -> bool:
+    """Whether phi depends on p - y alone, so that phi(p + b; y) = phi(p; y - b); False where the loss does not say."""
+    return False
+
+
+@operation
 def infimum(loss: Any, y: float) -> float:
     """inf over p of phi(p; y); minus infinity where the loss does not say."""
     return -math.inf

@@ -16,6 +16,7 @@ from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import FORMATS
 from giftrl.streams.names.features import Dictionary, Features, Hashing, Report, restore
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.prepare import NORMALIZATIONS
 from giftrl.streams.reader import Progress, Reader
 from giftrl.streams.tables.converted import ConvertedWriter
@@ -32,6 +33,7 @@ __all__ = [
     "Features",
     "Hashing",
     "Interactions",
+    "Ngrams",
     "Position",
     "Progress",
     "Reader",

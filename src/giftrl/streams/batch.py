@@ -1,6 +1,6 @@
 """What every reader yields: consecutive rows of one source, and the rows that could not be read."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ class Batch:
     end: Position  # where the next row begins
     rejected: tuple[Rejected, ...] = ()
     tags: tuple[str, ...] = ()  # one for each row, or none at all
+    bases: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # added to predictions; empty if all are 0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -80,6 +81,7 @@ class Batch:
             weights=self.weights[chosen], lines=self.lines[chosen],
             groups=self.groups[entries] if len(self.groups) else self.groups, rejected=(),
             tags=tuple(tag for tag, keep in zip(self.tags, chosen, strict=True) if keep) if self.tags else (),
+            bases=self.bases[chosen] if len(self.bases) else self.bases,
         )  # fmt: skip
 
     @property

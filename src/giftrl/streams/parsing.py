@@ -13,6 +13,7 @@ from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.ngrams import Ngrams, no_order
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
 from giftrl.streams.sources.source import Source, Stream
 from giftrl.streams.tables.arrow import ArrowTable
@@ -23,6 +24,8 @@ from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 
 PARSERS: dict[str, Any] = {"libsvm": LibsvmText, "vw": VwText, "csv": CsvText, "json": JsonLines, "arrow": ArrowTable}
+#: Formats whose names have an order: VW text, and what it was converted to.
+WITH_NGRAMS = ("vw", "arrow")
 
 
 @dataclass(eq=False)
@@ -65,7 +68,8 @@ class Parsing:
     format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
     columns: Columns = field(default_factory=Columns)  # what the user said about tables
     schema: Schema | None = None  # what columns are for, where that is known
-    interactions: Interactions | None = None  # the pairs of groups to multiply; entries are marked with their groups
+    interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
+    ngrams: Ngrams | None = None  # which n-grams to add
     compiled: bool = True
     block: int = BLOCK  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
@@ -91,6 +95,8 @@ class Parsing:
             if stream.broken and b"\n" not in head:
                 stream.check_end(1)
             format_ = detect(head, source.name, self.format)
+            if self.ngrams is not None and format_ not in WITH_NGRAMS:
+                raise no_order(source.name)
             read = self._lines if format_ in TEXT else self._rows
             yield from read(stream, start, format_)
 
@@ -98,7 +104,8 @@ class Parsing:
         tabular = format_ in ("csv", "json", "arrow")
         if format_ not in self._parsers:
             settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
-            self._parsers[format_] = PARSERS[format_](self.features, *settings, compiled=self.compiled)
+            more = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
+            self._parsers[format_] = PARSERS[format_](self.features, *settings, compiled=self.compiled, **more)
         parser = self._parsers[format_]
         if format_ in ("csv", "arrow") and self.schema is not None:
             parser.schema = self.schema

@@ -17,6 +17,7 @@ from giftrl.streams.names.crossing import Crossing
 from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import keep_rows
+from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.parsing import Parsed, Parsing
 from giftrl.streams.prepare import NORMALIZATIONS, prepare
 from giftrl.streams.rejects import RejectsFile
@@ -59,7 +60,8 @@ class Reader:
         columns: which columns of tables are what.
         schema: what columns are for, from an earlier reader (its ``schema``); a model must be used with the one that
             it was trained with.
-        interactions: the pairs of groups whose products to add, or :class:`Interactions`.
+        interactions: the groups whose products to add, or :class:`Interactions`.
+        ngrams: in which namespaces of VW text to join how many consecutive names, or :class:`Ngrams`.
         normalize: "none"; "unit", each row gets Euclidean norm 1 before the constant is added; "unit_after", once more
             after that.
         constant: whether to add the constant feature 1 to every row.
@@ -69,6 +71,7 @@ class Reader:
         checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: what ``accepts`` accepts, in words.
+        no_base: why a row whose prediction starts from a base cannot be used; None if it can.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
         background: False to read only when the next batch is asked for.
         compiled: False to run loops as plain Python.
@@ -97,7 +100,8 @@ class Reader:
         format: str | None = None,  # noqa: A002
         columns: Columns | None = None,
         schema: Schema | None = None,
-        interactions: Interactions | Sequence[str | tuple[str, str]] | None = None,
+        interactions: Interactions | Sequence[str | tuple[str, ...]] | None = None,
+        ngrams: Ngrams | Sequence[tuple[str, int]] | None = None,
         normalize: str = "none",
         constant: bool = True,
         on_error: str = "stop",
@@ -105,6 +109,7 @@ class Reader:
         checkpoint: Named | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str = "a label that can be used",
+        no_base: str | None = None,
         start: Position | None = None,
         background: bool = True,
         compiled: bool = True,
@@ -126,7 +131,10 @@ class Reader:
         require(inside, "start", self.start, f"must be in one of {len(self.sources)} sources", "give the same sources")
         if interactions is not None and not isinstance(interactions, Interactions):
             interactions = Interactions(interactions)
-        self.interactions = interactions if interactions is not None and interactions.pairs else None
+        self.interactions = interactions if interactions is not None and interactions.products else None
+        if ngrams is not None and not isinstance(ngrams, Ngrams):
+            ngrams = Ngrams(ngrams)
+        self.ngrams = ngrams if ngrams is not None and ngrams.sizes else None
         self.normalize = normalize
         self.constant = constant
         self.on_error = on_error
@@ -134,12 +142,14 @@ class Reader:
         self.checkpoint = checkpoint
         self.accepts = accepts
         self.expected = expected
+        self.no_base = no_base
         self.compiled = compiled
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
         columns = columns or Columns()
-        self._parsing = Parsing(features, format, columns, schema, self.interactions, compiled, block, max_line)
+        wanted = self.interactions, self.ngrams
+        self._parsing = Parsing(features, format, columns, schema, *wanted, compiled, block, max_line)
         self._crossing: Crossing | None = None
         paths = [source.path for source in self.sources]
         sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
@@ -166,7 +176,10 @@ class Reader:
             usual = Columns()._asdict()
             nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
         if self.interactions is not None:
-            nothing += [f"interactions {a}:{b}: nothing is called that" for a, b in self.interactions.unmatched]
+            named = (":".join(given) for given in self.interactions.unmatched)
+            nothing += [f"interactions {each}: nothing is called that" for each in named]
+        if self.ngrams is not None and not self._parsing.has_tables:
+            nothing += [f"ngram {name}:{size}: nothing is called that" for name, size in self.ngrams.unmatched]
         return nothing
 
     def __iter__(self) -> Iterator[Batch]:
@@ -239,7 +252,7 @@ class Reader:
 
     def _checked(self, parsed: Parsed) -> Batch:
         """The batch without rows whose labels cannot be used."""
-        batch = parsed.batch
+        batch = self._without_bases(parsed)
         if self.accepts is None or not len(batch):
             return batch
         there = ~np.isnan(batch.labels)
@@ -253,6 +266,17 @@ class Reader:
             bad.append(self._reject(parsed, line, problem, self.expected))
         rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
         return replace(keep_rows(batch, good), rejected=tuple(rejected))
+
+    def _without_bases(self, parsed: Parsed) -> Batch:
+        """The batch without rows that have a base, where these cannot be used."""
+        batch = parsed.batch
+        if self.no_base is None or not batch.bases.any():
+            return batch
+        based = batch.bases != 0.0
+        where = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
+        bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in where]
+        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
+        return replace(keep_rows(batch, ~based), rejected=tuple(rejected))
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
         """The rows before the first bad one, and that one, where the reader is to stop there."""

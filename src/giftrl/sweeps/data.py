@@ -88,7 +88,15 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, Ar
     ([[0.0, 0.0, 0.5], [2.0, 4.0, 0.0]], [1.0, -1.0])
     """
     features = Dictionary()
-    reader = Reader(path, features, format=format, constant=False, accepts=np.isfinite, expected="a number")
+    reader = Reader(
+        path,
+        features,
+        format=format,
+        constant=False,
+        accepts=np.isfinite,
+        expected="a number",
+        no_base="sweeps have none",
+    )
     batches = list(reader)
     require(reader.rows > 0, "path", str(path), "must have at least one example", "check the file")
     plain = all(bool((batch.weights == 1.0).all()) for batch in batches)

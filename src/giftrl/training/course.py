@@ -14,7 +14,7 @@ from giftrl.training.packing import pack, unpack
 #: From this row on fewer are held out, so that those kept in memory grow with the logarithm of the data.
 FIRST = 1 << 16
 #: What is kept of rows held out.
-KEPT = ("data", "indices", "indptr", "labels", "weights", "lines")
+KEPT = ("data", "indices", "indptr", "labels", "weights", "lines", "bases")
 
 
 def held_out(first: int, rows: int, every: int) -> NDArray[np.bool_]:
@@ -47,6 +47,8 @@ def joined(batches: list[Batch]) -> Batch:
         np.zeros(1, np.int64),
         *(part[1:] + size for part, size in zip(parts["indptr"], sizes[:-1], strict=True)),
     ]
+    if any(len(batch.bases) for batch in batches):
+        parts["bases"] = [batch.bases if len(batch.bases) else np.zeros(len(batch)) for batch in batches]
     whole: dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
     return Batch(source=batches[0].source, **whole, groups=np.empty(0, np.uint8), end=Position())
 

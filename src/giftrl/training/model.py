@@ -19,6 +19,7 @@ from giftrl.recipes.predictor import link_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
+from giftrl.training.bases import learn_with_bases
 from giftrl.training.packing import pack, unpack
 from giftrl.training.settings import Settings
 
@@ -105,7 +106,7 @@ class LinearModel:
                 self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
         rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
         try:
-            return self.learner.learn_rows(rows, labels, batch.weights[part])
+            return learn_with_bases(self.learner, rows, labels, batch.weights[part], batch.bases[part])
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
@@ -146,7 +147,7 @@ class LinearModel:
         return freeze([learner or self.learner], clip=clip, labels=self.settings.labels)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
-        """<s, x> for each row, a column for each class where the loss has a score for each.
+        """<s, x> and its base for each row, a column for each class where the loss has a score for each.
 
         Features that were never seen count nothing.
 
@@ -155,7 +156,8 @@ class LinearModel:
             predictor: what :meth:`freeze` gave, which saves that work for each of many batches.
         """
         scores = (predictor or self.freeze()).scores(as_rows(batch))
-        return scores if self.settings.many else scores[:, 0]
+        scores = scores if self.settings.many else scores[:, 0]
+        return scores + batch.bases if len(batch.bases) else scores
 
     def predict(self, batch: Batch) -> Array:
         """<s, x> for each row; the label of the class with the largest score where the loss has one for each."""

@@ -1,5 +1,6 @@
 """The settings of a model that is trained on a stream, as plain values: everything that a model file says of itself."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.ops.loss import accepts, labels
+from giftrl.ops.loss import accepts, labels, residual
+from giftrl.ops.units import reach
 from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs
 from giftrl.recipes.learners import Learner
@@ -26,7 +28,8 @@ class Settings(Recipe):
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.
-        interactions: pairs of namespaces or columns whose products are features too.
+        interactions: two or more namespaces or columns each, whose products are features too.
+        ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
         label_values: the two labels in the data that stand for -1 and +1; None where the data has these. With a loss of
             a score for each class, the labels of all classes.
 
@@ -41,7 +44,8 @@ class Settings(Recipe):
     bits: int | None = 18
     normalize: str = "none"
     constant: bool = True
-    interactions: tuple[tuple[str, str], ...] = ()
+    interactions: tuple[tuple[str, ...], ...] = ()
+    ngrams: tuple[tuple[str, int], ...] = ()
     label_values: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +104,21 @@ class Settings(Recipe):
         hint = " (--labels says what stands for these)" if accepts(loss, -1.0) else ""
         return f"a label of the {self.loss} loss: {labels(loss)}{hint}"
 
+    @property
+    def no_base(self) -> str | None:
+        """Why predictions cannot start from a base; None if they can.
+
+        >>> Settings(loss="hinge").no_base
+        'hinge has none with beta auto; give a number for beta'
+        """
+        if self.many:
+            return "models of several classes have none"
+        loss = self.parts.loss
+        unbounded = not accepts(loss, 0.5) and reach(loss) == math.inf
+        # A mixture keeps predictions in a range, or on the scale of real labels, which is the same for all rows.
+        able = not self.auto or residual(loss) or unbounded
+        return None if able else f"{self.loss} has none with beta auto; give a number for beta"
+
     def mapped(self, given: NDArray[np.float64]) -> NDArray[np.float64]:
         """The labels of the data as labels of the loss."""
         if self.labels is None:
@@ -113,7 +132,11 @@ class Settings(Recipe):
         if not self.auto:
             del state["preset"]
         state["parameters"] = dict(self.parameters)
-        state["interactions"] = [list(pair) for pair in self.interactions]
+        state["interactions"] = [list(each) for each in self.interactions]
+        if not self.ngrams:  # as versions before n-grams wrote and read them
+            del state["ngrams"]
+        else:
+            state["ngrams"] = [list(each) for each in self.ngrams]
         state["label_values"] = None if self.label_values is None else list(self.label_values)
         return state
 
@@ -126,7 +149,8 @@ class Settings(Recipe):
             remedy = "use the version of giftrl that wrote the model"
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
         given = dict(state)
-        given["interactions"] = tuple((a, b) for a, b in given.get("interactions", ()))
+        given["interactions"] = tuple(map(tuple, given.get("interactions", ())))
+        given["ngrams"] = tuple((name, int(size)) for name, size in given.get("ngrams", ()))
         if given.get("label_values") is not None:
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)

@@ -202,7 +202,8 @@ class Trainer:
             format=self.format,
             columns=self.columns,
             schema=model.schema,
-            interactions=settings.interactions or None,
+            interactions=settings.interactions,
+            ngrams=settings.ngrams,
             normalize=settings.normalize,
             constant=settings.constant,
             on_error=self.on_error,
@@ -211,6 +212,7 @@ class Trainer:
             checkpoint=checkpoint,
             accepts=settings.accepts,
             expected=settings.expected(),
+            no_base=settings.no_base,
             start=self._position,
         )
         with contextlib.ExitStack() as opened:

@@ -44,6 +44,7 @@ class News(NamedTuple):
     ends: NDArray[np.int64]  # where each name ends in the text; the first number is 0
     text: NDArray[np.uint8]
     dropped: int  # occurrences of names that a frozen dictionary does not have
+    products: NDArray[np.int32] = np.empty((0, 1), np.int32)  # of hashed names: the rows of :class:`KeptProducts`
 
 
 class Features(ABC):
@@ -66,6 +67,10 @@ class Features(ABC):
     @abstractmethod
     def name(self, slot: int) -> str | None:
         """The first name seen at a coordinate; None where there was none."""
+
+    def sign(self, slot: int) -> float:
+        """What the values of a coordinate's name were multiplied by."""
+        return 1.0
 
     @abstractmethod
     def report(self) -> Report:

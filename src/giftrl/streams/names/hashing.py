@@ -5,55 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from giftrl.errors import require
 from giftrl.streams.names.base import Arrays, Features, News, Report, ascending, checked, longer, sound
-from giftrl.streams.names.tables import CUT, NAMELESS, NEWS, HashTable
+from giftrl.streams.names.interactions import SEPARATOR
+from giftrl.streams.names.kept import SHOWN, KeptNames, KeptProducts, joined, no_products
+from giftrl.streams.names.tables import NAMELESS, NEWS, HashTable
 
 EULER = 0.5772156649015329
-SHOWN = CUT - 1  # bytes of a name that are shown; a name of CUT bytes is longer
-
-
-class KeptNames:
-    """Names by coordinate; new ones are appended, and sorted in when a name is asked for.
-
-    Args:
-        slots: coordinates that have a name.
-        begins: where each name begins in the text; -1 for a name that is not kept.
-        sizes: how many bytes it has, CUT where it is longer.
-        text: the names.
-    """
-
-    def __init__(self, slots: ArrayLike, begins: ArrayLike, sizes: ArrayLike, text: ArrayLike) -> None:
-        texts = np.asarray(text, np.uint8)
-        self._size = len(texts)
-        self._parts = [(np.asarray(slots, np.int32), np.asarray(begins, np.int64), np.asarray(sizes, np.uint8), texts)]
-
-    def add(
-        self, slots: NDArray[np.int32], begins: NDArray[np.int64], ends: NDArray[np.int64], text: NDArray[np.uint8]
-    ) -> None:
-        """Add the names of coordinates that have none; NAMELESS is added to a coordinate whose name is not kept."""
-        places = np.where(slots < NAMELESS, self._size + begins, -1)
-        self._parts.append((slots % NAMELESS, places, (ends - begins).astype(np.uint8), text))
-        self._size += len(text)
-
-    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8]]:
-        """What the names can be made from again, sorted by coordinate."""
-        if len(self._parts) > 1:
-            slots, begins, sizes, text = (np.concatenate(each) for each in zip(*self._parts, strict=True))
-            order = np.argsort(slots)
-            self._parts = [(slots[order].astype(np.int32), begins[order], sizes[order], text)]
-        return self._parts[0]
-
-    def name(self, slot: int) -> str | None:
-        """The name of a coordinate; None where it has none, or it is not kept."""
-        slots, begins, sizes, text = self.arrays()
-        at = int(np.searchsorted(slots, slot))
-        if at == len(slots) or slots[at] != slot or begins[at] < 0:
-            return None
-        raw = text[begins[at] : begins[at] + min(int(sizes[at]), SHOWN)].tobytes()
-        return raw.decode(errors="ignore") + "…" if sizes[at] == CUT else raw.decode(errors="replace")
 
 
 class Hashing(Features):
@@ -64,8 +24,8 @@ class Hashing(Features):
     coordinate are summed. A whole number below 2**bits is its own coordinate, with sign +; a larger one is hashed by
     its decimal digits. The constant is coordinate 2**bits.
 
-    The first name of each coordinate is kept, up to 254 bytes of it. How many names share a coordinate is estimated
-    from how many coordinates are in use (:class:`Report`).
+    The first name of each coordinate is kept, up to 254 bytes of it, and the factors of the first product. How many
+    names share a coordinate is estimated from how many coordinates are in use (:class:`Report`).
 
     Args:
         bits: from 1 to 30; 2**bits coordinates.
@@ -95,6 +55,10 @@ class Hashing(Features):
             mask=np.uint64((1 << self.bits) - 1),
         )
         self._kept: KeptNames | None = KeptNames([], [], [], [])  # None in a copy that reads ahead
+        self._crossed = np.zeros(octets, np.uint8)
+        self._unmarked: list[NDArray[np.int32]] = []  # coordinates of products whose bits are not set yet
+        self._products = KeptProducts(no_products())
+        self._new_products: list[NDArray[np.int32]] = []  # in a copy that reads ahead
 
     @property
     def dimension(self) -> int:
@@ -109,10 +73,43 @@ class Hashing(Features):
         require(good, "slot", slot, f"must be a coordinate, from 0 to {self.constant}", "see dimension")
         if slot == self.constant:
             return "(constant)"
-        name = None if self._kept is None else self._kept.name(slot)
-        if name is None and _has_bits(self._table.numbered, np.array([slot]))[0]:
-            return str(slot)
+        name = self._own_name(slot)
+        if name is None and (factors := self._products.factors(slot)):
+            return SEPARATOR.join(self._own_name(factor) or f"#{factor}" for factor in factors)
         return name
+
+    def _own_name(self, slot: int) -> str | None:
+        """The first name or number at a coordinate, whether there is a product too or not."""
+        name = None if self._kept is None else self._kept.name(slot)
+        return str(slot) if name is None and _has_bits(self._table.numbered, np.array([slot]))[0] else name
+
+    def sign(self, slot: int) -> float:
+        if slot == self.constant or self._own_name(slot) is not None:
+            return self._own_sign(slot)
+        return math.prod(self._own_sign(factor) for factor in self._products.factors(slot))
+
+    def _own_sign(self, slot: int) -> float:
+        name = None if self._kept is None else self._kept.name(slot)
+        if name is None:
+            return 1.0
+        before, self.frozen = self.frozen, True  # a name that was cut is another name, which must not be kept
+        slots, signs = self.slots([name])
+        self.frozen = before
+        return float(signs[0]) if slots[0] == slot else 1.0
+
+    @property
+    def crossed(self) -> NDArray[np.uint8]:
+        """A bit for each coordinate that has a product."""
+        while self._unmarked:
+            _set_bits(self._crossed, self._unmarked.pop())
+        return self._crossed
+
+    def note_products(self, rows: NDArray[np.int32]) -> None:
+        """Keep the factors of products, which are the first at their coordinates; see :class:`KeptProducts`."""
+        if self._kept is None:
+            self._new_products.append(rows.copy())
+        else:
+            self._products.add(rows.copy())
 
     def report(self) -> Report:
         size = 1 << self.bits
@@ -125,6 +122,7 @@ class Hashing(Features):
     def ahead(self) -> "Hashing":
         copy = Hashing(self.bits, compiled=self.compiled)
         copy._table.named[:], copy._table.numbered[:] = self._table.named, self._table.numbered
+        copy._crossed[:] = self.crossed
         copy._kept, copy.frozen = None, self.frozen
         return copy
 
@@ -133,7 +131,8 @@ class Hashing(Features):
         count = int(table.counts[NEWS])
         ends = table.ends[: count + 1].copy()
         table.counts[NEWS] = 0
-        return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0)
+        products, self._new_products = joined(self._new_products), []
+        return News(self.dimension, table.news[:count].copy(), ends, table.arena[: ends[-1]].copy(), 0, products)
 
     def learn(self, news: News) -> None:
         names = news.slots >= 0
@@ -142,6 +141,8 @@ class Hashing(Features):
         self._keep(news, names)
         _set_bits(self._table.named, slots[names])
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
+        self._products.add(news.products)
+        self._unmarked.append(news.products[:, 0])
 
     def _keep(self, news: News, which: NDArray[np.bool_]) -> None:
         """Keep some of the names."""
@@ -152,7 +153,11 @@ class Hashing(Features):
         slots, begins, sizes, names = (self._kept or KeptNames([], [], [], [])).arrays()
         numbers = np.flatnonzero(np.unpackbits(self._table.numbered, bitorder="little")).astype(np.int32)
         arrays: Arrays = {"slots": slots, "begins": begins, "sizes": sizes, "names": names, "numbers": numbers}
-        return {"kind": "hashing", "bits": self.bits}, arrays
+        settings = {"kind": "hashing", "bits": self.bits}
+        if len(products := self._products.rows()):
+            settings["factors"] = products.shape[1] - 1
+            arrays["products"] = products.ravel()
+        return settings, arrays
 
     def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
         # Files of version 1 also hold what their way of counting collisions needed, which is not read.
@@ -164,6 +169,15 @@ class Hashing(Features):
         _set_bits(self._table.named, slots)
         _set_bits(self._table.numbered, numbers)
         self._kept = KeptNames(slots, begins, sizes, names)
+        if "factors" in settings:  # versions before kept no products
+            size = settings["factors"] + 1
+            products = checked(given, products=np.int32)["products"]
+            sound("factors", isinstance(size, int) and size > 2 and len(products) % size == 0)
+            products = products.reshape(-1, size)
+            inside = products.min(initial=0) >= -1 and products.max(initial=0) < self.constant
+            sound("products", ascending(products[:, 0], self.constant) and bool(inside))
+            self._unmarked.append(products[:, 0])
+            self._products = KeptProducts(products)
 
     def _distinct(self, numbers: NDArray[np.uint64], slots: NDArray[np.int32]) -> bool:
         return bool(numbers.max(initial=0) < self.constant)

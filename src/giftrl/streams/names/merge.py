@@ -91,6 +91,7 @@ def keep_rows(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
         indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
         labels=batch.labels[keep],
         weights=batch.weights[keep],
+        bases=batch.bases[keep] if len(batch.bases) else batch.bases,
         lines=batch.lines[keep],
         groups=batch.groups[entries] if len(batch.groups) else batch.groups,
         tags=tuple(tag for tag, kept in zip(batch.tags, keep.tolist(), strict=True) if kept) if batch.tags else (),

@@ -9,6 +9,7 @@ import numpy as np
 from giftrl.errors import BadSource
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Kind, decide
+from giftrl.streams.names.ngrams import no_order
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.batches import Piece, RecordBatches
 from giftrl.streams.tables.converted import Converted, is_converted
@@ -34,10 +35,12 @@ class ArrowTable(TableRows):
         found = RecordBatches(stream, kind)
         self.converted = is_converted(found.schema)
         if self.converted:
-            for batch in Converted(self.features, self.interactions).read(found, start):
+            for batch in Converted(self.features, self.interactions, self.ngrams).read(found, start):
                 self.fraction = found.fraction
                 yield batch
             return
+        if self.ngrams is not None:
+            raise no_order(found.name)
         types = flat_types(found.schema)
         names, kinds = self._decide(types, found.name)
         used = sorted({name.split("^")[0] for name, kind in zip(names, kinds, strict=True) if kind != Kind.IGNORED})

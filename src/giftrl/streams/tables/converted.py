@@ -16,6 +16,7 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import merge, overflowed
+from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.tables.batches import Piece, RecordBatches
 
 #: The key, in the metadata of the file, of how features were mapped.
@@ -53,7 +54,8 @@ class ConvertedWriter(Finishing):
     Args:
         path: the file.
         features: what numbered the features of the batches. The names of a dictionary are kept.
-        interactions: the pairs that were added to the batches, for those who read them.
+        interactions: the products that were added to the batches, for those who read them.
+        ngrams: the n-grams that were added.
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
@@ -77,6 +79,7 @@ class ConvertedWriter(Finishing):
         features: Features,
         *,
         interactions: Interactions | None = None,
+        ngrams: Ngrams | None = None,
         compression: str | None = None,
     ) -> None:
         import pyarrow as pa
@@ -90,7 +93,8 @@ class ConvertedWriter(Finishing):
             "version": VERSION,
             "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
             "bits": features.bits if isinstance(features, Hashing) else None,
-            "interactions": [list(pair) for pair in interactions.pairs] if interactions else [],
+            "interactions": [list(each) for each in interactions.products] if interactions else [],
+            "ngrams": [list(each) for each in ngrams.sizes] if ngrams else [],
         }
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
         self._file = contextlib.ExitStack()
@@ -145,9 +149,12 @@ class _Abandoned(Exception):
 class Converted:
     """Reads what :class:`ConvertedWriter` wrote; arrays are views of the file, not to be written to."""
 
-    def __init__(self, features: Features, interactions: Interactions | None = None) -> None:
+    def __init__(
+        self, features: Features, interactions: Interactions | None = None, ngrams: Ngrams | None = None
+    ) -> None:
         self.features = features
         self.interactions = interactions
+        self.ngrams = ngrams
         self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
         self._same = True
 
@@ -166,7 +173,8 @@ class Converted:
         try:
             about = json.loads(found.schema.metadata[KEY])
             version, kind, bits = about["version"], about["kind"], about["bits"]
-            pairs = [tuple(pair) for pair in about["interactions"]]
+            products = [tuple(each) for each in about["interactions"]]
+            sizes = [tuple(each) for each in about.get("ngrams", [])]
         except (ValueError, KeyError, TypeError):
             raise bad("its notes on features cannot be read", "convert the data again") from None
         if version != VERSION or not found.schema.remove_metadata().equals(_layout()):
@@ -178,8 +186,11 @@ class Converted:
         if isinstance(self.features, Hashing) and bits != self.features.bits:
             rule = f"was converted with bits={bits}, and bits={self.features.bits} is asked for"
             raise bad(rule, f"use bits={bits}, or convert the data again")
-        if pairs != list(self.interactions.pairs if self.interactions else []):
-            rule = f"was converted with the interactions {pairs}, which are not those that are asked for"
+        if products != list(self.interactions.products if self.interactions else []):
+            rule = f"was converted with the interactions {products}, which are not those that are asked for"
+            raise bad(rule, "ask for the same, or convert the data again")
+        if sizes != list(self.ngrams.sizes if self.ngrams else []):
+            rule = f"was converted with the n-grams {sizes}, which are not those that are asked for"
             raise bad(rule, "ask for the same, or convert the data again")
 
     def _learn(self, notes: dict[bytes, bytes], source: str) -> None:

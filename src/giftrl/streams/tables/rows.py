@@ -13,6 +13,7 @@ from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
+from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.tables.types import Words, lengths, numbers, words
 
 FINITE = "a finite number"
@@ -50,6 +51,7 @@ class TableRows:
     columns: Columns = field(default_factory=Columns)  # what the user said of the columns
     schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
     interactions: Interactions | None = None  # whose groups to note for each entry
+    ngrams: Ngrams | None = None  # which only a converted file has
     compiled: bool = True
 
     row_order = False  # whether new names are entered row by row; else column by column

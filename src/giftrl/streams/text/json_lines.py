@@ -43,7 +43,7 @@ class JsonLines(TextParser):
         columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
             the label that is not given is searched for in the first 100 lines of a block.
         schema: the keys of the label and of categories, from an earlier reader.
-        interactions: the pairs of groups to multiply; a group is a key at the top of the features.
+        interactions: the groups to multiply; a group is a key at the top of the features.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -89,8 +89,8 @@ class JsonLines(TextParser):
         values = names.values.copy()
         slots = self.features.name_slots(text, names.starts, names.ends, Sections.none(), values)
         groups = np.empty(0, np.uint8)
-        if self.interactions is not None:
-            groups = self._codes(text, names.starts, names.starts + names.group_sizes)
+        if self._codes is not None:
+            groups = self._codes.of(text, names.starts, names.starts + names.group_sizes)
         return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
     def _scan(

@@ -17,8 +17,8 @@ class Problem(IntEnum):
     (
         LABEL, LABEL_TOO_LARGE, NO_LABEL, QUERY, INDEX, INDEX_RANGE, NO_COLON, VALUE, VALUE_TOO_LARGE, REPEATED,
         STRAY_RETURN, SUM_TOO_LARGE, NO_BAR, TAB_BEFORE_BAR, MANY_NUMBERS, IMPORTANCE, IMPORTANCE_TOO_LARGE,
-        NEGATIVE_IMPORTANCE, BASE, BASE_TOO_LARGE, BASE_USED, NAMESPACE, LONG_NAMESPACE, SCALE, SCALE_TOO_LARGE,
-        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL,
+        NEGATIVE_IMPORTANCE, BASE, BASE_TOO_LARGE, NAMESPACE, LONG_NAMESPACE, SCALE, SCALE_TOO_LARGE,
+        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL, MANY_NAMES,
         HARD,  # nothing wrong: a number that the loop leaves to Python
     ) = range(1, 31)  # fmt: skip
 
@@ -48,9 +48,8 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
     Problem.IMPORTANCE: ("an importance that is not a number", True, FINITE + ", or a tag that touches the bar"),
     Problem.IMPORTANCE_TOO_LARGE: ("an importance too large for float64", True, RANGE),
     Problem.NEGATIVE_IMPORTANCE: ("an importance below 0", True, "0 or more"),
-    Problem.BASE: ("a base that is not a number", True, "0, or a tag that touches the bar or begins with '"),
-    Problem.BASE_TOO_LARGE: ("a base too large for float64", True, "0"),
-    Problem.BASE_USED: ("a base that is not 0", True, "0: a prediction to start from is not supported"),
+    Problem.BASE: ("a base that is not a number", True, FINITE + ", or a tag that touches the bar or begins with '"),
+    Problem.BASE_TOO_LARGE: ("a base too large for float64", True, RANGE),
     Problem.NAMESPACE: ("a colon where a namespace should be", True, "a namespace, or a space after the bar"),
     Problem.LONG_NAMESPACE: ("a namespace of more than 255 bytes", True, "at most 255"),
     Problem.SCALE: ("a factor of a namespace that is not a number", True, FINITE),
@@ -59,6 +58,7 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
     Problem.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
     Problem.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
     Problem.NUL: ("a NUL byte", False, "text"),
+    Problem.MANY_NAMES: ("more features than n-grams can be made of", False, "a shorter row, or shorter n-grams"),
 }  # fmt: skip
 
 

@@ -90,6 +90,7 @@ class Content(NamedTuple):
     distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
     bad: tuple[tuple[int, int, int, int], ...] = ()  # for each rejected line the arguments of :func:`rejected`
     rejected: tuple[Rejected, ...] = ()
+    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty where all are 0
 
 
 def scan(
@@ -116,6 +117,33 @@ def scan(
         text.flags.writeable = False
 
 
+class GroupCodes:
+    """Numbers of groups, each of which is asked for once.
+
+    Args:
+        code: the number of a group, from 0 to 255.
+        compiled: False to run loops as plain Python.
+    """
+
+    def __init__(self, code: Callable[[str], int], compiled: bool) -> None:
+        self.code = code
+        self.compiled = compiled
+        self._clear()
+
+    def _clear(self) -> None:
+        self._groups = Dictionary(compiled=self.compiled)
+        self._known = np.zeros(1, np.uint8)
+
+    def of(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The numbers of groups, given by where their names are in a text."""
+        if self._groups.dimension > MOST_GROUPS:
+            self._clear()
+        places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
+        new = [str(self._groups.name(k)) for k in range(len(self._known), self._groups.dimension)]
+        self._known = np.append(self._known, np.array([self.code(name) for name in new], np.uint8))
+        return np.asarray(self._known[places])
+
+
 class TextParser(ABC):
     """Reads blocks of lines of one format.
 
@@ -126,8 +154,7 @@ class TextParser(ABC):
         self.features = features
         self.interactions = interactions
         self.compiled = compiled
-        self._groups = Dictionary(compiled=compiled)
-        self._group_codes = np.zeros(1, np.uint8)
+        self._codes = None if interactions is None else GroupCodes(interactions.code, compiled)
         self._sizes: tuple[int, ...] = ()
         self._buffers: Any = None
 
@@ -140,17 +167,6 @@ class TextParser(ABC):
         if self._buffers is None or any(map(gt, sizes, self._sizes)):
             self._sizes, self._buffers = sizes, make_buffers(*sizes)
         return self._buffers
-
-    def _codes(self, text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The codes that interactions have for groups, given by where their names are in a text."""
-        assert self.interactions is not None
-        if self._groups.dimension > MOST_GROUPS:
-            self._groups, self._group_codes = Dictionary(compiled=self.compiled), np.zeros(1, np.uint8)
-        places = self._groups.name_slots(text, starts, ends, Sections.none(), np.ones(len(starts)))
-        new = [str(self._groups.name(k)) for k in range(len(self._group_codes), self._groups.dimension)]
-        codes = np.array([self.interactions.code(name) for name in new], np.uint8)
-        self._group_codes = np.append(self._group_codes, codes)
-        return np.asarray(self._group_codes[places])
 
     def parse(self, data: Any, source: str, start: Position) -> Batch:
         """The rows of a block of whole lines, from bytes of which the last line may lack its newline.
@@ -176,6 +192,7 @@ class TextParser(ABC):
             groups=groups,
             end=Position(start.source, start.offset + len(data), content.line),
             tags=content.tags,
+            bases=content.bases,
         )
         if len(too_large):
             for line, begin in zip(rows.lines[too_large].tolist(), rows.begins[too_large].tolist(), strict=True):

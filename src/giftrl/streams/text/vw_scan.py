@@ -32,12 +32,14 @@ class Buffers(NamedTuple):
     sections: Sections
     rows: Rows
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bases: NDArray[np.float64]  # of the rows
+    most_names: int = 2**62  # of a row
 
 
 def make_buffers(size: int, lines: int, bars: int) -> Buffers:
     """Buffers for a block of so many bytes, lines and bars; an entry takes two bytes at least."""
     names, sections = make_arrays(Names, size // 2 + 1), make_arrays(Sections, bars)
-    return Buffers(names, sections, make_arrays(Rows, lines), np.empty(4 * lines, np.int64))
+    return Buffers(names, sections, make_arrays(Rows, lines), np.empty(4 * lines, np.int64), np.empty(lines))
 
 
 @formula
@@ -47,7 +49,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
     Returns:
         the line after the last, and how many rows, entries, sections and rejected lines there are.
     """
-    names, sections, rows, bad_lines = buffers
+    names, sections, rows, bad_lines, bases, most_names = buffers
     values, starts, ends, _ = names
     row, entries, section, bad = 0, 0, 0, 0
     while at < len(block):
@@ -55,10 +57,10 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
         first, first_section = entries, section
         spot = at = skip_blanks(block, at)
         problem = 0
-        label, weight, tag = np.nan, 1.0, (np.int64(0), np.int64(0))
+        label, weight, base, tag = np.nan, 1.0, 0.0, (np.int64(0), np.int64(0))
         empty = at_end(block, at)
         if not empty:
-            label, weight, tag, at, spot, problem = read_head(block, begin)
+            label, weight, base, tag, at, spot, problem = read_head(block, begin)
         factor = 1.0
         while problem == 0 and not at_end(block, at):
             if byte(block, at) == BAR:
@@ -84,10 +86,14 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
+        if problem == 0 and entries - first > most_names:
+            problem = Problem.MANY_NAMES
+            spot = begin
         if problem:
             bad = note(bad_lines, bad, line, begin, spot, problem)
             entries, section = first, first_section
         elif not empty:
+            bases[np.uint64(row)] = base
             row = add_row(rows, row, label, weight, tag, line, begin, entries)
         at = skip_line(block, at)
         line += 1
@@ -95,9 +101,9 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
 
 
 @formula
-def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
-    """Read what is before the first bar: label, weight, the ends of the tag, the bar; and where what is wrong."""
-    label, weight, tag_start, tag_end = np.nan, 1.0, np.int64(0), np.int64(0)
+def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Read what is before the first bar: label, weight, base, the ends of the tag, the bar; and where what is wrong."""
+    label, weight, base, tag_start, tag_end = np.nan, 1.0, 0.0, np.int64(0), np.int64(0)
     problem = 0
     spot = at
     bar = at
@@ -136,10 +142,10 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
                 weight = value
                 if value < 0.0:
                     problem = Problem.NEGATIVE_IMPORTANCE
-            elif value != 0.0:
-                problem = Problem.BASE_USED
+            else:
+                base = value
             count += 1
-    return label, weight, (tag_start, tag_end), bar if problem == 0 else at, spot, problem
+    return label, weight, base, (tag_start, tag_end), bar if problem == 0 else at, spot, problem
 
 
 @formula

@@ -1,0 +1,240 @@
+"""Compiled loops that append products of features to rows."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.registry import formula
+from giftrl.streams.names.tables import has_bit, set_bit
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+HALF = np.uint64(32)
+# Of the splitmix64 generator (G. Steele, D. Lea, C. Flood: Fast splittable pseudorandom number generators, 2014).
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX2 = np.uint64(0x94D049BB133111EB)
+
+
+class Entries(NamedTuple):
+    """Rows and the groups of their entries."""
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]
+    groups: NDArray[np.uint8]
+    indptr: NDArray[np.int64]
+
+
+class Wanted(NamedTuple):
+    """Which products are wanted, as :class:`giftrl.streams.names.interactions.Interactions` has them."""
+
+    allowed: NDArray[np.uint8]  # of two factors
+    patterns: NDArray[np.uint8]  # of more
+
+
+class Made(NamedTuple):
+    """Where rows are copied to and their products appended.
+
+    A factor is given by its coordinate. The factors of a product are sorted; -1 stands behind those of a short one.
+    """
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]  # -1 for a product in a dictionary
+    indptr: NDArray[np.int64]
+    factors: NDArray[np.int32]  # of each product, for a dictionary; no rows for hashed names
+    mask: np.uint64  # the last coordinate of hashed names; 0 for a dictionary
+    seen: NDArray[
+        np.uint8
+    ]  # of hashed names: a bit for each coordinate that has a product; empty if it does not matter
+    news: NDArray[np.int32]  # the coordinate and the factors of each product that is the first at its coordinate
+
+
+@formula
+def spread(key: Any) -> Any:
+    """Sixty-four well mixed bits."""
+    key = (key + GOLDEN) & np.uint64(2**64 - 1)
+    key = (key ^ (key >> np.uint64(30))) * MIX1
+    key = (key ^ (key >> np.uint64(27))) * MIX2
+    return key ^ (key >> np.uint64(31))
+
+
+@formula
+def pair_key(a: Any, b: Any) -> Any:
+    """One number for two coordinates, in whatever order they come."""
+    u, v = np.uint64(a), np.uint64(b)
+    return (min(u, v) << HALF) | max(u, v)
+
+
+@formula
+def product_slot(factors: Any, size: Any, mask: Any) -> Any:
+    """The coordinate of the product of hashed features, sorted: 32 mixed bits, modulo a power of two."""
+    key = spread(pair_key(factors[ZERO], factors[ONE]))
+    for i in range(2, size):
+        key = spread(key ^ np.uint64(factors[np.uint64(i)]))
+    return (key >> HALF) & mask
+
+
+@formula
+def count_products(entries: Any, wanted: Any, counts: Any) -> None:
+    """Count the products of each row, from how many entries each group has in it."""
+    groups, indptr, allowed = entries.groups, entries.indptr, wanted.allowed
+    members = np.zeros(256, np.int64)
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        total = np.int64(0)
+        for k in range(first, last):
+            g = np.uint64(groups[k])
+            members[g] += 1
+            # With itself, and with those that came before.
+            for other in range(len(allowed)):
+                if allowed[g, np.uint64(other)]:
+                    total += members[np.uint64(other)]
+        if len(wanted.patterns) > 0:
+            total += np.int64(min(count_longer(members, wanted.patterns), 2.0**62))
+        for k in range(first, last):
+            members[np.uint64(groups[k])] = 0
+        counts[np.uint64(i)] = total
+
+
+@formula
+def count_longer(members: Any, patterns: Any) -> Any:
+    """How many products of three or more factors there are: n of m entries, with repetition, in C(m + n - 1, n) ways.
+
+    Exact up to 2^53.
+    """
+    total = 0.0
+    for row in range(len(patterns)):
+        pattern = patterns[row]
+        ways, run = 1.0, 0
+        for i in range(len(pattern)):
+            run = run + 1 if i > 0 and pattern[i] == pattern[i - 1] else 1
+            if pattern[i] > 0:
+                ways = ways * (members[np.uint64(pattern[i])] + run - 1) / run
+        total += ways
+    return total
+
+
+@formula
+def cross_rows(entries: Any, wanted: Any, made: Any) -> Any:
+    """Copy rows and append their products; returns how many of these are news."""
+    data, indices, groups, indptr = entries
+    allowed, patterns = wanted
+    hashed = made.mask > ZERO
+    noting = len(made.seen) > 0
+    out, noted = ZERO, ZERO
+    factors = np.empty(max(2, patterns.shape[1]), np.int32)
+    longest = 0
+    for i in range(len(indptr) - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    order = np.empty(longest if len(patterns) > 0 else 0, np.int64)
+    for i in range(len(indptr) - 1):
+        first, last = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        made.indptr[np.uint64(i)] = np.int64(out)
+        for k in range(first, last):
+            made.data[out] = data[k]
+            made.indices[out] = indices[k]
+            out = out + ONE
+        for k in range(first, last):
+            g = np.uint64(groups[k])
+            if g == ZERO:
+                continue
+            for j in range(first, k + ONE):
+                if allowed[g, np.uint64(groups[j])]:
+                    made.data[out] = data[k] * data[j]
+                    if hashed:
+                        slot = (spread(pair_key(indices[k], indices[j])) >> HALF) & made.mask
+                        made.indices[out] = np.int64(slot)
+                        if noting and not has_bit(made.seen, slot):
+                            factors[ZERO], factors[ONE] = min(indices[k], indices[j]), max(indices[k], indices[j])
+                            noted = note_product(made, slot, factors, 2, noted)
+                    else:
+                        made.indices[out] = -1
+                        made.factors[out, ZERO] = min(indices[k], indices[j])
+                        made.factors[out, ONE] = max(indices[k], indices[j])
+                    out = out + ONE
+        if len(patterns) > 0:
+            out, noted = add_longer(entries, first, last, patterns, order, factors, made, out, noted)
+    made.indptr[len(made.indptr) - 1] = np.int64(out)
+    return noted
+
+
+@formula
+def note_product(made: Any, slot: Any, factors: Any, size: Any, noted: Any) -> Any:
+    """Note the first product at a coordinate; returns how many are noted."""
+    set_bit(made.seen, slot)
+    made.news[noted, ZERO] = np.int64(slot)
+    for i in range(made.news.shape[1] - 1):
+        made.news[noted, np.uint64(i + 1)] = factors[np.uint64(i)] if i < size else -1
+    return noted + ONE
+
+
+@formula
+def add_longer(
+    entries: Any, first: Any, last: Any, patterns: Any, order: Any, factors: Any, made: Any, out: Any, noted: Any
+) -> tuple[Any, Any]:
+    """Append the products of three or more factors of one row; where the next goes, and how many are news.
+
+    Entries are sorted by their groups. Each factor of a pattern then has a range of entries to go through; a factor of
+    the same group as the one before it starts where that one stands, so that each choice of entries comes once.
+    """
+    starts = np.zeros(257, np.int64)
+    for k in range(first, last):
+        starts[np.uint64(entries.groups[k]) + ONE] += 1
+    for code in range(256):
+        starts[code + 1] += starts[code]
+    filled = starts.copy()
+    for k in range(first, last):
+        g = np.uint64(entries.groups[k])
+        order[filled[g]] = np.int64(k)
+        filled[g] += 1
+    places = np.zeros(len(factors), np.int64)
+    for row in range(len(patterns)):
+        size, there = 0, True
+        for i in range(patterns.shape[1]):
+            g = np.uint64(patterns[row, i])
+            if g > ZERO:
+                size += 1
+                places[i] = starts[g]
+                there = there and starts[g + ONE] > starts[g]
+        while there:
+            out, noted = add_product(entries, order, places, size, factors, made, out, noted)
+            # On to the next choice, as an odometer goes on.
+            i = size - 1
+            while i >= 0 and places[i] == starts[np.uint64(patterns[row, i]) + ONE] - 1:
+                i -= 1
+            there = i >= 0
+            if there:
+                places[i] += 1
+                for later in range(i + 1, size):
+                    g = np.uint64(patterns[row, later])
+                    same = patterns[row, later] == patterns[row, later - 1]
+                    places[later] = places[later - 1] if same else starts[g]
+    return out, noted
+
+
+@formula
+def add_product(
+    entries: Any, order: Any, places: Any, size: Any, factors: Any, made: Any, out: Any, noted: Any
+) -> tuple[Any, Any]:
+    """Append the product of the entries at some places; where the next goes, and how many are news."""
+    value = 1.0
+    for i in range(size):
+        k = order[places[i]]
+        value *= entries.data[k]
+        at = i
+        while at > 0 and factors[at - 1] > entries.indices[k]:
+            factors[at] = factors[at - 1]
+            at -= 1
+        factors[at] = entries.indices[k]
+    made.data[out] = value
+    if made.mask > ZERO:
+        slot = product_slot(factors, size, made.mask)
+        made.indices[out] = np.int64(slot)
+        if len(made.seen) > 0 and not has_bit(made.seen, slot):
+            noted = note_product(made, slot, factors, size, noted)
+    else:
+        made.indices[out] = -1
+        for i in range(size):
+            made.factors[out, np.uint64(i)] = factors[i]
+    return out + ONE, noted
