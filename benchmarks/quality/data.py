@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.datasets import store
+from benchmarks.quality.trends import TRENDS, Trend
 
 __all__ = ["DATASETS", "LOSSES", "SCALINGS", "SEEDS", "Case", "Source", "Task", "cases", "tasks"]
 
@@ -133,7 +134,7 @@ def unit_rows(x: Any) -> Any:
     return sparse.csr_matrix((x.data / norms[rows], x.indices, x.indptr), x.shape)
 
 
-def cases(source: Source, scalings: tuple[str, ...] = SCALINGS, seeds: int = len(SEEDS)) -> Iterator[Case]:
+def cases(source: Source | Trend, scalings: tuple[str, ...] = SCALINGS, seeds: int = len(SEEDS)) -> Iterator[Case]:
     """The data set in each scaling and order."""
     x, y, classes = source.read()
     for scaling in scalings:
@@ -176,7 +177,9 @@ _ALL = (
     Source("covtype", "covtype.libsvm.binary.scale.gz", "binary"),
 )
 
-DATASETS = {source.name: source for source in _ALL}
+DATASETS: dict[str, Source | Trend] = {
+    source.name: source for source in (*_ALL[:4], *(Trend(name) for name in TRENDS), *_ALL[4:])
+}
 
 
 def tasks(
@@ -185,7 +188,7 @@ def tasks(
     """Every task of these data sets and losses; None means all of them.
 
     >>> len(tasks()), [str(task) for task in tasks(["abalone"], ["squared"])]
-    (96, ['abalone squared raw', 'abalone squared unit'])
+    (120, ['abalone squared raw', 'abalone squared unit'])
     """
     chosen = [DATASETS[name] for name in DATASETS if datasets is None or name in datasets]
     return [

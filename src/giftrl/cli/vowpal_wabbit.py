@@ -54,7 +54,8 @@ OPTIONS = {
     "--readable_model": "giftrl inspect MODEL --json",
     "--progress": "not needed: a line is printed at each power of two",
     "-P": "not needed: a line is printed at each power of two",
-    "--holdout_off": "not needed: no rows are held out",
+    "--holdout_off": "--holdout 0",
+    "--holdout_period": "--holdout N",
     "--daemon": "not there",
 }
 
