@@ -10,7 +10,7 @@ import numpy as np
 from giftrl.cli.main import COMMANDS
 from giftrl.streams.formats import FORMATS
 
-N, D = 60, 5
+N, D = 40, 5
 
 
 def table():
@@ -100,10 +100,16 @@ EXAMPLES = {
     "predict": [(("predict", "m", "DATA", "-o", "p", "--quiet"), ("p",))],
     "inspect": [(("inspect", "m", "--plot", "plot.svg", "--json"), ("plot.svg",))],
     "sweep": [
-        (("sweep", "DATA", "--betas", "1,2", "--repetitions", "2", "--workers", "1", "--out", "sweep", "-q"), ("sweep",))
+        (
+            ("sweep", "DATA", "--betas", "1,2", "--repetitions", "2", "--workers", "1", "--out", "sweep", "-q"),
+            ("sweep",),
+        )
     ],
     "reproduce": [
-        (("reproduce", "--data", "paper", "--repetitions", "1", "--no-beyond", "--workers", "1", "--out", "out"), ("out",))
+        (
+            ("reproduce", "--data", "paper", "--repetitions", "1", "--no-beyond", "--workers", "1", "--out", "out"),
+            ("out",),
+        )
     ],
     "datasets": [(("datasets", "get", "a9a", "--to", "paper", "--from", "http://127.0.0.1:9"), ())],
     "convert": [(("convert", "DATA", "c.arrow", "--bits", "5", "--quiet"), ("c.arrow",))],
@@ -114,5 +120,7 @@ EXAMPLES = {
 def examples():
     """Every example, as (name, arguments, outputs)."""
     missing = set(COMMANDS) - set(EXAMPLES)
-    assert not missing, f"the campaign needs an example of each command; give one of {missing} in tests/campaign/data.py"
+    assert not missing, (
+        f"the campaign needs an example of each command; give one of {missing} in tests/campaign/data.py"
+    )
     return [(f"{name}{k or ''}", *each) for name, several in EXAMPLES.items() for k, each in enumerate(several)]

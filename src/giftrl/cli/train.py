@@ -53,7 +53,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--regularizer",
     help="With a number for beta: squared_norm (the default), adagrad, elastic_net, centred, curvature.",
 )
-@click.option("--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, ada_implicit, temporal (the default).")
+@click.option(
+    "--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, ada_implicit, temporal (the default)."
+)
 @click.option(
     "--set", "parameters", multiple=True, callback=_parameters, metavar="NAME=NUMBER",
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
