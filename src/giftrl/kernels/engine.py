@@ -207,8 +207,8 @@ class OneLearner(RowLearner, Engine):
             learnt -= 1  # the loop would have noticed at the next row
         if learnt < len(y):
             raise Overflowed(
-                f"row {learnt} leaves the range of {self.dtype.name}; the rows before it have been learnt. Scale the features or "
-                "the weights, use a smaller beta, or an implicit update, which does not overshoot",
+                f"row {learnt} leaves the range of {self.dtype.name}; the rows before it have been learnt. Scale the "
+                "features or the weights, use a smaller beta, or an implicit update, which does not overshoot",
                 learnt,
             )
         return predictions
