@@ -167,7 +167,7 @@ def test_parameters_go_to_their_member(rows):
          ["--lookahead", "not known in time"]),
         (["train", "ROWS", "--model", "ROWS"], ["--model ", "must not be a file that is read (data): its content"]),
         (["train", "ROWS", "--summary", "ROWS"], ["--summary ", "must not be a file that is read"]),
-        (["train", "ROWS", "--on-error", "skip", "--rejects", "ROWS"], ["--rejects ", "must not be a file that is read"]),
+        (["train", "ROWS", "--on-error", "skip", "--rejects", "ROWS"], ["--rejects ", "must not be a file that is"]),
         (["convert", "ROWS", "ROWS"], ["output=", "must not be a file that is read"]),
         (["train", "ROWS", "--resume"], ["is needed for checkpoints"]),
         (["train", "ROWS", "--model", "no/such/folder/m.giftrl"], ["cannot be written", "which does not exist"]),

@@ -135,14 +135,14 @@ def test_a_terminal_of_80_columns_is_wide_enough_for_large_labels(houses):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--update", "linear"], "update='linear': must be left out where beta='auto'"),
-        (["--regularizer", "curvature"], "regularizer='curvature': must be left out where beta='auto'"),
-        (["--schedule", "sqrt"], "schedule='sqrt': must be left out where beta='auto'"),
-        (["--no-lookahead"], "lookahead=False: must be left out where beta='auto'"),
-        (["--set", "gradient_bound=2"], "give a beta, such as beta=1.0, to choose the parts yourself"),
+        (["--update", "linear"], "--update linear: must be left out where --beta auto"),
+        (["--regularizer", "curvature"], "--regularizer curvature: must be left out where --beta auto"),
+        (["--schedule", "sqrt"], "--schedule sqrt: must be left out where --beta auto"),
+        (["--no-lookahead"], "--no-lookahead: must be left out where --beta auto"),
+        (["--set", "gradient_bound=2"], "give a beta, such as --beta 1.0, to choose the parts yourself"),
         (["--set", "tua=0.9", "--loss", "quantile"], "did you mean 'tau'?"),
         (["--preset", "lite"], "did you mean 'light'?"),
-        (["--preset", "light", "--beta", "1"], "preset='light': is of beta='auto', and beta is 1.0"),
+        (["--preset", "light", "--beta", "1"], "--preset light: is of --beta auto, and beta is 1.0"),
     ],
 )
 def test_what_auto_chooses_is_not_chosen_twice(arguments, words, tmp_path):

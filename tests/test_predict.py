@@ -52,7 +52,7 @@ def test_a_file_that_is_read_is_not_written_to(arguments, tmp_path, option, how)
     with written.open("rb") as file:
         done = giftrl("predict", model, data, "--on-error", "skip", option, written, redirect=file, check=False)
     shown = done.stderr.decode()
-    assert done.returncode == 1 and f"{option[2:]}='{written}': must not be a file that is read" in shown
+    assert done.returncode == 1 and f"{option} {written}: must not be a file that is read" in shown
     kept = (data / "rows.svm") if how == "in a folder" else rows
     assert (model.read_bytes(), kept.read_bytes()) == before
 

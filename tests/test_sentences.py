@@ -137,6 +137,22 @@ def test_a_sweep_without_matplotlib_says_so_first(folder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_options_are_parsed_is_one_too(number, folder):
+    script = (
+        "import os, sys; from giftrl.cli import main; import click; parse = click.Group.make_context\n"
+        f"def stop(*given, **more): os.kill(os.getpid(), {int(number)}); return parse(*given, **more)\n"
+        "click.Group.make_context = stop; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "inspect", str(folder / "m")],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 128 + number and b"Abort" not in done.stderr and b"Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("seconds", [1.0, 2.0])
 def test_an_interrupted_command_leaves_nothing_behind(number, seconds, folder, tmp_path):
     (tmp_path / "m").write_bytes(b"yesterday")

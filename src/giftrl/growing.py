@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from giftrl.errors import InvalidInput, ModelFileError, require
+from giftrl.errors import InvalidInput, ModelFileError
 from giftrl.files import Finishing, file_errors, is_stream, open_stream, replacing
 
 try:
@@ -183,8 +183,7 @@ def find_written(argument: str, path: Named, checkpoint: Named, written: list[in
         if FileDigest(each).until(size) == written:
             return each
     rule = f"has lost the {size} bytes that the interrupted run wrote, which were in {new.name}"
-    require(False, argument, str(path), rule, f"put them back; or start anew: delete {checkpoint}")
-    return new
+    raise InvalidInput(argument, str(path), rule, f"put them back; or delete {checkpoint} to start anew")
 
 
 def go_back(found: Path, path: Named, checkpoint: Named, size: int) -> None:

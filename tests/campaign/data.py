@@ -9,8 +9,9 @@ import numpy as np
 
 from giftrl.cli.main import COMMANDS
 from giftrl.streams.formats import FORMATS
+from giftrl.streams.sources.decompress import CODECS, zstd
 
-N, D = 60, 5
+N, D = 40, 5
 
 
 def table():
@@ -73,7 +74,11 @@ def npz(path):
 WRITERS = {
     "libsvm": libsvm, "vw": vw, "csv": csv, "json": json_lines, "parquet": parquet, "arrow": arrow, "npz": npz,
 }  # fmt: skip
-PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+#: The ending and the function of each compression.
+PACKERS = {
+    "gzip": (".gz", gzip.compress), "zstd": (".zst", zstd.compress), "xz": (".xz", lzma.compress),
+    "bz2": (".bz2", bz2.compress),
+}  # fmt: skip
 
 
 def write_all(folder):
@@ -84,7 +89,11 @@ def write_all(folder):
     for format_, write in WRITERS.items():
         names.append(f"rows{FORMATS[format_][0]}")
         write(folder / names[-1])
-    for ending, pack in PACKERS.items():
+    missing = {codec.name for codec in CODECS} - set(PACKERS)
+    assert not missing, (
+        f"the campaign needs a file of each compression; write one of {missing} in tests/campaign/data.py"
+    )
+    for ending, pack in PACKERS.values():
         names.append(f"rows.svm{ending}")
         (folder / names[-1]).write_bytes(pack((folder / "rows.svm").read_bytes()))
     return names

@@ -102,7 +102,7 @@ def counted(kind, number=1):
     """Note how many faults of a kind there were, for the file that GIFTRL_CAMPAIGN_LOG names."""
     path = os.environ.get("GIFTRL_CAMPAIGN_LOG")
     if path:
-        with open(path, "a") as file:
+        with Path(path).open("a") as file:
             file.write(f"{kind}\t{number}\n")
 
 

@@ -28,14 +28,14 @@ class Moments:
     def __call__(self, event, arguments):
         if event not in EVENTS or not arguments or not isinstance(arguments[0], (str, bytes, os.PathLike)):
             return
-        if not os.path.abspath(os.fsdecode(arguments[0])).startswith(self.folder):
+        if not os.path.abspath(os.fsdecode(arguments[0])).startswith(self.folder):  # noqa: PTH100 (no link is followed)
             return
         self.count += 1
         if self.count == self.at:
             os.kill(os.getpid(), self.number)
 
 
-def command(request, report):
+def command(run, request, report):
     """Be the command; never returns."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         flags = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -52,9 +52,7 @@ def command(request, report):
     sys.addaudithook(moments)
     status = 1
     try:
-        from giftrl.cli import main
-
-        main()
+        run()
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -67,13 +65,13 @@ def command(request, report):
     os._exit(status)
 
 
-def serve(requests, answers):
+def serve(run, requests, answers):
     for line in requests:
         request = json.loads(line)
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            command(request, write)
+            command(run, request, write)
         os.close(write)
         if "after" in request:
             time.sleep(request["after"])
@@ -86,18 +84,19 @@ def serve(requests, answers):
 
 
 def prepare():
-    """Import what commands import, and start no thread, since a fork does not have those of its parent."""
+    """Import what commands import, and return ``giftrl``. No thread is started: a fork would not have it."""
     import giftrl
+    from giftrl.cli import main  # below, a module takes its place
 
     for module in pkgutil.walk_packages(giftrl.__path__, "giftrl."):
         importlib.import_module(module.name)
     for name in ("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
                  "pyarrow.csv", "pyarrow.parquet", "rich.console", "rich.table", "scipy.sparse"):  # fmt: skip
         importlib.import_module(name)
+    return main
 
 
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     requests = os.fdopen(os.dup(0))
-    prepare()
-    serve(requests, answers)
+    serve(prepare(), requests, answers)

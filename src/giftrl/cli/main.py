@@ -67,6 +67,10 @@ class Commands(click.Group):
             message, status = "there is not enough memory; try fewer --bits, or a smaller part of the data", 1
         except KeyboardInterrupt:
             message, status = "interrupted", 130
+        except SystemExit as end:
+            if end.code != 130:
+                raise
+            message, status = "interrupted", 130
         click.echo(f"giftrl: {message}", err=True)
         sys.exit(status)
 

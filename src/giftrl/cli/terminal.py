@@ -29,12 +29,17 @@ def take_streams() -> None:
 
 
 def take_signals() -> None:
-    """Have SIGTERM end the command as Ctrl-C does, so that unfinished files are removed."""
+    """Have SIGTERM and Ctrl-C end the command at any moment in the same way, so that unfinished files are removed.
+
+    Left to themselves, a KeyboardInterrupt while options are parsed would be an error of click, with the exit status 1.
+    """
 
     def stop(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as for a command in the background of a script
+            signal.signal(number, stop)
 
 
 def standard_output() -> IO[bytes]:

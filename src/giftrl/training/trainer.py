@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
 def require_no_checkpoint(path: Path) -> None:
     """Raise an error if there is a checkpoint: a new run would mix its files with those of the unfinished run."""
     remedy = "go on with --resume, or delete the checkpoint to start anew"
-    require(not path.exists(), "checkpoint", str(path), "is that of a run that has not come to its end", remedy)
+    require(not path.exists(), "checkpoint", str(path), "is that of a run that may not have come to its end", remedy)
 
 
 class Trainer:
@@ -136,7 +136,7 @@ class Trainer:
             self._position = Position(*(int(each) for each in more["position"]))
         except (KeyError, TypeError, ValueError):
             raise ModelFileError(path, "is a model but not a checkpoint", "give the name of another model") from None
-        if "read" in more:  # versions before 2 wrote no digests
+        if "read" in more and not self._finished:  # versions before 2 wrote no digests
             self._consumed.require(more["read"], self._furthest())
         if self._pass == 0:
             self._go_back(path, more)
@@ -266,7 +266,7 @@ class Trainer:
             "position": list(self._position),
             "finished": self._finished,
             "examples_before": self.examples_before,
-            "read": self._consumed.until(self._furthest()),
+            "read": [] if self._finished else self._consumed.until(self._furthest()),
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
         self.model.save(self.checkpoint.path, more | self._reading(), {} if self._finished else extra)
