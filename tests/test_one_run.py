@@ -143,9 +143,9 @@ def test_a_run_that_was_killed_at_its_end_is_finished_and_nothing_is_learnt_twic
     command = arguments(days[1:], tmp_path, *(tmp_path / each.lower() if each in "MS" else each for each in both))
     save = LinearModel.save
 
-    def killed(model, path, more=None):
+    def killed(model, path, *more):
         if os.fspath(path) != str(m) or where == "after the model":
-            save(model, path, more)
+            save(model, path, *more)
         if os.fspath(path) == str(m):
             raise KeyboardInterrupt
 

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from giftrl.cli.progress import Progression
 from giftrl.streams.reader import Progress
+from giftrl.training.model import Repeated
 from tests.commands import GIFTRL, write_rows
 
 pytestmark = pytest.mark.plain
@@ -42,7 +43,8 @@ def shown(watched, total=400):
     with Progression(console, False, clock=clock) as progression:
         for seconds, examples, consumed in watched:
             clock.now += seconds
-            model, reader = SimpleNamespace(examples=examples), SimpleNamespace(progress=Progress(consumed, total))
+            model = SimpleNamespace(examples=examples, repeated=Repeated())
+            reader = SimpleNamespace(progress=Progress(consumed, total))
             trainer = SimpleNamespace(model=model, reader=reader, passes=2, passes_done=0)
             progression.watch(trainer, None, 0, 1, None)
     return lines_of(screen.getvalue())[-1]
@@ -123,10 +125,10 @@ def in_a_terminal(*command, columns):
 
 def test_a_terminal_of_80_columns_is_wide_enough(tmp_path):
     rows = write_rows(tmp_path / "rows.svm", n=300)
-    text = in_a_terminal(GIFTRL, "train", str(rows), "--passes", "3", columns=80)
+    text = in_a_terminal(GIFTRL, "train", str(rows), "--passes", "3", "--holdout", "0", columns=80)
     lines = lines_of(text)
     table = [line for line in lines if re.match(r" *[\d,]+ +\d\.\d{6} ", line) or "certified gap" in line]
     bars = [line for line in lines if "━" in line]
-    assert len(table) == 11 and {len(line) for line in table} == {80}
+    assert len(table) == 10 and {len(line) for line in table} == {80}
     assert max(map(len, bars)) <= 79
     assert re.search(r" 100% [\d,]+/s \d:\d\d:\d\d$", bars[-1])

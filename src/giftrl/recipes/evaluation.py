@@ -58,9 +58,8 @@ def losses_of(loss: Any, scores: Array, labels: Array) -> Array:
     if multiclass(loss):
         fill(loss, scores, labels.astype(np.int64), out)
         return out
-    columns = labels.reshape(len(labels), -1).T
-    total = np.zeros(len(labels))
-    for own, given in zip(columns, scores.reshape(len(labels), -1).T, strict=True):
+    total, columns = np.zeros(len(labels)), [np.atleast_2d(each.T) for each in (scores, labels)]
+    for given, own in zip(*columns, strict=True):
         fill(loss, np.ascontiguousarray(given), np.ascontiguousarray(own), out)
         total += out
-    return total / len(columns)
+    return total / len(columns[0])
