@@ -2,7 +2,7 @@
 # make test     what every change must pass: format, lint, types, imports, tests (a few minutes)
 # make verify   the slow tests, the plain ones compiled, and those of the benchmarks (CI runs it after make test)
 # make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
-# make quality  loss without tuning on 96 tasks, against every rival's settings; writes docs/no-tuning.md
+# make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md
 # make lint     the first half of make test
 # make unit     the second half of make test
 # make clean    removes the environment and every cache
@@ -39,6 +39,8 @@ bench: bench-test
 
 quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg --json docs/quality/ours.json
+	$(BIN)/python -m benchmarks.quality.passes --out docs/no-tuning.md
+	$(BIN)/python -m benchmarks.quality.trends --out docs/no-tuning.md
 
 $(VENV)/.bench: $(STAMP)
 	$(BIN)/pip install --quiet --editable ".[bench]"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from benchmarks.quality.contract import DEFAULT
 from benchmarks.quality.data import LOSSES, Task
 from benchmarks.quality.record import Run
+from benchmarks.quality.trends import TRENDS
 
 __all__ = ["GROUPS", "TARGETS", "Check", "Line", "Reached", "checks", "geometric_mean", "kind", "lines", "misses"]
 
@@ -16,6 +17,7 @@ GROUPS = {
     "classification": ("binary",),
     "regression": ("regression",),
     "multiclass": ("multiclass",),
+    "trends": ("trend",),  # not among all: defaults that diverge there would decide the mean
 }
 
 
@@ -121,6 +123,8 @@ def kind(task: Task) -> str:
     >>> kind(Task("mnist", "log", "raw"))
     'multiclass'
     """
+    if task.dataset in TRENDS:
+        return "trend"
     return next(name for name, losses in LOSSES.items() if task.loss in losses)
 
 

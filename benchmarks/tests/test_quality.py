@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from benchmarks.quality import passes, trends
 from benchmarks.quality.contract import DEFAULT
 from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, labels, tasks, unit_rows
 from benchmarks.quality.figure import SHOWN, draw
@@ -90,9 +91,9 @@ def test_the_range_is_that_of_labels_before_a_row_and_not_of_its_own():
 
 def test_there_are_tasks_for_every_kind_and_data_set():
     found = tasks()
-    assert len(found) == len(set(found)) == 96 and {task.dataset for task in found} == set(DATASETS)
+    assert len(found) == len(set(found)) == 108 and {task.dataset for task in found} == set(DATASETS)
     counts = {group: sum(kind(task) in kinds for task in found) for group, kinds in GROUPS.items()}
-    assert counts == {"all": 96, "classification": 56, "regression": 32, "multiclass": 8}
+    assert counts == {"all": 96, "classification": 56, "regression": 32, "multiclass": 8, "trends": 12}
 
 
 def test_cases_are_the_rows_of_the_file_in_seeded_orders(folder):
@@ -290,3 +291,24 @@ def test_bad_options_are_one_line(folder):
     ):
         with pytest.raises(SystemExit, match=problem):
             main(options)
+
+
+# Passes and trends.
+
+
+def test_the_table_of_passes_has_a_row_for_each_task_and_group(folder, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- passes:begin --><!-- passes:end -->")
+    passes.main(["--tasks", "bodyfat", "--seeds", "1", "--out", str(page)])
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[1:3]] == ["| bodyfat squared", "| bodyfat absolute"]
+    assert {len(row) for row in rows} == {6} and "geometric mean" in rows[3][0]
+    assert all(0.0 < float(ratio) < 2.0 for row in rows[1:3] for ratio in row[2:5])
+
+
+def test_trends_are_learnt_in_order(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- trends:begin --><!-- trends:end -->")
+    trends.main(["--out", str(page)])
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| trend_")]
+    assert len(rows) == len(trends.TRENDS) and all(float(row[1]) > 0.9 for row in rows)
