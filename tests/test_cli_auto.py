@@ -69,10 +69,10 @@ def test_train_is_the_mixture_and_predict_its_weights(loss, tmp_path):
     assert shown["experts"] == found["experts"]
     weights = {each["feature"]: each["weight"] for each in shown["weights"]}
     np.testing.assert_allclose([weights[str(j + 1)] for j in range(8)], learner.x[:8], rtol=1e-4)
-    # Rows far from all that were seen: predictions of real labels stay in the range of these.
+    # Rows far from all that were seen: clipped predictions of real labels stay in the range of these.
     far = tmp_path / "far.svm"
     far.write_text(rows.read_text() + "0 1:1e7\n0 1:-1e7\n")
-    predictions = np.array(giftrl("predict", model, far).stdout.split(), float)
+    predictions = np.array(giftrl("predict", model, far, "--clip").stdout.split(), float)
     there = np.vstack([x, np.eye(1, 9) * 1e7 + np.eye(1, 9, 8), np.eye(1, 9) * -1e7 + np.eye(1, 9, 8)])
     by_hand = there @ [*(weights[str(j + 1)] for j in range(8)), weights["(constant)"]]
     if loss != "logistic":

@@ -91,16 +91,16 @@ def test_inspect_names_the_class_of_a_weight(trained):
 def test_a_run_that_goes_on_is_the_same(data, tmp_path):
     path, _, _ = data
     settings = Settings(loss="softmax", label_values=LABELS, bits=None, dtype="float64")
-    Trainer(LinearModel(settings), path, passes=2).run().save(tmp_path / "whole")
+    Trainer(LinearModel(settings), path, passes=2, holdout=0).run().save(tmp_path / "whole")
 
     def interrupt(trainer, *_):
-        if trainer.model.examples > 400:
+        if trainer.model.repeated.examples > 100:
             raise KeyboardInterrupt
 
     checkpoint = Checkpoint(tmp_path / "checkpoint", 100)
     with pytest.raises(KeyboardInterrupt):
-        Trainer(LinearModel(settings), path, passes=2, checkpoint=checkpoint).run(interrupt)
-    second = Trainer(LinearModel(settings), path, passes=2, checkpoint=checkpoint)
+        Trainer(LinearModel(settings), path, passes=2, holdout=0, checkpoint=checkpoint).run(interrupt)
+    second = Trainer(LinearModel(settings), path, passes=2, holdout=0, checkpoint=checkpoint)
     second.resume()
     assert second.model.examples == 300
     second.run().save(tmp_path / "broken")

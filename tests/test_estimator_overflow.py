@@ -30,7 +30,7 @@ def test_the_message_of_fit_names_the_row_of_the_input(targets, weighted):
         weights[::3] = 0.0  # these rows are left out, which moves the others
     x[17] *= 1e180
     y = y if targets == 1 else np.column_stack([y, y])
-    with pytest.raises(Overflowed, match=r"row 17 leaves the range of float64 in pass 1") as problem:
+    with pytest.raises(Overflowed, match=r"row 17 leaves the range of float64;") as problem:
         FTRLRegressor(beta=1.0, update="linear").fit(x, y, sample_weight=weights)
     assert problem.value.row == 17
 

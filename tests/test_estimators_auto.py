@@ -138,10 +138,10 @@ def test_ten_classes_against_the_rest_and_together():
 
 def test_several_targets_are_a_mixture_each():
     X, y = load_linnerud(return_X_y=True)
-    model = FTRLRegressor(passes=3).fit(X, y)
+    model = FTRLRegressor(passes=3, validation_fraction=0.0, clip=True).fit(X, y)
     assert model.predict(X).shape == y.shape
     for k in range(3):
-        single = FTRLRegressor(passes=3).fit(X, y[:, k])
+        single = FTRLRegressor(passes=3, validation_fraction=0.0, clip=True).fit(X, y[:, k])
         assert_array_equal(model.coef_[k], single.coef_)
         assert_allclose(model.predict(X)[:, k], single.predict(X), rtol=1e-12)
         assert model.experts_[k] == single.experts_
@@ -170,7 +170,7 @@ def test_every_loss_of_numbers_beats_the_best_constant(loss):
     if loss == "poisson":
         y = np.random.default_rng(1).poisson(np.exp(0.2 * y))
     with interpreted():
-        model = FTRLRegressor(loss).fit(X, y)
+        model = FTRLRegressor(loss, clip=True).fit(X, y)
         predicted = model.predict(X)
     phi = model._model.learners[0].loss
     constants = np.linspace(-4.0, 4.0, 50) if loss == "poisson" else np.linspace(y.min(), y.max(), 50)
@@ -252,11 +252,12 @@ def test_naming_a_part_is_an_error_that_leaves_the_model(parameters, message):
 # Predictions, experts, certificates.
 
 
-def test_numbers_stay_in_the_range_that_was_seen():
+def test_numbers_stay_in_the_range_that_was_seen_if_they_are_clipped():
     X, y = DIABETES
     model = FTRLRegressor().fit(X, y)
-    far = model.predict(100.0 * X)
     line = 100.0 * X @ model.coef_ + model.intercept_
+    assert_allclose(model.predict(100.0 * X), line, rtol=1e-12)
+    far = model.set_params(clip=True).predict(100.0 * X)
     assert far.min() == y.min() and far.max() == y.max()
     assert line.min() < y.min() and line.max() > y.max()
     inside = (line > y.min()) & (line < y.max())

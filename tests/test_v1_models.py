@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from giftrl import losses
+from giftrl.ops.loss import accepts
 from giftrl.training import LinearModel, Settings, train
 from tests.data.v1.make import BETAS, HERE, INPUTS, name, predictions, settings
 
@@ -18,6 +20,8 @@ EXPECTED = np.load(HERE / "expected.npz")
 MACHINE = json.loads((HERE / "machine.json").read_text())
 #: Mixtures of K classes share the steps of one score since version 2: their last digits are others.
 CHANGED = {("softmax", "auto"), ("multiclass_hinge", "auto")}
+#: Those of real labels learn trends since version 2: their weights are others, and their losses about the same.
+RETRAINED = {(loss, "auto") for loss in INPUTS if accepts(losses.get(loss), 0.5)}
 #: What is compiled by every run of the tests; the others are left to a longer one.
 COMPILED = {("logistic", "auto")}
 each_loss = pytest.mark.parametrize("loss", INPUTS)
@@ -77,6 +81,9 @@ def plain(monkeypatch):
 def test_trained_in_plain_python_every_bit_is_the_same(loss, beta, tmp_path, plain):
     before = kept(loss, beta, "plain", tmp_path)
     model = trained(loss, beta, tmp_path)
+    if (loss, beta) in RETRAINED:
+        assert model.average_loss == pytest.approx(before.average_loss, rel=0.1)
+        return
     assert_close(model, before, 1e-5)
     if (loss, beta) not in CHANGED:
         assert_same(model, before)
@@ -106,6 +113,9 @@ def test_a_model_of_version_1_predicts_what_it_predicted(loss, beta, way, tmp_pa
 def test_trained_by_compiled_loops_the_model_is_the_same(loss, beta, tmp_path):
     before = kept(loss, beta, "compiled", tmp_path)
     model = trained(loss, beta, tmp_path)
+    if (loss, beta) in RETRAINED:
+        assert model.average_loss == pytest.approx(before.average_loss, rel=0.1)
+        return
     assert_close(model, before, 1e-5)
     assert_close(model, kept(loss, beta, "plain", tmp_path), 1e-5)
     if same_machine() and (loss, beta) not in CHANGED:

@@ -47,14 +47,15 @@ class Passes:
 
     >>> from giftrl.mixtures import MixtureLearner
     >>> made = MixtureLearner(1, "squared", compiled=False)
-    >>> passes = Passes([made], lambda learners: abs(1.0 - float(learners[0].x[0])))
-    >>> for _ in range(9):
+    >>> losses = iter([3.0, 2.0, 2.5, 1.0])
+    >>> passes = Passes([made], lambda learners: next(losses))
+    >>> going = True
+    >>> while going:
     ...     passes.begin()
     ...     _ = made.learn([[1.0], [-1.0]], [1.0, -1.0])
-    ...     if not passes.end():
-    ...         break
-    >>> passes.losses == sorted(passes.losses, reverse=True), passes.best[0].rounds
-    (True, 2)
+    ...     going = passes.end()
+    >>> passes.losses, passes.kept
+    ([3.0, 2.0, 2.5], 2)
     """
 
     def __init__(self, learners: Sequence[Any], validate: Callable[[list[Any]], float] | None = None) -> None:

@@ -67,7 +67,8 @@ def predictions(model, path):
     """What a model predicts for the rows of a file: scores, and classes where there is a score for each."""
     from giftrl.streams.reader import Reader
 
-    return np.concatenate([model.predict(batch) for batch in Reader([path], model.features)])
+    predictor = model.freeze(clip=True)  # as version 1 predicted
+    return np.concatenate([model.decide(model.scores(batch, predictor)) for batch in Reader([path], model.features)])
 
 
 def main():
