@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from giftrl import files
 from tests.commands import GIFTRL, environment, giftrl, write_rows
 from tests.test_nothing_lost import refused
 
@@ -170,3 +171,24 @@ def test_an_interrupted_command_leaves_nothing_behind(number, seconds, folder, t
     said = process.communicate(timeout=60)[1].decode()
     assert process.returncode in (130, 143, -number) and "Traceback" not in said, said
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"m": b"yesterday"}
+
+
+def test_nothing_is_put_in_place_after_a_signal_whose_exception_was_lost(tmp_path, monkeypatch):
+    """C code may clear the exception of a signal handler, and the command goes on."""
+    write_rows(tmp_path / "rows.svm", n=20)
+    (tmp_path / "m").write_bytes(b"yesterday")
+    monkeypatch.setattr(files, "ASKED", [143])
+    command = [
+        "train",
+        tmp_path / "rows.svm",
+        "--beta",
+        "1",
+        "--model",
+        tmp_path / "m",
+        "-p",
+        tmp_path / "p",
+        "--quiet",
+    ]
+    assert giftrl(*command, check=False).returncode == 143
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m", "rows.svm"]
+    assert (tmp_path / "m").read_bytes() == b"yesterday"

@@ -59,6 +59,19 @@ def file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise ModelFileError(path, *REMEDIES.get(error.errno or 0, unknown)) from error
 
 
+#: The exit statuses that signals have asked for.
+ASKED: list[int] = []
+
+
+def leave_if_asked() -> None:
+    """End the process if a signal has asked for that, before a file is put in its place.
+
+    The exception with which a signal interrupts Python is lost where C code clears exceptions, as some imports do.
+    """
+    if ASKED:
+        raise SystemExit(ASKED[0])
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path to write a file at, which then replaces the file of a name: all of it, or nothing.
@@ -90,6 +103,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+            leave_if_asked()
             new.replace(target)
     _flush_folder(path, target.parent)
 

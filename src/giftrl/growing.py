@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.errors import InvalidInput, ModelFileError
-from giftrl.files import Finishing, file_errors, is_stream, open_stream, replacing
+from giftrl.files import Finishing, file_errors, is_stream, leave_if_asked, open_stream, replacing
 
 try:
     import fcntl
@@ -143,6 +143,7 @@ class GrowingFile(Finishing):
             target = Path(os.path.realpath(self.path))
             if target.exists():
                 shutil.copymode(target, self._new)
+            leave_if_asked()
             self._new.replace(target)
         self._handle.close()
 

@@ -8,6 +8,7 @@ import sys
 from typing import IO, Any
 
 from giftrl.errors import InvalidInput
+from giftrl.files import ASKED
 
 
 def take_streams() -> None:
@@ -35,6 +36,7 @@ def take_signals() -> None:
     """
 
     def stop(number: int, frame: Any) -> None:
+        ASKED.append(128 + number)
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
