@@ -18,7 +18,6 @@ from tests.test_mixture_multiclass import Twin as ClassTwin
 from tests.test_mixture_multiclass import mixture as class_mixture
 from tests.test_mixture_multiclass import stream as classes
 
-pytestmark = pytest.mark.plain
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 some = settings(max_examples=max(5, settings.default.max_examples // 8))
 

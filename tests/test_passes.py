@@ -1,7 +1,9 @@
 """Several passes, as users see them: rows held out, an early stop, the best model kept."""
 
 import json
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from giftrl.errors import InvalidInput
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.linear.base import FTRL
+from giftrl.mixtures import MixtureLearner
+from giftrl.recipes.passes import settled
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.training.course import held_out
+from giftrl.training.course import held_rows
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 
@@ -124,13 +128,13 @@ def test_learning_goes_on_after_several_passes():
 
 @given(st.integers(0, 300_000), st.lists(st.integers(0, 999), max_size=5), st.integers(2, 50))
 def test_rows_are_held_out_by_their_number_whatever_the_batches(first, sizes, every):
-    whole = held_out(first, sum(sizes), every)
+    whole = held_rows(first, sum(sizes), every)
     begins = first + np.cumsum([0, *sizes])[: len(sizes)]
-    parts = [held_out(int(begin), size, every) for begin, size in zip(begins, sizes, strict=True)]
+    parts = [held_rows(int(begin), size, every) for begin, size in zip(begins, sizes, strict=True)]
     assert_array_equal(np.concatenate([np.zeros(0, bool), *parts]), whole)
     for number in (first + np.flatnonzero(whole)).tolist():
         assert (number + 1) % (every << (number >> 16).bit_length()) == 0
-    assert not held_out(first, sum(sizes), 0).any()
+    assert not held_rows(first, sum(sizes), 0).any()
 
 
 def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
@@ -143,13 +147,14 @@ def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
     for k, loss in enumerate(losses):
         assert f"pass {k + 1}: held-out loss {loss:.6f} on 60 rows" in said
     assert f"held-out loss {min(losses):.6f} after pass {summary['passes']['kept']} of {len(losses)}" in said
-    assert "of predictions made before each label was first used" in said
+    assert "in the first pass" in said
     assert summary["examples"] == one["examples"] == 600 and summary["nonzeros"] == one["nonzeros"]
     assert summary["average_loss"] == pytest.approx(one["average_loss"], rel=0.05)
     assert said.count("\n       512 ") == 1  # the table is that of the first pass
     model, _ = LinearModel.load(tmp_path / "m")
     assert model.learner.rounds == model.examples == 600
-    assert "--holdout 1: must be 0, or at least 2" in refused(tmp_path, "train", rows, "--passes", 2, "--holdout", 1)
+    said = refused(tmp_path, "train", rows, "--passes", 2, "--holdout", 1)
+    assert "--holdout 1: must be 0, or a whole number of at least 2" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--beta", "1"), ("--loss", "softmax", "--labels=-1,1")], ids=str)
@@ -215,3 +220,68 @@ def test_resume_names_another_holdout(tmp_path):
     other = Trainer(LinearModel(settings), rows, passes=2, holdout=5, checkpoint=checkpoint)
     with pytest.raises(InvalidInput, match=r"holdout=5, not 10"):
         other.resume()
+
+
+def test_going_on_from_a_model_of_several_passes_certifies_what_is_true(tmp_path):
+    """A single learner takes rows of later passes for new ones, and its certificate counts them."""
+    rng = np.random.default_rng(0)
+    rows = [(rng.normal(size=3).round(3), round(rng.normal(), 3)) for _ in range(21)]
+    lines = [f"{y} " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(x)) + "\n" for x, y in rows]
+    for name, part in (("many.svm", lines[:20]), ("one.svm", lines[20:])):
+        (tmp_path / name).write_text("".join(part))
+    settings = ("--loss", "squared", "--beta", "1", "--dtype", "float64", "--quiet")
+    giftrl("train", tmp_path / "many.svm", *settings, "--passes", 5, "--holdout", 0, "--model", tmp_path / "m")
+    giftrl("train", tmp_path / "one.svm", "--from", tmp_path / "m", "--model", tmp_path / "n", "--quiet")
+    (before, _), (after, _) = LinearModel.load(tmp_path / "m"), LinearModel.load(tmp_path / "n")
+    assert before.repeated.examples == after.repeated.examples == 80 and after.certified_weight == 101.0
+    bound = after.certificate.best_loss_lower_bound(0.01) / after.certified_weight
+    nothing = np.mean([y * y / 2 for _, y in rows[:20]] * 5 + [rows[20][1] ** 2 / 2])
+    assert bound <= nothing
+    single = giftrl("train", tmp_path / "many.svm", *settings[:-1], "--json", "--model", tmp_path / "o")
+    assert before.average_loss == pytest.approx(json.loads(single.stdout)["average_loss"])
+
+
+def test_a_pipe_cannot_be_read_twice(tmp_path):
+    rows, pipe = write_rows(tmp_path / "rows.svm", n=20), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = giftrl("train", rows, pipe, "--format", "libsvm", "--passes", 2, "--quiet", check=False)
+    assert done.returncode == 1 and b"pipe" in done.stderr and b"cannot be read twice" in done.stderr
+    with pytest.raises(InvalidInput, match="cannot be read twice"):
+        Trainer(LinearModel(Settings(bits=4)), "-", format="libsvm", passes=2).run()
+
+
+@plain
+def test_rows_without_weight_are_not_held_out(tmp_path):
+    path = tmp_path / "rows.vw"
+    rows = (f"{1 if k % 3 else -1} {0 if k % 10 == 9 else 1} |a x:{k % 7} y:{k % 5}\n" for k in range(60))
+    path.write_text("".join(rows))
+    trainer = Trainer(LinearModel(Settings(bits=6)), path, passes=4)
+    trainer.run()
+    assert trainer.course.rows == 0 and trainer.course.passes.losses == [] and trainer.course.passes.kept == 4
+
+
+@plain
+def test_memory_of_later_passes_is_that_of_the_features_seen():
+    x, y = sparse.csr_array(np.eye(3, 1 << 20)), np.array([1.0, -1.0, 1.0])
+    learner = MixtureLearner(1 << 20, "logistic", compiled=False)
+    learner.learn(x, y)
+    learner.repeat()
+    learner.learn(x, y)
+    before = resident()
+    copies = [settled(learner) for _ in range(4)]
+    assert resident() - before < 100_000_000 < 4 * learner.features.record.nbytes
+    assert all(np.array_equal(each.weights_of([0, 1, 2]), copies[0].weights_of([0, 1, 2])) for each in copies)
+
+
+def resident():
+    """The memory that this process has in use, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@plain
+def test_validation_losses_stay_when_learning_goes_on():
+    x, y = DIABETES
+    model = FTRLRegressor(beta=1.0, passes=3).fit(x, y)
+    losses = model.validation_losses_
+    assert losses and model.partial_fit(x, y).validation_losses_ == losses
+    assert FTRLRegressor(beta=1.0).fit(x, y).validation_losses_ == []

@@ -110,6 +110,10 @@ class Progression:
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
 
+    def start(self, model: Any) -> None:
+        """Count from here: what a model learnt before is in its average, and not in what comes since."""
+        self._loss, self._weight = model.average_loss * model.weight, model.weight
+
     def passed(self, trainer: Any) -> None:
         """Print the loss on the rows held out, after a pass."""
         course = trainer.course
@@ -133,12 +137,12 @@ class Progression:
 
     def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
         """Print a line of the table."""
-        certificate = model.certificate
-        loss, weight = certificate.loss_sum, model.weight
+        certificate, weight = model.certificate, model.weight
+        loss = model.average_loss * weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
         self._loss, self._weight = loss, weight
         radius = float(np.linalg.norm(model.learner.x))
-        gap = certificate.regret_bound_ball(radius) / weight if weight > 0.0 else 0.0
+        gap = certificate.regret_bound_ball(radius) / model.certified_weight if weight > 0.0 else 0.0
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
         shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
         cells = (

@@ -165,6 +165,7 @@ def command(
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
         with Progression(console, quiet, trainer.model.settings.auto) as progression:
+            progression.start(trainer.model)
             model = trainer.run(progression.watch, progression.passed)
         if model_path is not None:
             model.save(model_path)
@@ -222,7 +223,7 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
     if summary["rejected"]:
         lines.append(f"{summary['rejected']:,} rows could not be used and were skipped")
     passes = summary.get("passes")
-    first = " of predictions made before each label was first used" if passes else ""
+    first = " in the first pass" if passes else ""
     lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
     if passes and passes["held_out_losses"]:
         loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]

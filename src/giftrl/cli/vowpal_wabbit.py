@@ -56,6 +56,7 @@ OPTIONS = {
     "-P": "not needed: a line is printed at each power of two",
     "--holdout_off": "--holdout 0",
     "--holdout_period": "--holdout N",
+    "--early_terminate": "not needed: training stops when the held-out loss rises",
     "--daemon": "not there",
 }
 

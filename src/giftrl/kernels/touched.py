@@ -3,6 +3,7 @@
 Hashing offers a million features where a stream has a few thousand. Files and pickles keep what was touched.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ class Touched(NamedTuple):
     @classmethod
     def of(cls, array: NDArray[Any]) -> "Touched":
         """Those of an array."""
-        bits = np.ascontiguousarray(array).reshape(len(array), -1).view(f"u{array.dtype.itemsize}")
+        bits = np.ascontiguousarray(array).reshape(len(array), math.prod(array.shape[1:]))
+        bits = bits.view(f"u{array.dtype.itemsize}")
         where = np.flatnonzero(bits.any(axis=1))
         return cls(array[where], where, len(array))
 

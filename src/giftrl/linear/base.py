@@ -57,7 +57,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
         )  # fmt: skip
         require(
-            0.0 <= self.validation_fraction <= 0.5,
+            isinstance(self.validation_fraction, (int, float, np.number)) and 0.0 <= self.validation_fraction <= 0.5,
             "validation_fraction", self.validation_fraction, "must be from 0 to 0.5", "0.1 holds out every tenth row",
         )  # fmt: skip
         return super()._recipe(**chosen)
@@ -135,7 +135,8 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             if not course.end():
                 break
         self._model.replace(course.result())
-        self._validation_losses = course.losses
+        if passes > 1:
+            self._validation_losses = course.losses
         if len(held) > 0:
             self._learn_once(x, labels, weights, held)
 
@@ -163,6 +164,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         """The mean loss of learners on rows that they have not learnt."""
         predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
         scores = as_they_count(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
+        weights = None if weights is None else weights / weights.max()  # their sum stays within float64
         return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 
     @contextmanager
@@ -247,7 +249,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         The model is that of the pass with the least one. It has learnt the rows held out too, after the last pass.
         """
         check_is_fitted(self)
-        return list(self._validation_losses)
+        return list(getattr(self, "_validation_losses", ()))  # version 1 had none
 
     @property
     def certificate_(self) -> Certificate | list[Certificate]:

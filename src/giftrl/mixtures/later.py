@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
+from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 from giftrl.mixtures.experts import factors, lanes, strengths
 from giftrl.mixtures.features import COUNT, DENSE_PLACE, ROWS
@@ -47,10 +48,12 @@ def settle(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> N
     rounds = later.rounds[0]
     if rounds == 0.0:
         return
-    grid = x[: len(later.changes), int(columns.lanes) : int(columns.coin)]
+    kept = Touched.of(later.changes)  # the others are not written to
+    grid = x[kept.where, int(columns.lanes) : int(columns.coin)]
     with np.errstate(over="ignore", invalid="ignore"):
-        means = grid - later.changes / grid.dtype.type(rounds)
-    grid[...] = np.where(np.isfinite(means), means, grid)  # beyond float32 only where weights are near their limit
+        means = grid - kept.rows / grid.dtype.type(rounds)
+    means = np.where(np.isfinite(means), means, grid)  # beyond float32 only where weights are near their limit
+    x[kept.where, int(columns.lanes) : int(columns.coin)] = means
     matrix.x[...] = later.matrix / rounds
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 
 #: In the view of float64, behind the five numbers of features.py: the first theta.
@@ -68,7 +69,11 @@ def blocks(features: int, columns: int, dtype: Any = np.float64, scores: int = 1
 
 
 def aligned(record: NDArray[np.float64], features: int = 0) -> NDArray[np.float64]:
-    """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features."""
+    """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features.
+
+    Rows of zeros are not written to: systems give memory to what is.
+    """
+    kept = Touched.of(record)
     copy = blocks(max(features, len(record)), record.shape[1])
-    copy[: len(record)] = record
+    copy[kept.where] = kept.rows
     return copy

@@ -261,7 +261,9 @@ class Mixture(RowLearner):
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
         seen: Any = Touched.of(self.features.record)
-        return self.__dict__ | {"features": self.features._replace(record=seen)}
+        changes: Any = Touched.of(self._later.changes)
+        features, later = self.features._replace(record=seen), self._later._replace(changes=changes)
+        return self.__dict__ | {"features": features, "_later": later}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
@@ -271,3 +273,8 @@ class Mixture(RowLearner):
         self.features = self.features._replace(record=aligned(record))
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
+        elif self._again:
+            changes: Any = self._later.changes
+            self._later = self._later._replace(changes=changes.array())
+        else:
+            self._later = self._no_rounds(0)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from giftrl.recipes.passes import Passes
 from giftrl.streams.batch import Batch, Position
 from giftrl.training.evaluation import Evaluation
-from giftrl.training.model import LinearModel
+from giftrl.training.model import LinearModel, Repeated, under
 from giftrl.training.packing import pack, unpack
 
 #: From this row on fewer are held out, so that those kept in memory grow with the logarithm of the data.
@@ -17,7 +17,7 @@ FIRST = 1 << 16
 KEPT = ("data", "indices", "indptr", "labels", "weights", "lines", "bases")
 
 
-def held_out(first: int, rows: int, every: int) -> NDArray[np.bool_]:
+def held_rows(first: int, rows: int, every: int) -> NDArray[np.bool_]:
     """Which rows of a pass are held out: of each ``every`` rows the last, then of twice as many, and so on.
 
     The interval doubles at row 65,536, at row 131,072 and at each further power of two.
@@ -27,7 +27,7 @@ def held_out(first: int, rows: int, every: int) -> NDArray[np.bool_]:
         rows: how many there are.
         every: 0 for none.
 
-    >>> np.flatnonzero(held_out(5, 20, 10)).tolist(), int(held_out(0, 1 << 18, 10).sum())
+    >>> np.flatnonzero(held_rows(5, 20, 10)).tolist(), int(held_rows(0, 1 << 18, 10).sum())
     ([4, 14], 13107)
     """
     if every == 0:
@@ -72,6 +72,7 @@ class Course:
         self.passes = Passes([model.learner], self._validate if every > 0 else None)
         self._held: list[Batch] = []
         self._row = 0  # of the pass
+        self._repeated: list[Repeated] = []  # after each pass
 
     def begin(self) -> None:
         """Begin a pass, or go on with it."""
@@ -79,7 +80,7 @@ class Course:
 
     def split(self, batch: Batch) -> tuple[Batch, Batch]:
         """The rows of a batch that are learnt, and those that are held out."""
-        held = held_out(self._row, len(batch), self.every)
+        held = held_rows(self._row, len(batch), self.every) & (batch.weights > 0.0)
         self._row += len(batch)
         if not held.any():
             return batch, batch.only(held)
@@ -92,6 +93,7 @@ class Course:
     def end(self) -> bool:
         """End a pass; whether another one may help."""
         self._row = 0
+        self._repeated.append(self.model.repeated)
         if self.rows == 0:
             self.passes.validate = None
         return self.passes.end()
@@ -99,21 +101,19 @@ class Course:
     def finish(self) -> None:
         """Keep the best learner; it learns the rows that were held out."""
         model, passes = self.model, self.passes
-        model.keep(passes.result()[0], passes.kept, passes.done)
+        best, repeated = passes.result()[0], self._repeated[passes.kept - 1] if self._repeated else model.repeated
+        model.keep(best, repeated)
         for batch in self._held:
-            for _ in model.learn(batch):
-                pass
+            model.learn_late(batch)
 
     def _validate(self, learners: list[Any]) -> float:
         self._held = [joined(self._held)]
         judged = Evaluation(self.model)
-        judged.add(self._held[0], self.model.scores(self._held[0], self.model.freeze(learner=learners[0])))
+        judged.add(self._held[0], self.model.few_scores(self._held[0], learners[0]))
         return judged.average_loss
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What a checkpoint keeps of it: plain values, and arrays."""
-        if self.every == 0:
-            return {"row": self._row, "done": self.passes.done}, {}
         arrays = {}
         if self._held:
             self._held = [joined(self._held)]
@@ -123,7 +123,7 @@ class Course:
             arrays |= {f"best.{name}": array for name, array in best.items()}
         plain = {
             "row": self._row, "done": self.passes.done, "kept": self.passes.kept, "losses": self.passes.losses,
-            "source": self._held[0].source if self._held else "",
+            "source": self._held[0].source if self._held else "", "repeated": [list(each) for each in self._repeated],
         }  # fmt: skip
         return plain, arrays
 
@@ -131,12 +131,13 @@ class Course:
         """Go on from a state."""
         self._row, self.passes.done = int(plain["row"]), int(plain["done"])
         self.passes.kept, self.passes.losses = int(plain.get("kept", 1)), [float(x) for x in plain.get("losses", ())]
-        held = {name.removeprefix("held."): array for name, array in arrays.items() if name.startswith("held.")}
+        self._repeated = [Repeated(*each) for each in plain.get("repeated", ())]
+        held = under(arrays, "held.")
         if held:
             named: dict[str, Any] = {name: held[name] for name in KEPT}
             batch = Batch(source=str(plain["source"]), **named, groups=np.empty(0, np.uint8), end=Position())
             self._held, self.rows = [batch], len(batch)
-        best = {name.removeprefix("best."): array for name, array in arrays.items() if name.startswith("best.")}
+        best = under(arrays, "best.")
         if best:
             dimension, settings = self.model.features.dimension, self.model.settings
             learner = settings.make_learner(dimension, self.model.features.constant if settings.constant else None)

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,17 @@ KIND = "linear"
 
 
 class Repeated(NamedTuple):
-    """What rows of later passes add to a learner that takes them for new ones; a mixture does not."""
+    """What the counts of a learner have besides the first pass.
 
-    examples: int = 0
+    Rows of later passes add to a learner that takes them for new ones; a mixture does not. Rows held out are learnt
+    after the last pass.
+    """
+
+    examples: int = 0  # of later passes
     weight: float = 0.0
     loss: float = 0.0
+    late_weight: float = 0.0  # of rows held out
+    late_loss: float = 0.0
 
 
 class LinearModel:
@@ -67,8 +74,10 @@ class LinearModel:
 
     @property
     def average_loss(self) -> float:
-        """The mean loss of predictions made before each label was used for the first time, by weight."""
-        return (self.learner.certificate.loss_sum - self.repeated.loss) / self.weight if self.weight > 0.0 else 0.0
+        """The mean loss of the first pass, by weight, of predictions made before each label was used."""
+        weight = self.weight - self.repeated.late_weight
+        loss = float(self.learner.loss_sums[0]) - self.repeated.loss - self.repeated.late_loss
+        return loss / weight if weight > 0.0 else 0.0
 
     @property
     def certified_weight(self) -> float:
@@ -125,26 +134,55 @@ class LinearModel:
         """Learn from a batch of a later pass, and return the predictions."""
         before = float(self.learner.loss_sums[0])
         predictions = self._learn_rows(batch, slice(0, len(batch)))
-        examples, weight, loss = self.repeated
-        weight, loss = weight + float(batch.weights.sum()), loss + float(self.learner.loss_sums[0]) - before
-        self.repeated = Repeated(examples + len(batch), weight, loss)
+        now = self.repeated
+        self.repeated = now._replace(
+            examples=now.examples + len(batch), weight=now.weight + float(batch.weights.sum()),
+            loss=now.loss + float(self.learner.loss_sums[0]) - before,
+        )  # fmt: skip
         return predictions
 
-    def keep(self, learner: Any, kept: int, done: int) -> None:
-        """Keep the learner of an earlier pass: ``kept`` of ``done``, both from 1."""
-        first = float(self.learner.loss_sums[0]) - self.repeated.loss
-        part = (kept - 1) / max(1, done - 1)
-        examples, weight = round(self.repeated.examples * part), self.repeated.weight * part
-        self.learner, self.repeated = learner, Repeated(examples, weight, float(learner.loss_sums[0]) - first)
+    def learn_late(self, batch: Batch) -> None:
+        """Learn from rows that were held out, after the last pass."""
+        loss, weight = float(self.learner.loss_sums[0]), self.weight
+        for _ in self.learn(batch):
+            pass
+        now = self.repeated
+        self.repeated = now._replace(
+            late_weight=now.late_weight + self.weight - weight,
+            late_loss=now.late_loss + float(self.learner.loss_sums[0]) - loss,
+        )
 
-    def freeze(self, clip: bool = False, learner: Any = None) -> Predictor:
+    def keep(self, learner: Any, repeated: Repeated) -> None:
+        """Keep the learner of an earlier pass, and what was repeated until then but for its loss."""
+        first = float(self.learner.loss_sums[0]) - self.repeated.loss
+        self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
+
+    def freeze(self, clip: bool = False) -> Predictor:
         """What the model predicts as it is now.
 
         With ``clip``, a mixture keeps predictions of real labels within the range of those that it has seen (for the
-        Poisson loss: that of their logarithms), as it does while it learns. ``learner`` takes the place of the model's.
+        Poisson loss: that of their logarithms), as it does while it learns.
         """
-        clip = clip and accepts(self.learner.loss, 0.5)
-        return freeze([learner or self.learner], clip=clip, labels=self.settings.labels)
+        return freeze([self.learner], clip=clip and self._real, labels=self.settings.labels)
+
+    @property
+    def _real(self) -> bool:
+        """Whether labels are numbers, and not -1 and +1 or classes."""
+        return accepts(self.learner.loss, 0.5)
+
+    def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
+        """:meth:`scores` for few rows: no more weights are computed than they ask for.
+
+        Args:
+            batch: rows.
+            learner: takes the place of the model's.
+            clip: as for :meth:`freeze`.
+        """
+        learner = self.learner if learner is None else learner
+        features, places = np.unique(batch.indices, return_inverse=True)
+        known = features[features < learner.dimension]  # those beyond come last, and count nothing
+        predictor = freeze([learner], clip=clip and self._real, features=known)
+        return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
         """<s, x> and its base for each row, a column for each class where the loss has a score for each.
@@ -200,7 +238,7 @@ class LinearModel:
             "rejected": self.rejected,
             "more": more or {},
         }
-        if self.repeated.examples:
+        if any(self.repeated):
             header["repeated"] = list(self.repeated)
         save(path, arrays, header)
 
@@ -212,13 +250,13 @@ class LinearModel:
             raise ModelFileError(path, f"holds a model of another kind, {header.get('kind')!r}", "give a linear model")
         try:
             model = cls(Settings.restore(header["settings"]))
-            model.features = restore(header["features"], _under(arrays, "features."))
+            model.features = restore(header["features"], under(arrays, "features."))
             model.schema = None if header["schema"] is None else Schema.restore(header["schema"])
-            model.learner.restore(unpack(model.learner, model.features.dimension, _under(arrays, "learner.")))
+            model.learner.restore(unpack(model.learner, model.features.dimension, under(arrays, "learner.")))
             model.examples, model.nonzeros = int(header["examples"]), int(header["nonzeros"])
             model.weight, model.rejected = float(header["weight"]), int(header["rejected"])
             model.repeated = Repeated(*header.get("repeated", ()))
-            more = dict(header["more"]) | {"extra": _under(arrays, "extra.")}
+            more = dict(header["more"]) | {"extra": under(arrays, "extra.")}
         except (KeyError, TypeError, ValueError, OverflowError, GiftrlError) as problem:
             raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
         return model, more
@@ -229,5 +267,6 @@ def as_rows(batch: Batch) -> CSR:
     return CSR(batch.data, batch.indices, batch.indptr, int(np.diff(batch.indptr).max(initial=0)))
 
 
-def _under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

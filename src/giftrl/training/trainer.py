@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import GiftrlError, InvalidInput, ModelFileError, require
+from giftrl.errors import GiftrlError, InvalidInput, ModelFileError, require, require_whole
+from giftrl.files import is_stream
 from giftrl.growing import FileDigest, GrowingFile, find_written, go_back, unfinished
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
@@ -79,8 +80,9 @@ class Trainer:
         predictions: Named | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        require(passes >= 1, "passes", passes, "must be at least 1", "try passes=1")
-        require(holdout == 0 or holdout >= 2, "holdout", holdout, "must be 0, or at least 2", "try holdout=10")
+        require_whole("passes", passes, 1, "try passes=1")
+        good = isinstance(holdout, int) and (holdout == 0 or holdout >= 2)
+        require(good, "holdout", holdout, "must be 0, or a whole number of at least 2", "try holdout=10")
         every = 1 if checkpoint is None else checkpoint.every
         require(every >= 1, "checkpoint", every, "must be written after at least 1 example", "try 1000000")
         self.model = model
@@ -179,6 +181,10 @@ class Trainer:
             require_no_checkpoint(self.checkpoint.path)
         if self._finished:
             return self.model
+        for name in self._files if self.passes > 1 else ():
+            require(
+                name != "-" and not is_stream(name), "data", name, "cannot be read twice", "give a file, or one pass"
+            )
         going = True
         while going and self._pass < self.passes:
             self.course.begin()
@@ -251,8 +257,7 @@ class Trainer:
             made.append(predictions)
             first, begun = last, time.perf_counter()
         if len(held) > 0 and self.predictions is not None:  # as all predictions are: before the label is used
-            predictor = self.model.freeze(clip=True)
-            made.append(as_they_count([self.model.learner], self.model.scores(held, predictor)))
+            made.append(as_they_count([self.model.learner], self.model.few_scores(held, clip=True)))
             order = np.argsort(np.concatenate([batch.lines, held.lines]), kind="stable")
             return np.asarray(np.concatenate(made)[order])
         return np.concatenate(made) if made else np.empty((0, self.model.settings.classes))
@@ -282,7 +287,7 @@ class Trainer:
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,
-            "files": sorted(self._growing),
+            "outputs": {name: str(path) for name, path in self._growing.items()},
         }
 
     def _furthest(self) -> Position:
