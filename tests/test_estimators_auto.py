@@ -268,6 +268,23 @@ def test_numbers_stay_in_the_range_that_was_seen_if_they_are_clipped():
     assert_allclose(single.predict(100.0 * X), 100.0 * X @ single.coef_ + single.intercept_)
 
 
+def test_a_trend_goes_on_and_a_limit_stays_one():
+    """In order and at random, with n = 400: the future of a trend is predicted, and no percentage above 100."""
+    rng = np.random.default_rng(0)
+    t = np.arange(800.0)[:, None]
+    y = 3.0 * t[:, 0] + rng.normal(size=800)
+    for shuffle in (False, True):
+        model = FTRLRegressor(shuffle=shuffle).fit(t[:400], y[:400])
+        assert model.score(t[400:], y[400:]) > 0.99 and not model._model.learners[0].clipping_pays
+        assert abs(model.coef_[0] - 3.0) < 0.1
+    x = rng.standard_t(2, size=(600, 2))
+    percent = np.clip(90.0 + 40.0 * x[:, 0] + rng.normal(size=600), 0.0, 100.0)
+    model = FTRLRegressor().fit(x, percent)
+    assert model._model.learners[0].clipping_pays
+    predicted = model.predict(x)
+    assert predicted.max() == 100.0 and (x @ model.coef_ + model.intercept_).max() > 120.0
+
+
 def test_experts():
     X, y = CANCER
     model = FTRLClassifier().fit(X, y)

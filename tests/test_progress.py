@@ -90,7 +90,8 @@ def test_lines_of_the_table_keep_their_columns():
         for examples, loss in ((1, 0.5), (1 << 24, 0.75), (1 << 30, 123_456.0)):
             certificate = SimpleNamespace(loss_sum=loss * examples, regret_bound_ball=lambda r, n=examples: 0.25 * n)
             model = SimpleNamespace(
-                examples=examples, weight=float(examples), average_loss=loss, certificate=certificate,
+                examples=examples, weight=float(examples), certified_weight=float(examples), average_loss=loss,
+                certificate=certificate,
                 learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(many=False),
             )  # fmt: skip
             progression.line(model, batch, 0, -123.45678)

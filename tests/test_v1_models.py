@@ -118,6 +118,7 @@ def test_trained_by_compiled_loops_the_model_is_the_same(loss, beta, tmp_path):
         return
     assert_close(model, before, 1e-5)
     assert_close(model, kept(loss, beta, "plain", tmp_path), 1e-5)
-    if same_machine() and (loss, beta) not in CHANGED:
+    # The compiler orders the sums of a mixture by what else is in its loop, which has changed.
+    if same_machine() and beta != "auto":
         assert_same(model, before)
         assert predictions(model, HERE / INPUTS[loss]).tobytes() == EXPECTED[f"{loss}-{beta}-compiled"].tobytes()

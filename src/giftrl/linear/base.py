@@ -189,8 +189,8 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         return weights
 
     @property
-    def _clip(self) -> bool:
-        """Whether predictions stay in the range of labels that a mixture has seen."""
+    def _clip(self) -> bool | None:
+        """Whether predictions stay in the range of labels that a mixture has seen; None for where it pays."""
         return False
 
     @property

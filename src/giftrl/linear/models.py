@@ -31,7 +31,7 @@ class Columns:
     def __init__(self, learners: Sequence[Any], each: bool = False) -> None:
         self.learners = list(learners)
         self.each = each
-        self._frozen: tuple[tuple[int, bool, bool], Predictor] | None = None
+        self._frozen: tuple[tuple[int, bool, bool | None], Predictor] | None = None
 
     def learn(self, x: Any, y: Array, weights: Array | None) -> None:
         """Learn from rows in order."""
@@ -50,14 +50,14 @@ class Columns:
         else:
             self.learners[0].learn(x, y, weights)
 
-    def predictor(self, *, intercept: bool, clip: bool) -> Predictor:
+    def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""
         of = self.rounds, intercept, clip
         if self._frozen is None or self._frozen[0] != of:
             self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
         return self._frozen[1]
 
-    def scores(self, x: Any, *, intercept: bool, clip: bool) -> Array:
+    def scores(self, x: Any, *, intercept: bool, clip: bool | None) -> Array:
         """The scores of new rows. From few sparse rows, no more weights are computed than they ask for."""
         known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
         if known or not sparse.issparse(x) or x.nnz > FEW * x.shape[1]:

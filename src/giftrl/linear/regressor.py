@@ -26,8 +26,9 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
         beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
             validation_fraction, shuffle, dtype, random_state: as for :class:`giftrl.linear.FTRLClassifier`.
-        clip: with beta="auto", whether ``predict`` stays in the range of the labels seen, as predictions in the course
-            of learning do. Those are what ``average_loss_`` is about.
+        clip: with beta="auto", True for predictions that stay in the range of the labels seen, as predictions in the
+            course of learning do, which ``average_loss_`` is about. By default they may leave it, as a trend asks for,
+            unless that would have been costly in the course of learning.
 
     Attributes:
         coef_: the weights of the features, or a row of them for each target.
@@ -93,16 +94,17 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """A number for each row, or a row of numbers.
 
-        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With ``clip`` the score is clipped
-        to the range of the labels seen, before exp; a Poisson mean is positive even while they are all 0.
+        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With ``clip``, or where it pays,
+        the score is clipped to the range of the labels seen, before exp; a Poisson mean is positive even while they are
+        all 0.
         """
         scores = self._scores(X)
         means: Array = link_of(self._model.learners[0].loss).means(scores)
         return means if self._outputs else means[:, 0]
 
     @property
-    def _clip(self) -> bool:
-        return self.clip
+    def _clip(self) -> bool | None:
+        return True if self.clip else None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.ada_hedge import hedge, observe
+from giftrl.mixtures.limits import LARGEST_LOSS
 from giftrl.mixtures.newton_stack import COVARIANCE
 
 CANDIDATES = 4
 #: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
-#: of the rows before the first label, on which experts cannot be compared.
-LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED = range(7)
+#: of the rows before the first label, on which experts cannot be compared, and the recent mean losses of predictions
+#: that are clipped to the range of labels and of those that are not.
+LOSS, CONJUGATE, GAP, LAST_GAP, ROUNDS, WEIGHT, UNCOMPARED, CLIPPED, LINEAR = range(9)
+#: Row t counts about t^RECENCY in a recent mean: the first predictions, which are wild, count for nothing in the end.
+RECENCY = 7.0
 #: The sum of weights stops here: a state must be finite to be restored.
 MOST_WEIGHT = float(np.finfo(np.float64).max)
 
@@ -72,6 +76,14 @@ def add_round(sums: Any, phi: float, conjugate: float, h: float) -> None:
     sums[CONJUGATE] = promised if abs(promised) < math.inf else math.inf
     sums[ROUNDS] += 1.0
     sums[WEIGHT] = min(sums[WEIGHT] + h, MOST_WEIGHT)
+
+
+@formula(fast=True)
+def judge_clipping(sums: Any, clipped: float, linear: float) -> None:
+    """Add the losses of a prediction, clipped and as it is, to the recent means."""
+    part = min(1.0, (RECENCY + 1.0) / (sums[ROUNDS] + RECENCY))
+    sums[CLIPPED] += part * (min(clipped, LARGEST_LOSS) - sums[CLIPPED])
+    sums[LINEAR] += part * (min(linear, LARGEST_LOSS) - sums[LINEAR])
 
 
 @formula(fast=True)

@@ -186,7 +186,7 @@ class Mixture(RowLearner):
 
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
-        totals = self.mixing.totals + self.mixing.sums[UNCOMPARED:].sum()
+        totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
         every = zip(self.expert_names, self._shares(), totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
@@ -241,6 +241,7 @@ class Mixture(RowLearner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
+        state = {name: self._with_sums(array) if name == "mixing.sums" else array for name, array in state.items()}
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
@@ -253,6 +254,12 @@ class Mixture(RowLearner):
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
         self._kept = None
+
+    def _with_sums(self, sums: NDArray[Any]) -> NDArray[Any]:
+        """The sums of an earlier version, in which real labels were always clipped, as ours are."""
+        if self.classes is not None or sums.shape != (UNCOMPARED + 1,):
+            return sums
+        return np.append(sums, [0.0, 0.0 if self.pieces.margin else math.inf])
 
     def __repr__(self) -> str:
         size = ", ".join(str(each) for each in (self.dimension, *self._scores))
@@ -273,6 +280,7 @@ class Mixture(RowLearner):
         self.features = self.features._replace(record=aligned(record))
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
+            self.mixing = self.mixing._replace(sums=self._with_sums(self.mixing.sums))
         elif self._again:
             changes: Any = self._later.changes
             self._later = self._later._replace(changes=changes.array())

@@ -11,7 +11,15 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.coin import bet, settle_bet
-from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, UNCOMPARED, add_round, compare, weigh_experts
+from giftrl.mixtures.combination import (
+    CANDIDATES,
+    CONJUGATE,
+    UNCOMPARED,
+    add_round,
+    compare,
+    judge_clipping,
+    weigh_experts,
+)
 from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remember
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.features import mean_norm
@@ -235,8 +243,8 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
         count = read_row(parts, rows, i, ONE, pieces.scale)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
-        p, f = combine(parts, experts, choices)
-        p = unit.within(units, p)
+        linear, f = combine(parts, experts, choices)
+        p = unit.within(units, linear)
         predictions[i] = p
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
         if not pieces.again:
@@ -251,6 +259,8 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             lose(loss, units, y, h, last[ALL], last[2])
             compare(state, experts, choices, every[WEIGHTS], every[LOSSES], last[1], last[2])
             unit.judge(loss, units, p, y, h)
+            if not pieces.margin:
+                judge_clipping(state.sums, value(loss, p, y), value(loss, linear, y))
         else:
             state.sums[UNCOMPARED] += h * value(loss, p, y)
         span = units[unit.HIGH] - units[unit.LOW] if begun else math.inf

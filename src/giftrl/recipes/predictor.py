@@ -58,9 +58,14 @@ def link_of(loss: Any) -> Link:
     return next((link for kind, link in links.items() if isinstance(loss, kind)), Link.IDENTITY)
 
 
-def range_of(learner: Any) -> tuple[float, float]:
-    """The lowest and the highest prediction of a learner of one score; only mixtures have a finite range."""
-    return learner.range if isinstance(learner, MixtureLearner) else (-math.inf, math.inf)
+def range_of(learner: Any, clip: bool | None = True) -> tuple[float, float]:
+    """The lowest and the highest prediction of a learner of one score; only mixtures have a finite range.
+
+    Where ``clip`` is None, it has an end if predictions beyond it were clearly worse in the course of learning.
+    """
+    if isinstance(learner, MixtureLearner) and (learner.clipping_pays if clip is None else clip):
+        return learner.range
+    return -math.inf, math.inf
 
 
 class Predictor(NamedTuple):
@@ -108,7 +113,7 @@ def freeze(
     learners: Sequence[Any],
     *,
     intercept: bool = False,
-    clip: bool = True,
+    clip: bool | None = True,
     labels: Labels | None = None,
     features: Any = slice(None),
 ) -> Predictor:
@@ -117,7 +122,8 @@ def freeze(
     Args:
         learners: of the same loss and features; their columns of weights are put side by side.
         intercept: whether the last feature is the constant, which new rows do not have.
-        clip: False for scores that are linear wherever they lead.
+        clip: False for scores that are linear wherever they lead; None for scores that may leave the range of the
+            labels seen unless that has proved costly.
         labels: the labels of the classes.
         features: the numbers of the features that new rows have; by default all of them.
 
@@ -128,7 +134,7 @@ def freeze(
     """
     weights = np.column_stack([learner.weights_of(features) for learner in learners])
     columns = weights.shape[1]
-    ranges = [range_of(learner) if clip else (-math.inf, math.inf) for learner in learners]
+    ranges = [range_of(learner, clip) for learner in learners]
     low, high = (np.broadcast_to(each, columns) for each in np.array(ranges).T)
     constants = weights[-1] if intercept else np.zeros(columns)
     return Predictor(weights[:-1] if intercept else weights, constants, low, high, link_of(learners[0].loss), labels)

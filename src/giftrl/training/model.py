@@ -160,15 +160,14 @@ class LinearModel:
     def freeze(self, clip: bool = False) -> Predictor:
         """What the model predicts as it is now.
 
-        With ``clip``, a mixture keeps predictions of real labels within the range of those that it has seen (for the
-        Poisson loss: that of their logarithms), as it does while it learns.
+        With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
+        those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
-        return freeze([self.learner], clip=clip and self._real, labels=self.settings.labels)
+        return freeze([self.learner], clip=self._clip(clip), labels=self.settings.labels)
 
-    @property
-    def _real(self) -> bool:
-        """Whether labels are numbers, and not -1 and +1 or classes."""
-        return accepts(self.learner.loss, 0.5)
+    def _clip(self, clip: bool) -> bool | None:
+        """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
+        return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
         """:meth:`scores` for few rows: no more weights are computed than they ask for.
@@ -181,7 +180,7 @@ class LinearModel:
         learner = self.learner if learner is None else learner
         features, places = np.unique(batch.indices, return_inverse=True)
         known = features[features < learner.dimension]  # those beyond come last, and count nothing
-        predictor = freeze([learner], clip=clip and self._real, features=known)
+        predictor = freeze([learner], clip=self._clip(clip), features=known)
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:

@@ -280,6 +280,7 @@ class Trainer:
     def _reading(self) -> dict[str, Any]:
         """What decides which rows are read, as JSON holds it: a run can go on only where this is the same."""
         columns = (self.columns or Columns())._asdict()
+        folder = "." if self.checkpoint is None else self.checkpoint.path.parent
         return {
             "sources": [str(source) for source in self.sources],
             "passes": self.passes,
@@ -287,7 +288,8 @@ class Trainer:
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,
-            "outputs": {name: str(path) for name, path in self._growing.items()},
+            # As seen from the checkpoint: a folder can be moved as a whole.
+            "outputs": {name: os.path.relpath(path, folder) for name, path in self._growing.items()},
         }
 
     def _furthest(self) -> Position:
