@@ -35,6 +35,15 @@ def decimals(number: float) -> str:
     return f"{number:.6f}" if abs(number) < 10.0 else f"{number:.6g}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "row"), counted(20_000, "row")
+    ('1 row', '20,000 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def narrow(number: float) -> str:
     """A number in at most 8 characters besides its sign.
 
@@ -119,7 +128,7 @@ class Progression:
         course = trainer.course
         if not self._quiet and course.passes.losses:
             loss = decimals(course.passes.losses[-1])
-            self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {course.rows:,} rows")
+            self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
 
     def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()

@@ -121,7 +121,7 @@ def command(
     begun = time.perf_counter()
     from rich.console import Console
 
-    from giftrl.cli.progress import Progression
+    from giftrl.cli.progress import Progression, counted
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
@@ -157,9 +157,9 @@ def command(
     quiet = quiet or as_json
     if resume:
         trainer.resume()
-    before = trainer.model.examples
+    before = trainer.model.examples + trainer.model.repeated.examples
     if before and not quiet:
-        console.print(f"continuing after {before:,} examples")
+        console.print(f"continuing after {counted(before, 'example')}")
     with contextlib.ExitStack() as opened:
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
@@ -211,17 +211,18 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
 
 
 def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
-    """Print the results of a run; ``before`` is the number of examples that an earlier, interrupted run had learnt."""
-    from giftrl.cli.progress import decimals
+    """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
+    from giftrl.cli.progress import counted, decimals
 
-    seconds, learnt = summary["seconds_total"], summary["examples"] - before
+    seconds, learnt = summary["seconds_total"], summary["examples"] + model.repeated.examples - before
     rate = learnt / max(seconds, 1e-9)
     lines = [
-        f"\n{summary['examples']:,} examples, {summary['features']:,} features, {summary['nonzeros']:,} nonzeros",
-        f"{learnt:,} examples in {seconds:.1f} s ({rate:,.0f} a second, start-up included)",
+        "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
+        f"{counted(learnt, 'example')} in {seconds:.1f} s ({rate:,.0f} a second, start-up included)",
     ]
     if summary["rejected"]:
-        lines.append(f"{summary['rejected']:,} rows could not be used and were skipped")
+        was = "was" if summary["rejected"] == 1 else "were"
+        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
     passes = summary.get("passes")
     first = " in the first pass" if passes else ""
     lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
