@@ -146,6 +146,7 @@ def test_bases_stay_with_their_rows(tmp_path):
     assert b"1 rows written" in refused.stderr  # converted files have no bases
 
 
+@pytest.mark.verify
 def test_a_compiled_run_is_the_plain_one(tmp_path):
     rows = tmp_path / "x.vw"
     rows.write_text("".join(f"{1 if k % 3 else -1} 1 {k % 4 - 1.5} |f c{k % 5}\n" for k in range(60)))

@@ -116,6 +116,7 @@ def test_the_command_lists_and_refuses(monkeypatch, tmp_path, site):
     assert isinstance(ran.exception, DownloadFailed)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif("GIFTRL_DATA" not in os.environ, reason="GIFTRL_DATA does not name a folder with the data sets")
 def test_the_registry_knows_the_real_files_and_the_command_fetches_them(site, tmp_path):
     root, address, _ = site

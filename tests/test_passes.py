@@ -40,8 +40,8 @@ def clicks(n=600, seed=0):
     return sparse.csr_array(x), np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-x @ truth)), 1, -1)
 
 
-def write_clicks(path, **options):
-    x, y = clicks(**options)
+def write_clicks(path, n=300, **options):
+    x, y = clicks(n, **options)
     x = x.toarray()
     path.write_text("".join(f"{label} " + " ".join(f"{j + 1}:1" for j in np.flatnonzero(row)) + "\n"
                             for row, label in zip(x, y, strict=True)))  # fmt: skip
@@ -137,6 +137,7 @@ def test_rows_are_held_out_by_their_number_whatever_the_batches(first, sizes, ev
     assert not held_rows(first, sum(sizes), 0).any()
 
 
+@plain
 def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
     rows = write_clicks(tmp_path / "rows.svm")
     one = json.loads(giftrl("train", rows, "--json").stdout)
@@ -145,18 +146,19 @@ def test_train_reports_the_first_pass_and_the_held_out_loss_by_name(tmp_path):
     losses = summary["passes"]["held_out_losses"]
     assert len(losses) == summary["passes"]["done"] and summary["passes"]["kept"] == np.argmin(losses) + 1
     for k, loss in enumerate(losses):
-        assert f"pass {k + 1}: held-out loss {loss:.6f} on 60 rows" in said
+        assert f"pass {k + 1}: held-out loss {loss:.6f} on 30 rows" in said
     assert f"held-out loss {min(losses):.6f} after pass {summary['passes']['kept']} of {len(losses)}" in said
     assert "in the first pass" in said
-    assert summary["examples"] == one["examples"] == 600 and summary["nonzeros"] == one["nonzeros"]
+    assert summary["examples"] == one["examples"] == 300 and summary["nonzeros"] == one["nonzeros"]
     assert summary["average_loss"] == pytest.approx(one["average_loss"], rel=0.05)
-    assert said.count("\n       512 ") == 1  # the table is that of the first pass
+    assert said.count("\n       128 ") == 1  # the table is that of the first pass
     model, _ = LinearModel.load(tmp_path / "m")
-    assert model.learner.rounds == model.examples == 600
+    assert model.learner.rounds == model.examples == 300
     said = refused(tmp_path, "train", rows, "--passes", 2, "--holdout", 1)
     assert "--holdout 1: must be 0, or a whole number of at least 2" in said
 
 
+@plain
 @pytest.mark.parametrize("options", [(), ("--beta", "1"), ("--loss", "softmax", "--labels=-1,1")], ids=str)
 def test_a_model_of_several_passes_predicts_better_or_as_well(tmp_path, options):
     rows, new = write_clicks(tmp_path / "rows.svm"), write_clicks(tmp_path / "new.svm", seed=5)
@@ -202,12 +204,13 @@ def test_interrupted_in_any_pass_the_model_is_the_same(tmp_path, settings, holdo
         assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes(), stop
 
 
+@plain
 def test_predictions_of_the_first_pass_have_a_line_for_each_row(tmp_path):
     rows = write_clicks(tmp_path / "rows.svm")
     giftrl("train", rows, "--passes", 2, "-p", tmp_path / "p", "--quiet")
     giftrl("train", rows, "-p", tmp_path / "one", "--quiet")
     several, one = (np.loadtxt(tmp_path / name) for name in ("p", "one"))
-    assert len(several) == len(one) == 600
+    assert len(several) == len(one) == 300
     assert_array_equal(several[:9], one[:9])
     assert np.corrcoef(several, one)[0, 1] > 0.8
 
@@ -222,6 +225,7 @@ def test_resume_names_another_holdout(tmp_path):
         other.resume()
 
 
+@plain
 def test_going_on_from_a_model_of_several_passes_certifies_what_is_true(tmp_path):
     """A single learner takes rows of later passes for new ones, and its certificate counts them."""
     rng = np.random.default_rng(0)

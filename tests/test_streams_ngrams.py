@@ -136,7 +136,7 @@ def test_formats_whose_names_have_no_order_are_refused(tmp_path, name, text):
 
 def test_bad_sizes():
     for wrong in [(":", 1)], [("a", 9)], [("", 2)], [("a", 2.5)], [("a",)]:
-        with pytest.raises(InvalidInput, match="ngrams"):
+        with pytest.raises(InvalidInput, match="ngram"):
             Ngrams(wrong)
 
 

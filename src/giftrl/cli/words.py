@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 #: Arguments whose options have another name.
-RENAMED = {"label_values": "labels", "ngrams": "ngram"}
+RENAMED = {"label_values": "labels"}
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VALUE = rf"{_QUOTED}|\([^)]*\)|\[[^\]]*\]|[^\s,;:]*[^\s,;:.)]"
 

@@ -39,7 +39,7 @@ class Ngrams:
             named = len(given) == 2 and isinstance(given[0], str) and given[0] != ""
             require(named, "ngrams", given, "must be the name of a namespace and a size", "try (':', 2) for all")
             whole = isinstance(given[1], (int, np.integer)) and 2 <= given[1] <= LONGEST
-            require(whole, "ngrams", given, f"must have a size from 2 to {LONGEST}", "try 2")
+            require(whole, "ngram", given[1], f"must be a whole number from 2 to {LONGEST}", "try 2")
         self.sizes = tuple((name, int(size)) for name, size in sizes)
         self._there: set[str] = set()
 
