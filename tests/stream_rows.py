@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from giftrl.compiled.door import ready
 from giftrl.errors import BadRow
@@ -114,3 +115,20 @@ def read_number(text: str | bytes, *, compiled: bool = True) -> float | None:
     if problem == HARD:
         value, after, problem = read(np.frombuffer(shorten(raw, 0) + b"\n", np.uint8), 0)
     return float(value) if problem == 0 and after == len(raw) else None
+
+
+def vowpal_wabbit(text: str, options: str, capfd) -> dict[str, float]:
+    """The features that Vowpal Wabbit sees, by name."""
+    package = pytest.importorskip("vowpalwabbit", reason="vowpalwabbit is not installed")
+    capfd.readouterr()
+    workspace = package.Workspace(f"{options} --noconstant -a --quiet")
+    example = workspace.parse(text)
+    workspace.predict(example)
+    workspace.finish_example(example)
+    workspace.finish()
+    found: dict[str, float] = {}
+    for line in capfd.readouterr().out.splitlines():
+        for token in line.split("\t")[1:]:
+            name, _, value, _ = token.rsplit(":", 3)
+            found[name] = found.get(name, 0.0) + float(value)
+    return found

@@ -12,11 +12,12 @@ from scipy import sparse
 
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
-from tests.mixtures import LOSSES, Twin, assert_sound, hostile, mixture, ordinary
+from tests.class_mixtures import Twin as ClassTwin
+from tests.class_mixtures import mixture as class_mixture
+from tests.class_mixtures import stream as classes
+from tests.mixture_twin import Twin
+from tests.mixtures import LOSSES, assert_sound, hostile, mixture, ordinary
 from tests.multiclass import each_loss as each_loss_of_classes
-from tests.test_mixture_multiclass import Twin as ClassTwin
-from tests.test_mixture_multiclass import mixture as class_mixture
-from tests.test_mixture_multiclass import stream as classes
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 some = settings(max_examples=max(5, settings.default.max_examples // 8))

@@ -21,7 +21,8 @@ from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
-from tests.mixtures import COMPILED, LOSSES, Stream, Twin, mixture, ordinary, total_loss
+from tests.mixture_twin import Twin
+from tests.mixtures import COMPILED, LOSSES, Stream, mixture, ordinary, total_loss
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 REAL = [loss for loss in LOSSES if not is_classification(loss)]

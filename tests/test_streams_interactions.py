@@ -16,7 +16,7 @@ from giftrl.streams.names.crossing import SEPARATOR, Crossing
 from giftrl.streams.names.features import Dictionary, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
-from tests.stream_rows import check, named_rows
+from tests.stream_rows import check, named_rows, vowpal_wabbit
 
 GROUPS = ["", "a", "ab", "b", "c", "user"]
 
@@ -186,23 +186,6 @@ def test_rows_with_too_many_or_too_large_products():
     ]
 
 
-def audit(text: str, pairs: list[str], capfd) -> dict[str, float]:
-    """The features that Vowpal Wabbit sees, by name."""
-    vowpalwabbit = pytest.importorskip("vowpalwabbit")
-    capfd.readouterr()
-    vw = vowpalwabbit.Workspace(" ".join(f"--interactions {pair}" for pair in pairs) + " --noconstant -a --quiet")
-    example = vw.parse(text)
-    vw.predict(example)
-    vw.finish_example(example)
-    vw.finish()
-    found: dict[str, float] = {}
-    for line in capfd.readouterr().out.splitlines():
-        for token in line.split("\t")[1:]:
-            name, _, value, _ = token.rsplit(":", 3)
-            found[name] = found.get(name, 0.0) + float(value)
-    return found
-
-
 @pytest.mark.parametrize(
     "pairs",
     [
@@ -212,7 +195,10 @@ def audit(text: str, pairs: list[str], capfd) -> dict[str, float]:
 )
 @pytest.mark.parametrize("text", ["1 |ad x:2 y:3 |b z:4 |c q", "1 |a x:2 |an y:3 z |b w:0.5 v"])
 def test_vowpal_wabbit_has_the_same_products(tmp_path, capfd, pairs, text):
-    theirs = {"*".join(sorted(name.split("*"))): value for name, value in audit(text, pairs, capfd).items()}
+    theirs = {
+        "*".join(sorted(name.split("*"))): value
+        for name, value in vowpal_wabbit(text, " ".join(f"--interactions {pair}" for pair in pairs), capfd).items()
+    }
     features = Dictionary()
     path = tmp_path / "x.vw"
     path.write_text(text + "\n")

@@ -15,7 +15,7 @@ from giftrl.streams.reader import Reader
 from giftrl.streams.tables.converted import ConvertedWriter
 from giftrl.streams.text.vw import VwText
 from tests.commands import giftrl
-from tests.stream_rows import named_rows
+from tests.stream_rows import named_rows, vowpal_wabbit
 
 words = st.tuples(st.sampled_from(["the", "cat", "é", "on^mat", "x"]), st.integers(-2, 3))
 sections = st.tuples(st.sampled_from(["", "text", "title", "user"]), st.lists(words, max_size=6))
@@ -65,23 +65,6 @@ def test_hashed_ngrams_are_hashed_by_their_names(some, given):
         entries = slice(batch.indptr[i], batch.indptr[i + 1])
         found[batch.indices[entries]] = batch.data[entries]
         np.testing.assert_array_equal(found, expected)
-
-
-def vowpal_wabbit(text: str, options: str, capfd) -> dict[str, float]:
-    """The features that Vowpal Wabbit sees, by name."""
-    package = pytest.importorskip("vowpalwabbit", reason="vowpalwabbit is not installed")
-    capfd.readouterr()
-    workspace = package.Workspace(f"{options} --noconstant -a --quiet")
-    example = workspace.parse(text)
-    workspace.predict(example)
-    workspace.finish_example(example)
-    workspace.finish()
-    found: dict[str, float] = {}
-    for line in capfd.readouterr().out.splitlines():
-        for token in line.split("\t")[1:]:
-            name, _, value, _ = token.rsplit(":", 3)
-            found[name] = found.get(name, 0.0) + float(value)
-    return found
 
 
 @pytest.mark.parametrize(

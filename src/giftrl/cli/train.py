@@ -126,8 +126,8 @@ def command(
     from giftrl.errors import require
     from giftrl.outputs import writing
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+    from giftrl.training.checkpoint import require_no_checkpoint
     from giftrl.training.summary import summary_of
-    from giftrl.training.trainer import require_no_checkpoint
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")

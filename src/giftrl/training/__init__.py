@@ -11,8 +11,9 @@
 >>> folder.cleanup()
 """
 
+from giftrl.training.checkpoint import Checkpoint
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
-from giftrl.training.trainer import Checkpoint, Trainer, train
+from giftrl.training.trainer import Trainer, train
 
 __all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]

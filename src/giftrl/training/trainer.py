@@ -6,19 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import GiftrlError, InvalidInput, ModelFileError, require, require_whole
 from giftrl.files import is_stream
-from giftrl.growing import FileDigest, GrowingFile, find_written, go_back, unfinished
+from giftrl.growing import FileDigest, GrowingFile, unfinished
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import find_sources
+from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course
 from giftrl.training.model import LinearModel
@@ -29,19 +30,6 @@ from giftrl.training.settings import Settings
 Named = str | os.PathLike[str]
 #: Called after each piece of a batch: the trainer, the batch, where the piece begins and ends in it, its predictions.
 Watch = Callable[["Trainer", Batch, int, int, NDArray[np.float64]], None]
-
-
-class Checkpoint(NamedTuple):
-    """Where to keep the state of an unfinished run, and after how many examples to write it."""
-
-    path: Path
-    every: int
-
-
-def require_no_checkpoint(path: Path) -> None:
-    """Raise an error if there is a checkpoint: a new run would mix its files with those of the unfinished run."""
-    remedy = "go on with --resume, or delete the checkpoint to start anew"
-    require(not path.exists(), "checkpoint", str(path), "is that of a run that may not have come to its end", remedy)
 
 
 class Trainer:
@@ -57,9 +45,9 @@ class Trainer:
         model: a new one, or one that has learnt from other data.
         sources: files, globs, directories, or "-" for standard input.
         passes: how often to go over the data at most.
-        holdout: with more than one pass, one of so many rows is held out (see :func:`giftrl.training.course.held_out`).
-            Training stops when the loss on them rises; the model of the best pass is kept, and learns them too. 0 for
-            none, and all passes.
+        holdout: with more than one pass, one of this many rows is held out, and fewer later on
+            (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
+            best pass is kept, and learns them too. 0 for none, and all passes.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
         predictions: a file to write predictions to, made before each label was used, a line for each row of the first
             pass; None for none.
@@ -123,7 +111,7 @@ class Trainer:
         model, more = LinearModel.load(path)
         self._finished = bool(more.get("finished", False))
         different = self.model.settings.differences(model.settings) + [
-            difference for name, value in self._reading().items() for difference in _differences(name, value, more)
+            difference for name, value in self._reading().items() for difference in differences(name, value, more)
         ]
         before = more.get("examples_before", self.examples_before)
         if not self._finished and before != self.examples_before:  # the model of a finished run may have been saved
@@ -141,7 +129,7 @@ class Trainer:
         if "read" in more and not self._finished:  # versions before 2 wrote no digests
             self._consumed.require(more["read"], self._furthest())
         if self._pass == 0:
-            self._go_back(path, more)
+            go_back_all(self._growing, path, more)
         self.model = model
         self._restore_course(path, more)
         self._written = self._learnt
@@ -162,18 +150,6 @@ class Trainer:
     def _learnt(self) -> int:
         """How many rows were learnt, those of later passes included."""
         return self.model.examples + self.model.repeated.examples
-
-    def _go_back(self, checkpoint: Path, more: dict[str, Any]) -> None:
-        """Go back to what was written until the checkpoint: what came after it will be written once more."""
-        found = {}
-        for name, path in self._growing.items():
-            written = more.get(name)
-            if not isinstance(written, list) or len(written) != 2:
-                problem = f"does not say what was written to the file of {name}, as those of earlier versions do not"
-                raise ModelFileError(checkpoint, problem, "delete it to start anew")
-            found[path] = find_written(name, path, checkpoint, written), int(written[0])
-        for path, (place, size) in found.items():
-            go_back(place, path, checkpoint, size)
 
     def run(self, watch: Watch | None = None, passed: Callable[["Trainer"], None] | None = None) -> LinearModel:
         """Train to the end of the last pass; ``passed`` is called after each."""
@@ -317,15 +293,6 @@ class Trainer:
     @cached_property
     def _consumed(self) -> Consumed:
         return Consumed(self._files, self.format)
-
-
-def _differences(name: str, value: Any, before: dict[str, Any]) -> list[str]:
-    """What differs, in words, from what a checkpoint says under a name; each column by itself."""
-    if name not in before or before[name] == value:
-        return []
-    if isinstance(value, dict) and isinstance(before[name], dict):
-        return [each for key in value for each in _differences(key, value[key], before[name])]
-    return [f"{name}={value!r}, not {before[name]!r}"]
 
 
 def train(settings: Settings, sources: Named | Sequence[Named], **options: Any) -> LinearModel:
