@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Loops are compiled once for all test processes, and for later runs. Numba reads this when it is imported.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "loops"))
+# Loops are compiled once for all test processes, and for later runs.
+os.environ.setdefault("GIFTRL_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "loops"))
 
 pytest_plugins = ["tests.costs"]
 

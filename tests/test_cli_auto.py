@@ -246,16 +246,16 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     def run(*arguments):
         command = [GIFTRL, *map(str, arguments)]
         return subprocess.run(
-            command, env=environment(NUMBA_CACHE_DIR=str(cache)), capture_output=True, check=True, timeout=300
+            command, env=environment(GIFTRL_CACHE_DIR=str(cache)), capture_output=True, check=True, timeout=300
         )
 
     warm = run("warmup", "--loss", "hinge", "--regularizer", "auto", "--regularizer", "squared_norm")
     for said in (b"hinge, auto, libsvm", b"hinge, auto, vw", b"hinge, squared_norm, libsvm", b"ready in"):
         assert said in warm.stdout
-    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
+    before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.loop")}
     assert before
     run("train", rows, "--loss", "hinge", "--model", tmp_path / "m.giftrl")
     run("predict", tmp_path / "m.giftrl", rows)
     run("inspect", tmp_path / "m.giftrl")
     run("train", rows, "--loss", "hinge", "--beta", "1", "--update", "truncated", "--schedule", "sqrt")
-    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")} == before
+    assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.loop")} == before

@@ -1,5 +1,6 @@
 """Compiled loops between processes: kept on disk, never stale, and no trouble where they cannot be kept."""
 
+import hashlib
 import importlib
 import json
 import operator
@@ -7,16 +8,21 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from giftrl import losses
 from giftrl.compiled import digest as digest_module
+from giftrl.compiled import objects
 from giftrl.compiled.digest import digest
 from giftrl.compiled.door import ready
+from giftrl.compiled.kinds import spell
 from giftrl.compiled.registry import formula
 from giftrl.ops.loss import conjugate, prox, slope, value
 
@@ -45,27 +51,25 @@ def both(loss, p, y, out):
 '''
 
 SCRIPT = """
-import json, os, warnings
+import json, sys, warnings
 import numpy as np
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    if "NO_PLACE" in os.environ:  # as if no place that Numba tries could be written to
-        from numba.core import caching
-
-        caching.CacheImpl._locator_classes = []
     from giftrl.compiled.door import ready
     from user_loss import Scaled, both
 
     out = np.zeros(2)
-    ready(both)(Scaled(), 3.0, 0.0, out)
-print(json.dumps({"out": out.tolist(), "warnings": [str(w.message) for w in caught]}))
+    for _ in range(2):
+        ready(both)(Scaled(), 3.0, 0.0, out)
+    found = {"out": out.tolist(), "warnings": [str(w.message) for w in caught], "numba": "numba" in sys.modules}
+print(json.dumps(found))
 """
 
 
 def start(folder: Path, cache: Path, **extra: str) -> subprocess.Popen:
     paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": paths, **extra}
+    environment = {**os.environ, "GIFTRL_CACHE_DIR": str(cache), "PYTHONPATH": paths, **extra}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -85,28 +89,158 @@ def folder(tmp_path):
 
 def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
     cache = folder / "cache"
-    # Three at once on an empty cache: one compiles, the others wait for it and load.
+    # Three at once on an empty cache: each compiles, and the file of the last one stays.
     together = [finish(process) for process in [start(folder, cache) for _ in range(3)]]
-    assert [run["out"] for run in together] == [[3.0, 1.0]] * 3
-    (kept,) = cache.rglob("*.nbc")
+    assert together == [{"out": [3.0, 1.0], "warnings": [], "numba": True}] * 3
+    (kept,) = cache.iterdir()
     written = kept.stat().st_mtime_ns
-    again = finish(start(folder, cache))
-    assert again["out"] == [3.0, 1.0]
-    assert [path.stat().st_mtime_ns for path in cache.rglob("*.nbc")] == [written]
-    for index in cache.rglob("*.nbi"):
-        index.write_bytes(b"")
-    damaged = finish(start(folder, cache))
-    assert damaged["out"] == [3.0, 1.0]
-    assert any("delete the files" in message for message in damaged["warnings"])
+    assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}
+    assert [path.stat().st_mtime_ns for path in cache.iterdir()] == [written]
     (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "2.0"))
-    edited = finish(start(folder, cache))
-    assert edited["out"] == [6.0, 2.0]
+    assert finish(start(folder, cache)) == {"out": [6.0, 2.0], "warnings": [], "numba": True}
+
+
+def unlinkable(content: bytes) -> bytes:
+    """A file whose checksum is right and whose code is not."""
+    head = json.loads(content.partition(b"\n")[0])
+    return json.dumps(head | {"sha256": hashlib.sha256(b"no code").hexdigest()}).encode() + b"\nno code"
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut short": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+    "of another loop": lambda content: content.replace(b"user_loss.both", b"user_loss.two", 1),
+    "no loop": lambda content: b"[1, 2]\nwhatever",
+    "cannot be linked": unlinkable,
+}
+
+
+def test_a_damaged_file_is_compiled_again_and_replaced(folder):
+    cache = folder / "cache"
+    finish(start(folder, cache))
+    (kept,) = cache.iterdir()
+    good = kept.read_bytes()
+    for name, damage in DAMAGES.items():
+        kept.write_bytes(damage(good))
+        run = finish(start(folder, cache))
+        assert run["out"] == [3.0, 1.0], name
+        (message,) = run["warnings"]
+        assert str(kept) in message and "damaged" in message, name
+        assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}, name
 
 
 def test_without_a_place_to_write_every_process_compiles_and_says_so(folder):
-    run = finish(start(folder, folder / "cache", NO_PLACE="1"))
+    (folder / "file").write_text("not a folder")
+    run = finish(start(folder, folder / "file" / "cache"))
     assert run["out"] == [3.0, 1.0]
-    assert any("NUMBA_CACHE_DIR" in message for message in run["warnings"])
+    (message,) = run["warnings"]
+    assert "GIFTRL_CACHE_DIR" in message
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
+def test_code_of_another_user_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    objects.keep("loop_1", "key", objects.Code(b"code", "d"))
+    assert objects.read("loop_1", "key") == (b"code", "d")
+    monkeypatch.setattr(objects, "trusted_users", lambda: (12345,))
+    with pytest.warns(UserWarning, match="another user"):
+        assert objects.read("loop_1", "key") is None
+
+
+class Logistic(NamedTuple):
+    """Has the name of our loss, and is another one."""
+
+    def value(self, p, y):
+        return 7.0
+
+
+@formula
+def value_of(loss, x):
+    return value(loss, x[0], x[1])
+
+
+def test_a_class_of_the_same_name_in_another_module_is_another_kind():
+    x = np.array([0.0, 1.0])
+    assert ready(value_of)(losses.Logistic(), x) == pytest.approx(np.log(2.0))
+    assert ready(value_of)(Logistic(), x) == 7.0
+    assert spell(Logistic()) != spell(losses.Logistic())
+
+
+@formula
+def one_of(which, x):
+    return x[which]
+
+
+@formula
+def several(x):
+    return len(x), x[0] > 0.0, x[0]
+
+
+@formula
+def nothing(x):
+    x[0] += 1.0
+
+
+def test_results_are_the_numbers_of_plain_python():
+    for kind in (np.int32, np.uint8, np.uint64, np.int64, np.float32, np.float64, np.bool_):
+        x = np.array([0, 1, 0]).astype(kind)
+        wide = (x[::2] if kind is not np.bool_ else x)[:2]  # strides
+        for array in (x, wide):
+            got, expected = ready(one_of)(1, array), one_of(1, array).item()
+            assert (got, type(got)) == (expected, type(expected)), kind
+    assert ready(one_of)(0, np.array([2**64 - 1], np.uint64)) == 2**64 - 1
+    x = np.array([2.5, 1.0])
+    assert ready(several)(x) == (2, True, 2.5)
+    assert ready(nothing)(x) is None and x[0] == 3.5
+    x.setflags(write=False)
+    assert ready(several)(x) == (2, True, 3.5)
+
+
+@formula
+def spin(n, out):
+    s = 0.0
+    for i in range(n):
+        s = s * 0.999 + out[i % 3]
+    out[0] = s
+
+
+def test_other_threads_run_while_a_loop_runs():
+    out = np.ones(3)
+    run = ready(spin)
+    run(3, out)
+    thread = threading.Thread(target=run, args=(300_000_000, out))
+    thread.start()
+    ticks = 0
+    while thread.is_alive() and ticks < 20:
+        time.sleep(0.001)
+        ticks += 1
+    assert ticks == 20
+    thread.join()
+
+
+@formula
+def fails(x):
+    if x[0] > 0.0:
+        raise ValueError("too large")
+    return 1.0
+
+
+def test_a_loop_that_raises_says_how_to_see_the_error():
+    assert ready(fails)(np.zeros(1)) == 1.0
+    with pytest.raises(RuntimeError, match="fails.*GIFTRL_PLAIN"):
+        ready(fails)(np.ones(1))
+
+
+@formula
+def flat(x):
+    return x.reshape(-1)[3]
+
+
+def test_what_only_numba_can_run_is_run_by_numba(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    assert ready(flat)(np.arange(6.0).reshape(2, 3)) == 3.0  # reshape calls a function of Numba's
+    assert not any(tmp_path.iterdir())
 
 
 @formula
@@ -184,12 +318,19 @@ def test_the_digest_sees_constants_and_functions_of_other_modules(tmp_path, monk
 
 #: Names that Numba does not document, by module: pyproject.toml allows only versions in which they were seen to work.
 PRIVATE = {
-    "numba.core.caching": ["CacheImpl._locator_classes"],  # these tests only
-    "numba.core.dispatcher": ["Dispatcher.typeof_pyval"],
+    "numba.core.compiler": ["Flags.no_compile", "Flags.nrt", "compile_extra"],
+    "numba.core.compiler_lock": ["global_compiler_lock"],
+    "numba.core.registry": ["cpu_target.options.parse_as_flags", "cpu_target.target_context"],
+    "numba.core.codegen": ["CPUCodeLibrary.finalize", "CPUCodeLibrary.get_llvm_str"],
     "numba.core.options": ["DefaultOptions._nrt", "DefaultOptions.forceinline"],
-    "numba.core.cgutils": ["get_item_pointer", "get_or_insert_function"],
+    "numba.core.cgutils": [
+        *("get_item_pointer", "get_null_value", "get_or_insert_function", "if_likely", "normalize_ir_text"),
+        "pack_array",
+    ],
     "numba.core.datamodel.models": ["PrimitiveModel"],
     "numba.core.base": [
+        *("BaseContext.create_module", "BaseContext.declare_function", "BaseContext.make_tuple"),
+        *("BaseContext.get_abi_sizeof", "BaseContext.get_data_type"),
         *("BaseContext.cast", "BaseContext.get_dummy_value", "BaseContext.get_value_type", "BaseContext.make_array"),
     ],
 }
@@ -200,16 +341,12 @@ def test_the_private_names_of_numba_are_there(module, name):
     assert operator.attrgetter(name)(importlib.import_module(module)) is not None
 
 
-def test_the_private_attributes_of_numba_are_there(tmp_path, monkeypatch):
-    from numba import njit, typeof
+def test_the_private_attributes_of_numba_are_there():
+    from numba import typeof
+    from numba.core.registry import cpu_target
 
     assert typeof(losses.Logistic()).instance_class is losses.Logistic  # how operations find the class of a member
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    assert isinstance(njit(cache=True)(kept_on_disk)._cache.cache_path, str)  # where the lock between processes is
-
-
-def kept_on_disk(x):
-    return x
+    assert cpu_target.target_context.codegen()._tm is not None  # for which Numba optimizes
 
 
 def test_the_versions_of_numba_that_are_allowed_have_an_end():

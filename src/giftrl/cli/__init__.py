@@ -10,7 +10,9 @@ def main() -> None:
     try:
         from giftrl.cli.main import main as run
         from giftrl.cli.terminal import take_signals, take_streams
+        from giftrl.compiled import notice
 
+        notice.speaking[0] = "--quiet" not in sys.argv
         take_streams()
         take_signals()
         run(prog_name="giftrl")

@@ -1,33 +1,31 @@
 """The one door to compiled code: :func:`ready` turns a loop in plain Python into a compiled one.
 
-Operations and formulas (:mod:`giftrl.compiled.registry`) are given to Numba as overloads, so that the loop calls the
-very functions that plain Python calls. Compiled loops are kept on disk and shared by all processes; a digest of
-everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key, so that none is ever stale.
+A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only where one must be
+compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key, so that none
+is ever stale.
 """
 
-import contextlib
 import functools
+import hashlib
 import os
-import pickle
 import threading
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from giftrl.compiled import objects
 from giftrl.compiled.digest import digest
-from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
+from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, caller, spell
+from giftrl.compiled.notice import announce
+from giftrl.compiled.target import target
 
 #: Environment variables that switch compilation off when they are set to anything but 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
 
-#: What the compiler may assume of fast formulas: that sums can be reordered and multiplications fused into them. Not
-#: that there are no NaN or infinities: looking for these must keep working.
-FAST = frozenset({"reassoc", "contract", "nsz"})
+#: Counts the ways in which an entry takes its arguments and returns its result.
+FORMAT = 1
 
-_installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
 _lock = threading.RLock()
 
 
@@ -73,7 +71,9 @@ def _compiled_loop(loop: Callable[..., Any], counted: bool) -> Callable[..., Any
         kernel = kernels.get(kind)
         if kernel is None:
             with _lock:
-                kernel = kernels[kind] = _compile(loop, args, counted)
+                kernel = kernels.get(kind)
+                if kernel is None:
+                    kernel = kernels[kind] = _kernel(loop, args, counted)
         return kernel(args)
 
     return call
@@ -89,90 +89,52 @@ def _kind(value: Any) -> Any:
     return type(value)
 
 
-def _compile(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> Any:
-    """The loop for arguments of these types, from the disk where it is there."""
-    fingerprint, cacheable = digest(loop, args)
-    _install()
-    if cacheable:
+def _kernel(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> Callable[..., Any]:
+    """The loop for arguments of these kinds: kept from before, or compiled now."""
+    fingerprint, lasting = digest(loop, args)
+    try:
+        if not addresses_are_known():
+            raise Unknown("arrays in this Python")
+        name = f"{loop.__module__}.{loop.__qualname__}"
+        parts = (FORMAT, FIELDS, name, fingerprint, counted, *target(), spell(args))
+        key = " ".join(str(part) for part in parts)
+        symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+        return _linked(loop, args, counted, symbol, key if lasting else None)
+    except Unknown:
+        kernel: Callable[..., Any] = _with_numba(loop, counted)
+        return kernel
+
+
+def _linked(
+    loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str, key: str | None
+) -> Callable[..., Any]:
+    """The loop as an object file, from the user's folder if it is there. Without a key it is for this process only."""
+    code = objects.read(symbol, key) if key is not None else None
+    if code is not None:
         try:
-            kernel = _dispatcher(loop, fingerprint, counted, cache=True)
-            # Two processes that compile different signatures at once could otherwise both take the next free number
-            # for their file, and the index could end up naming one signature's code for the other.
-            with _file_lock(Path(kernel._cache.cache_path), kernel.py_func.__qualname__):
-                kernel.compile((kernel.typeof_pyval(args),))
-            return kernel
-        except RuntimeError as problem:  # no place to write: Numba says so when the function is made
-            warnings.warn(
-                f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set "
-                "NUMBA_CACHE_DIR to a folder that can be written to",
-                stacklevel=4,
-            )
-        except (EOFError, ImportError, pickle.UnpicklingError) as problem:
-            warnings.warn(
-                f"the compiled loops in {kernel._cache.cache_path} cannot be read ({problem!r}), so this process "
-                "compiles its own; delete the files there",
-                stacklevel=4,
-            )
-    return _dispatcher(loop, fingerprint, counted, cache=False)
+            return caller(objects.link(code, symbol), args, code.result, loop.__name__)
+        except RuntimeError:
+            objects.damaged(symbol)
+    with announce(loop, args):
+        from giftrl.compiled.emit import emit
+
+        code = objects.Code(*emit(loop, args, counted, symbol))
+    try:
+        address = objects.link(code, symbol)
+    except RuntimeError as problem:  # it calls what only Numba has
+        raise Unknown(str(problem)) from None
+    if key is not None:
+        objects.keep(symbol, key, code)
+    return caller(address, args, code.result, loop.__name__)
 
 
 @functools.cache
-def _dispatcher(loop: Callable[..., Any], fingerprint: str, counted: bool, cache: bool) -> Any:
+def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
+    """The loop as Numba calls it, for arguments that cannot be put into slots; it is compiled for this process only."""
     import numba
 
-    def kernel(args):  # type: ignore[no-untyped-def]
-        # The fingerprint is a constant of the function, and so a part of its key in the cache.
-        assert len(fingerprint) > 0
-        return loop(*args)
+    from giftrl.compiled.overloads import install
 
-    # Numba keeps one index for each name, and a process must be able to import every class that an index speaks of: so
-    # loops over losses of different users, or of different versions of the package, have different names.
-    kernel.__qualname__ = f"{loop.__name__}-{fingerprint[:16]}"
+    install()
     uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
-    return numba.njit(cache=cache, nogil=True, error_model="numpy", **uncounted)(kernel)
-
-
-@contextlib.contextmanager
-def _file_lock(folder: Path, name: str) -> Iterator[None]:
-    """A lock between processes where the system has one and the folder can be written to; otherwise nothing."""
-    try:
-        import fcntl
-
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / f"{name}.lock").open("w")  # like the index, one for each name
-    except (ImportError, OSError):
-        yield
-        return
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield  # closing the file releases the lock
-
-
-def _install() -> None:
-    """Tell Numba of the operations and formulas that it does not know yet."""
-    from numba.extending import overload
-
-    from giftrl.compiled import vectors
-
-    # Set for every formula, since a function inherits from its caller what it leaves open.
-    exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
-    fast: Any = exact | {"fastmath": set(FAST)}
-    if _installed == [0, 0]:
-        vectors.install(exact)
-    for operation in OPERATIONS[_installed[0] :]:
-        overload(operation, strict=False, jit_options=exact)(_method(operation))
-    for formula, sums_reordered in FORMULAS[_installed[1] :]:
-        compiled = TWINS.get(formula, formula)
-        options = fast if sums_reordered else exact
-        overload(formula, strict=False, jit_options=options)(vectors.choosing(compiled))
-    _installed[:] = [len(OPERATIONS), len(FORMULAS)]
-
-
-def _method(operation: Any) -> Callable[..., Any]:
-    """What Numba compiles for an operation on a member: the method of its class, or the fallback."""
-
-    def choose(member: Any, *args: Any) -> Any:
-        cls = getattr(member, "instance_class", None)
-        return None if cls is None else getattr(cls, operation.__name__, operation.__wrapped__)
-
-    return choose
+    return numba.njit(nogil=True, error_model="numpy", **uncounted)(lambda args: loop(*args))

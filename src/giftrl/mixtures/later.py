@@ -95,7 +95,7 @@ def move_again(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
 def end_round(later: Any, matrix: Any) -> None:
     """Add the weights of the full matrix, and count the round."""
     if matrix.size[0] > 0:
-        many, one = later.matrix.reshape(-1), matrix.x.reshape(-1)
-        for k in range(len(one)):
+        many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class
+        for k in range(matrix.x.size):
             many[k] += one[k]
     later.rounds[0] += 1.0

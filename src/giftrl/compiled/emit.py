@@ -1,0 +1,178 @@
+"""From a loop in plain Python to an object file, by way of Numba; imported where a loop must be compiled."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numba
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.core.compiler import Flags, compile_extra
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from giftrl.compiled import counts
+from giftrl.compiled.kinds import FIELDS, Unknown
+from giftrl.compiled.overloads import install
+from giftrl.compiled.target import machine
+
+WORD, DOUBLE, ADDRESS = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
+
+
+def emit(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str) -> tuple[bytes, str]:
+    """The object file of a loop for arguments of these kinds, and how its result is packed.
+
+    Args:
+        loop: in plain Python.
+        args: of the kinds to compile for.
+        counted: whether the loop makes arrays.
+        symbol: the name of the entry.
+    """
+    install()
+    with global_compiler_lock, _for_target():
+        flags: Any = Flags()
+        options = {"error_model": "numpy", "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        cpu_target.options.parse_as_flags(flags, options)
+        flags.no_compile, flags.nrt = True, counted
+        kind = numba.typeof(args)
+        made = compile_extra(
+            cpu_target.typing_context, cpu_target.target_context, lambda args: loop(*args), (kind,), None, flags, {}
+        )
+        made.library.finalize()
+        entry, result = _entry(made, kind, symbol)
+        module = binding.parse_assembly(made.library.get_llvm_str())
+        module.link_in(_simplified(binding.parse_assembly(entry)))
+    return _object(module, symbol), result
+
+
+@contextlib.contextmanager
+def _for_target() -> Iterator[None]:
+    """Let Numba optimize for the processor that all loops are compiled for; what else it compiles stays as it is."""
+    codegen = cpu_target.target_context.codegen()
+    usual = codegen._tm
+    codegen._tm = machine()
+    try:
+        yield
+    finally:
+        codegen._tm = usual
+
+
+def _entry(made: Any, kind: Any, symbol: str) -> tuple[str, str]:
+    """The entry in LLVM's language: it takes the arguments from the slots and calls the loop."""
+    context = made.target_context
+    module = context.create_module(symbol)
+    pointer = WORD.as_pointer()
+    entry = ir.Function(module, ir.FunctionType(ir.IntType(32), [pointer, pointer]), symbol)
+    builder = ir.IRBuilder(entry.append_basic_block())
+    value = _Slots(context, builder, entry.args[0]).value(kind)
+    callee = context.declare_function(module, made.fndesc)
+    returns = made.fndesc.restype
+    status, found = context.call_conv.call_function(builder, callee, returns, made.fndesc.argtypes, [value])
+    with cgutils.if_likely(builder, status.is_ok):
+        packed = _store(context, builder, entry.args[1], returns, found)
+    builder.ret(builder.select(status.is_ok, ir.IntType(32)(0), status.code))
+    return cgutils.normalize_ir_text(str(module)), packed
+
+
+class _Slots:
+    """The slots of :mod:`giftrl.compiled.kinds`, from the first to the last."""
+
+    def __init__(self, context: Any, builder: Any, slots: Any) -> None:
+        self._context, self._builder, self._slots = context, builder, slots
+        self._next = 0
+
+    def value(self, kind: Any) -> Any:
+        """A value of this Numba type, from the next slots."""
+        if isinstance(kind, types.Array):
+            return self._array(kind)
+        if isinstance(kind, types.BaseTuple):
+            parts = [self.value(part) for part in kind.types]
+            return self._context.make_tuple(self._builder, kind, parts)
+        slot = _at(self._builder, self._slots, self._next)
+        self._next += 1
+        wanted = self._context.get_value_type(kind)
+        if isinstance(kind, types.Float):
+            number = self._builder.load(self._builder.bitcast(slot, DOUBLE.as_pointer()))
+            return number if wanted == DOUBLE else self._builder.fptrunc(number, wanted)
+        if isinstance(kind, (types.Integer, types.Boolean)):
+            number = self._builder.load(slot)
+            return number if wanted == WORD else self._builder.trunc(number, wanted)
+        raise Unknown(str(kind))
+
+    def _array(self, kind: Any) -> Any:
+        builder, context = self._builder, self._context
+        address = builder.load(_at(builder, self._slots, self._next))
+        self._next += 1
+        fields = builder.inttoptr(builder.add(address, WORD(FIELDS)), WORD.as_pointer())
+        data, shape, strides = (builder.load(_at(builder, fields, place)) for place in (0, 2, 3))
+        extents, steps = (
+            [builder.load(_at(builder, builder.inttoptr(each, WORD.as_pointer()), k)) for k in range(kind.ndim)]
+            for each in (shape, strides)
+        )
+        items = WORD(1)
+        for extent in extents:
+            items = builder.mul(items, extent)
+        array = context.make_array(kind)(context, builder)
+        array.data = builder.inttoptr(data, array.data.type)
+        array.nitems, array.itemsize = items, WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        array.shape, array.strides = cgutils.pack_array(builder, extents), cgutils.pack_array(builder, steps)
+        # The caller keeps the memory: nobody counts its users.
+        array.meminfo, array.parent = (cgutils.get_null_value(each.type) for each in (array.meminfo, array.parent))
+        return array._getvalue()
+
+
+def _store(context: Any, builder: Any, result: Any, kind: Any, value: Any) -> str:
+    """Store a result, and say how it is packed: nothing, a number, or a tuple of numbers."""
+    if isinstance(kind, types.NoneType):
+        return ""
+    if isinstance(kind, (types.Tuple, types.UniTuple)):
+        parts = [_put(builder, result, k, part, builder.extract_value(value, k)) for k, part in enumerate(kind.types)]
+        return f"({''.join(parts)})"
+    return _put(builder, result, 0, kind, value)
+
+
+def _put(builder: Any, result: Any, k: int, kind: Any, value: Any) -> str:
+    place = _at(builder, result, k)
+    if isinstance(kind, types.Float):
+        wide = value if value.type == DOUBLE else builder.fpext(value, DOUBLE)
+        builder.store(wide, builder.bitcast(place, DOUBLE.as_pointer()))
+        return "d"
+    if not isinstance(kind, (types.Integer, types.Boolean)):
+        raise Unknown(f"a result of type {kind}")
+    signed = isinstance(kind, types.Integer) and kind.signed
+    extend = builder.sext if signed else builder.zext
+    builder.store(value if value.type == WORD else extend(value, WORD), place)
+    return "?" if isinstance(kind, types.Boolean) else "q" if signed else "Q"
+
+
+def _at(builder: Any, pointer: Any, k: int) -> Any:
+    return builder.gep(pointer, [WORD(k)])
+
+
+def _simplified(module: Any) -> Any:
+    """A module whose functions keep their values in registers."""
+    module.data_layout = str(machine().target_data)
+    passes = binding.create_pass_builder(machine(), binding.create_pipeline_tuning_options(speed_level=2))
+    manager = passes.getFunctionPassManager()
+    for function in module.functions:
+        if not function.is_declaration:
+            manager.run(function, passes)
+    return module
+
+
+def _object(module: Any, symbol: str) -> bytes:
+    """The object file of a module, with no name visible from outside but that of the entry."""
+    asked = {function.name for function in module.functions if function.is_declaration}
+    if asked & set(counts.NAMES):
+        memory = binding.parse_assembly(counts.LLVM)
+        memory.triple, memory.data_layout = module.triple, module.data_layout
+        module.link_in(memory)
+    for each in (*module.functions, *module.global_variables):
+        if not each.is_declaration and each.name != symbol:
+            each.linkage = "internal"
+    passes = binding.create_pass_builder(machine(), binding.create_pipeline_tuning_options(speed_level=0))
+    manager = binding.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, passes)
+    code: bytes = machine().emit_object(module)
+    return code

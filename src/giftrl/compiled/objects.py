@@ -1,0 +1,168 @@
+"""Compiled loops between processes: object files in a folder of the user, which LLVM links into a process.
+
+A file is written whole or not at all, and its first line names everything that the loop was made from, and a checksum.
+Whatever is wrong with a file, the loop is compiled again in its place.
+"""
+
+import ctypes
+import functools
+import hashlib
+import itertools
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from giftrl import files
+from giftrl.compiled.target import start
+from giftrl.errors import GiftrlError
+
+#: Where compiled loops are kept, if it is set.
+FOLDER = "GIFTRL_CACHE_DIR"
+
+#: What a loop may call: functions of C that need neither Python nor Numba.
+OUTSIDE = (
+    *("memset", "memcpy", "memmove", "malloc", "free", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow"),
+    *("sqrt", "cbrt", "hypot", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh"),
+    *("acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "floor", "ceil", "trunc", "rint", "round", "fmod", "ldexp"),
+    *("frexp", "fma", "fmin", "fmax", "expf", "logf", "powf", "sqrtf", "floorf", "ceilf", "truncf", "fmodf"),
+)
+
+
+class Code(NamedTuple):
+    """A compiled loop: its object file, and how its result is packed."""
+
+    content: bytes
+    result: str
+
+
+def folder() -> Path:
+    """The folder of compiled loops: GIFTRL_CACHE_DIR, a folder in NUMBA_CACHE_DIR, or one in the user's cache."""
+    if os.environ.get(FOLDER):
+        return Path(os.environ[FOLDER])
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(os.environ["NUMBA_CACHE_DIR"], "giftrl")
+    if sys.platform == "win32":
+        cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        cache = Path.home() / "Library" / "Caches"
+    else:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache, "giftrl", "loops")
+
+
+def read(symbol: str, key: str) -> Code | None:
+    """The loop of this key, if it is kept."""
+    path = _path(symbol)
+    try:
+        if not _ours(path):
+            warn_once(
+                f"{path} belongs to another user, so the compiled loop in it is not used; delete it, or set {FOLDER} "
+                "to a folder of your own"
+            )
+            return None
+        head, _, content = path.read_bytes().partition(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        warn_once(f"{path} cannot be read ({problem.strerror}), so the loop is compiled again; set {FOLDER} elsewhere")
+        return None
+    try:
+        said = json.loads(head)
+        if said["key"] == key and said["sha256"] == hashlib.sha256(content).hexdigest():
+            return Code(content, said["result"])
+    except (ValueError, KeyError, TypeError):
+        pass
+    damaged(symbol)
+    return None
+
+
+def damaged(symbol: str) -> None:
+    """Say that a file is not what was written."""
+    warn_once(f"{_path(symbol)} is damaged, so the loop is compiled again and the file is replaced")
+
+
+def keep(symbol: str, key: str, code: Code) -> None:
+    """Keep a compiled loop for other processes."""
+    said = {"key": key, "sha256": hashlib.sha256(code.content).hexdigest(), "result": code.result}
+    path = _path(symbol)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.write(path, [json.dumps(said).encode(), b"\n", code.content])
+    except (OSError, GiftrlError) as problem:
+        warn_once(
+            f"compiled loops cannot be kept in {path.parent} ({problem}), so every process compiles its own; set "
+            f"{FOLDER} to a folder that can be written to"
+        )
+
+
+def link(code: Code, symbol: str) -> int:
+    """Link a compiled loop into this process; the address of its entry.
+
+    Raises:
+        RuntimeError: for code that cannot be linked.
+    """
+    from llvmlite import binding
+
+    builder = binding.JITLibraryBuilder().add_object_img(code.content)
+    for name, address in _outside().items():
+        builder.import_symbol(name, address)
+    linked = builder.export_symbol(symbol).link(_linker(), f"library {next(_numbers)}")
+    _linked.append(linked)  # the code stays in memory as long as this does
+    return int(linked[symbol])
+
+
+_linked: list[Any] = []
+_numbers = itertools.count()
+
+
+@functools.cache
+def _linker() -> Any:
+    from llvmlite import binding
+
+    start()
+    return binding.create_lljit_compiler(suppress_errors=True)
+
+
+@functools.cache
+def _outside() -> dict[str, int]:
+    """The addresses of the functions of C."""
+    if sys.platform == "win32":
+        places = [ctypes.CDLL("ucrtbase"), ctypes.CDLL("vcruntime140")]
+    else:
+        places = [ctypes.CDLL(None)]
+        if sys.platform == "linux":
+            places.insert(0, ctypes.CDLL("libm.so.6"))
+    found = {}
+    for name in OUTSIDE:
+        function = next((getattr(place, name) for place in places if hasattr(place, name)), None)
+        if function is not None:
+            found[name] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    return found
+
+
+def _path(symbol: str) -> Path:
+    return folder() / f"{symbol}.loop"
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file is of this user or of the administrator: machine code of anybody else is not run."""
+    owners = trusted_users()
+    return path.stat().st_uid in owners or not owners
+
+
+def trusted_users() -> tuple[int, ...]:
+    """The numbers of this user and of the administrator; none where files have no owner."""
+    return (0, os.getuid()) if hasattr(os, "getuid") else ()
+
+
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """Warn, once in a process."""
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=5)
