@@ -5,13 +5,14 @@
 # make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md
 # make lint     the first half of make test
 # make unit     the second half of make test
+# make wheel    a wheel for this platform with the usual loops compiled, in dist (some minutes)
 # make clean    removes the environment and every cache
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test verify bench bench-test quality lint unit clean
+.PHONY: run test verify bench bench-test quality lint unit wheel clean
 
 run: $(STAMP)
 	$(BIN)/giftrl reproduce --quick --out out/reproduction
@@ -51,6 +52,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable ".[experiments,test,lint]"
 	touch $@
+
+wheel: $(STAMP)
+	$(BIN)/pip install --quiet "hatchling>=1.26" scikit-learn
+	GIFTRL_WHEEL_LOOPS=1 $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist

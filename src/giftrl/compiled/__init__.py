@@ -5,6 +5,7 @@
 :mod:`giftrl.compiled.door`      :func:`~giftrl.compiled.door.ready`, which loads a loop, or compiles it when first used
 :mod:`giftrl.compiled.digest`    everything that a compiled loop depends on, in one number
 :mod:`giftrl.compiled.kinds`     how arguments are named in a key and passed to an entry
+:mod:`giftrl.compiled.library`   the usual loops, which a wheel brings
 :mod:`giftrl.compiled.objects`   object files in the user's folder, read, kept and linked
 :mod:`giftrl.compiled.emit`      from Python to an object file, with Numba; with :mod:`giftrl.compiled.overloads` and
                                  :mod:`giftrl.compiled.counts`, for the processor of :mod:`giftrl.compiled.target`

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled import objects
+from giftrl.compiled import library, objects
 from giftrl.compiled.digest import digest
 from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, caller, spell
 from giftrl.compiled.notice import announce
@@ -108,7 +108,10 @@ def _kernel(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> C
 def _linked(
     loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str, key: str | None
 ) -> Callable[..., Any]:
-    """The loop as an object file, from the user's folder if it is there. Without a key it is for this process only."""
+    """The loop from the package's library, from the user's folder, or compiled; without a key, for this process only."""
+    entry = library.find(symbol, key) if key is not None else None
+    if entry is not None:
+        return caller(entry.address, args, entry.result, loop.__name__)
     code = objects.read(symbol, key) if key is not None else None
     if code is not None:
         try:

@@ -1,0 +1,95 @@
+"""Loops from object files compute what Numba's own compiler in memory computes, bit for bit, for the same processor."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from giftrl import losses
+from giftrl.compiled.target import LEVEL, target
+
+SCRIPT = """
+import json
+import sys
+import numpy as np
+from scipy.sparse import csr_array
+
+from giftrl.compiled import door
+from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
+from giftrl.losses import MULTICLASS
+from giftrl.mixtures import MixtureLearner, MulticlassMixture
+from giftrl.streams import Hashing, Position
+from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.libsvm import LibsvmText
+from giftrl.streams.text.vw import VwText
+
+what, loss, kind = sys.argv[1:4]
+rng = np.random.default_rng(0)
+x = rng.normal(size=(60, 7)) * (rng.random((60, 7)) < 0.6)
+rows = csr_array(x) if kind == "csr" else x
+low = 0.0 if loss == "poisson" else -1.0
+y = rng.integers(0, 3, 60) if loss in MULTICLASS else np.where(rng.random(60) < 0.5, 1.0, low)
+
+
+def mixture():
+    many = loss in MULTICLASS
+    learner = MulticlassMixture(7, 3, loss, constant=6) if many else MixtureLearner(7, loss, constant=6)
+    return [learner.learn(rows, y), learner.predict(rows), learner.x, learner.certificate.loss_sum]
+
+
+def linear():
+    if loss in MULTICLASS:
+        learner = MulticlassLearner(7, 3, loss)
+    else:
+        learner = LinearLearner(7, loss, "curvature")
+    return [learner.learn(rows, y), learner.predict(rows), learner.x]
+
+
+def text():
+    lines = [[f"{j + 1}:{v:.6g}" for j, v in enumerate(row) if v] for row in x]
+    if loss == "libsvm":
+        parser, data = LibsvmText(Hashing(8)), "".join(f"1 {' '.join(line)}\\n" for line in lines)
+    elif loss == "json":
+        parser = JsonLines(Hashing(8))
+        data = "".join(json.dumps({"label": 1} | {f"x{j}": v for j, v in enumerate(row)}) + "\\n" for row in x.tolist())
+    else:
+        parser, data = VwText(Hashing(8)), "".join(f"1 |a {' '.join(line)}\\n" for line in lines)
+    batch = parser.parse(data.encode(), "a", Position())
+    return [batch.data, batch.indices, batch.indptr, batch.labels]
+
+
+def run():
+    return [np.asarray(each).tobytes() for each in globals()[what]()]
+
+
+compiled = run()
+# The same again, but compiled by Numba in memory.
+kernels = []
+def with_numba(loop, args, counted):
+    kernels.append(loop.__name__)
+    return door._with_numba(loop, counted)
+door._kernel = with_numba
+door._compiled_loop.cache_clear()
+assert run() == compiled
+assert kernels, "no loop was called"
+print(*kernels)
+"""
+
+CASES = [
+    *(("mixture", loss, kind) for loss in losses.EVERY for kind in ("dense", "csr")),
+    *(("linear", loss, kind) for loss in losses.EVERY for kind in ("dense", "csr")),
+    *(("text", format_, "") for format_ in ("json", "libsvm", "vw")),
+]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(("what", "which", "kind"), CASES)
+def test_object_files_have_the_bits_of_numba(what, which, kind):
+    environment = dict(os.environ)
+    if target()[0] == LEVEL:  # Numba compiles for the very processor unless it is told otherwise
+        name, features = target()
+        environment |= {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}
+    command = [sys.executable, "-c", SCRIPT, what, which, kind]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr

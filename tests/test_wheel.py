@@ -1,0 +1,55 @@
+"""The wheel for a platform works where there is no compiler."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from giftrl import losses
+
+ROOT = Path(__file__).parents[1]
+
+WITHOUT = """
+import sys
+sys.modules["numba"] = sys.modules["llvmlite"] = None  # importing them is an error from now on
+sys.argv[0] = "usual_loops.py"
+import runpy, warnings
+warnings.simplefilter("error")
+import giftrl
+assert giftrl.__file__.startswith(sys.prefix), giftrl.__file__
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(shutil.which("cc") is None, reason="without a C compiler the wheel is pure Python")
+def test_the_wheel_needs_no_compiler(tmp_path):
+    """Every loss at its defaults: train, predict, inspect and partial_fit, dense and sparse, and every text format."""
+    pytest.importorskip("hatchling", reason="`make wheel` installs it")
+    asked = os.environ.get("GIFTRL_WHEEL_LOOPS", "1")
+    wanted = list(losses.EVERY) if asked == "1" else asked.split()
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
+    subprocess.run(build, env=os.environ | {"GIFTRL_WHEEL_LOOPS": asked}, check=True, timeout=3000)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "-py3-none-" in wheel.name and not wheel.name.endswith("-any.whl")
+
+    fresh = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True)
+    python = str(fresh / "bin" / "python")
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True)
+    # The packages that giftrl needs, from the environment of the tests; a link to giftrl itself is not followed.
+    (packages,) = fresh.glob("lib/python*/site-packages")
+    (packages / "needed.pth").write_text(str(Path(np.__file__).parents[1]))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    empty = tmp_path / "cache"
+    command = [python, "-c", WITHOUT, str(ROOT / "usual_loops.py"), *wanted]
+    run = subprocess.run(
+        command, env=environment | {"GIFTRL_CACHE_DIR": str(empty)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert not empty.exists()

@@ -1,0 +1,85 @@
+"""The usual loops, by using them: every loss at its defaults, rows dense and sparse, and every text format.
+
+``hatch_build.py`` runs this to have the loops compiled that a wheel brings, and a test runs it where there is no
+compiler, to see that the wheel brings them all. Names of losses as arguments stand for those losses only.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner
+from scipy.sparse import csr_array
+
+from giftrl import FTRLClassifier, FTRLRegressor, losses
+from giftrl.cli.main import main
+
+CLASSIFIERS = ("logistic", "hinge", "squared_hinge", *losses.MULTICLASS)
+VALUES = np.random.default_rng(0).normal(size=(30, 3)).round(2)
+
+
+def labels_of(loss: str) -> Any:
+    """Labels that a loss takes."""
+    if loss in losses.MULTICLASS:
+        return np.arange(len(VALUES)) % 3
+    if loss in CLASSIFIERS:
+        return np.where(VALUES[:, 0] > 0.0, 1, -1)
+    return np.abs(VALUES[:, 0]).round() if loss == "poisson" else VALUES[:, 0]
+
+
+def fit(loss: str) -> None:
+    """Fit and predict with an estimator, and learn a single row."""
+    y = labels_of(loss)
+    for kind in (np.float64, np.float32):
+        for rows in (VALUES.astype(kind), csr_array(VALUES.astype(kind))):
+            if loss in CLASSIFIERS:
+                FTRLClassifier(loss=loss).fit(rows, y).predict(rows)
+                FTRLClassifier(loss=loss).partial_fit(rows[:1], y[:1], classes=np.unique(y)).predict(rows)
+            else:
+                FTRLRegressor(loss=loss).fit(rows, y).predict(rows)
+                FTRLRegressor(loss=loss).partial_fit(rows[:1], y[:1]).predict(rows)
+
+
+def texts(loss: str) -> dict[str, str]:
+    """The rows in every text format."""
+    rows = list(zip(labels_of(loss).tolist(), VALUES.tolist(), strict=True))
+    return {
+        "a.svm": "".join(f"{y} 1:{u} 2:{v} 3:{w}\n" for y, (u, v, w) in rows),
+        "a.vw": "".join(f"{y} |a u:{u} v:{v} |b blue w:{w}\n" for y, (u, v, w) in rows),
+        "a.csv": "label,u,v,colour\n" + "".join(f"{y},{u},{v},blue\n" for y, (u, v, _) in rows),
+        "a.jsonl": "".join(json.dumps({"label": y, "u": u, "v": v, "colour": "blue"}) + "\n" for y, (u, v, _) in rows),
+    }
+
+
+def command(*arguments: object) -> None:
+    """Run a command of giftrl."""
+    done = CliRunner().invoke(main, [str(each) for each in arguments], prog_name="giftrl")
+    if done.exit_code:
+        raise SystemExit(f"giftrl {' '.join(map(str, arguments))}: {done.output}{done.exception!r}")
+
+
+def train(folder: Path, loss: str, formats: tuple[str, ...]) -> None:
+    """Train from text, inspect the model, and predict."""
+    for name, text in texts(loss).items():
+        if name not in formats:
+            continue
+        (folder / name).write_text(text, encoding="utf-8")
+        options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
+        command("train", folder / name, "--loss", loss, *options, "--model", folder / "m.giftrl")
+        command("inspect", folder / "m.giftrl")
+        command("predict", folder / "m.giftrl", folder / name)
+
+
+def use(wanted: tuple[str, ...]) -> None:
+    """Use the loops of these losses; the formats are those of the first one."""
+    with tempfile.TemporaryDirectory() as folder:
+        for k, loss in enumerate(wanted):
+            fit(loss)
+            train(Path(folder), loss, tuple(texts(loss)) if k == 0 else ("a.svm",))
+
+
+if __name__ == "__main__":
+    use(tuple(sys.argv[1:]) or tuple(losses.EVERY))
