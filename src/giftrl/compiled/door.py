@@ -108,7 +108,7 @@ def _kernel(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> C
 def _linked(
     loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str, key: str | None
 ) -> Callable[..., Any]:
-    """The loop from the package's library, from the user's folder, or compiled; without a key, for this process only."""
+    """The loop from the package's library, from the user's folder, or compiled; without a key, for this process."""
     entry = library.find(symbol, key) if key is not None else None
     if entry is not None:
         return caller(entry.address, args, entry.result, loop.__name__)
