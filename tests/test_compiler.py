@@ -148,6 +148,19 @@ def test_code_of_another_user_is_not_run(tmp_path, monkeypatch):
         assert objects.read("loop_1", "key") is None
 
 
+def test_a_user_without_a_home_is_told(monkeypatch):
+    for name in ("GIFTRL_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    assert objects.read("loop_1", "key") is None
+    with pytest.warns(UserWarning, match="no home.*GIFTRL_CACHE_DIR"):
+        objects.keep("loop_1", "key", objects.Code(b"code", "d"))
+
+
 class Logistic(NamedTuple):
     """Has the name of our loss, and is another one."""
 

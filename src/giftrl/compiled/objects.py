@@ -4,6 +4,7 @@ A file is written whole or not at all, and its first line names everything that 
 Whatever is wrong with a file, the loop is compiled again in its place.
 """
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -45,18 +46,25 @@ def folder() -> Path:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"], "giftrl")
     if sys.platform == "win32":
-        cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        cache = os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local"
     elif sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
+        cache = _home() / "Library" / "Caches"
     else:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
     return Path(cache, "giftrl", "loops")
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without a home, as in some containers
+        raise FileNotFoundError("this user has no home folder") from None
 
 
 def read(symbol: str, key: str) -> Code | None:
     """The loop of this key, if it is kept."""
-    path = _path(symbol)
     try:
+        path = _path(symbol)
         if not _ours(path):
             warn_once(
                 f"{path} belongs to another user, so the compiled loop in it is not used; delete it, or set {FOLDER} "
@@ -87,14 +95,14 @@ def damaged(symbol: str) -> None:
 def keep(symbol: str, key: str, code: Code) -> None:
     """Keep a compiled loop for other processes."""
     said = {"key": key, "sha256": hashlib.sha256(code.content).hexdigest(), "result": code.result}
-    path = _path(symbol)
     try:
+        path = _path(symbol)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.write(path, [json.dumps(said).encode(), b"\n", code.content])
     except (OSError, GiftrlError) as problem:
         warn_once(
-            f"compiled loops cannot be kept in {path.parent} ({problem}), so every process compiles its own; set "
-            f"{FOLDER} to a folder that can be written to"
+            f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set {FOLDER} to a "
+            "folder that can be written to"
         )
 
 
@@ -129,12 +137,11 @@ def _linker() -> Any:
 @functools.cache
 def _outside() -> dict[str, int]:
     """The addresses of the functions of C."""
-    if sys.platform == "win32":
-        places = [ctypes.CDLL("ucrtbase"), ctypes.CDLL("vcruntime140")]
-    else:
-        places = [ctypes.CDLL(None)]
-        if sys.platform == "linux":
-            places.insert(0, ctypes.CDLL("libm.so.6"))
+    names = {"win32": ("ucrtbase", "vcruntime140"), "linux": ("libm.so.6", None)}
+    places = []
+    for name in names.get(sys.platform, (None,)):
+        with contextlib.suppress(OSError):
+            places.append(ctypes.CDLL(name))
     found = {}
     for name in OUTSIDE:
         function = next((getattr(place, name) for place in places if hasattr(place, name)), None)

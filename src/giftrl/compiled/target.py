@@ -11,7 +11,7 @@ import numpy as np
 LEVEL = "x86-64-v3"
 FEATURES = "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 
-#: What NumPy calls the parts of the level that tell it from lower ones.
+#: What NumPy calls the parts of the level that tell it from lower ones; recent versions also name the level itself.
 TELLING = ("AVX2", "FMA3", "F16C")
 
 
@@ -21,7 +21,7 @@ def target() -> tuple[str, str]:
     if platform.machine().lower() in ("x86_64", "amd64"):
         core: Any = np._core if hasattr(np, "_core") else np.core
         known = core._multiarray_umath.__cpu_features__
-        if all(known.get(feature) for feature in TELLING):
+        if known.get("X86_V3") or all(known.get(feature) for feature in TELLING):
             return LEVEL, FEATURES
     from llvmlite import binding
 
