@@ -9,6 +9,9 @@ from typing import Any
 LONG = {"learn_mixture": 15, "learn_classes": 20}
 USUAL = 4
 
+#: Where the classes are that a person knows.
+TOLD = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
+
 #: Whether to say that something is compiled: True, False, or None for where standard error is a terminal.
 speaking: list[bool | None] = [None]
 
@@ -29,6 +32,8 @@ def announce(loop: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[None]:
 
 def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """What is compiled, for which members, and how long it takes."""
-    members = [type(each).__name__ for each in args if isinstance(each, tuple) and type(each) is not tuple]
-    kinds = f" for {', '.join(members)}" if members else ""
+    classes = [type(each) for each in args if isinstance(each, tuple) and type(each) is not tuple]
+    # The parts that a person chose, and the form of the rows; not the buffers and states of the loop.
+    told = [cls for cls in classes if cls.__module__.startswith(TOLD) or not cls.__module__.startswith("giftrl.")]
+    kinds = f" for {', '.join(cls.__name__ for cls in told)}" if told else ""
     return f"compiling {loop.__name__}{kinds} (about {LONG.get(loop.__name__, USUAL)} s, once)"
