@@ -54,7 +54,6 @@ $(STAMP): pyproject.toml
 	touch $@
 
 wheel: $(STAMP)
-	$(BIN)/pip install --quiet "hatchling>=1.26" scikit-learn
 	GIFTRL_WHEEL_LOOPS=1 $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean:

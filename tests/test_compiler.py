@@ -1,259 +1,27 @@
-"""Compiled loops between processes: kept on disk, never stale, and no trouble where they cannot be kept."""
+"""What a compiled loop is made from: losses of users, the digest, and what is used of Numba."""
 
-import hashlib
 import importlib
-import json
 import operator
-import os
 import re
-import subprocess
-import sys
-import threading
-import time
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from giftrl import losses
 from giftrl.compiled import digest as digest_module
-from giftrl.compiled import objects
 from giftrl.compiled.digest import digest
 from giftrl.compiled.door import ready
-from giftrl.compiled.kinds import spell
 from giftrl.compiled.registry import formula
 from giftrl.ops.loss import conjugate, prox, slope, value
-
-LOSS = '''
-from typing import NamedTuple
-
-from giftrl.compiled.registry import formula
-from giftrl.ops.loss import slope, value
-
-
-class Scaled(NamedTuple):
-    """A loss of the user's own: value and slope, nothing else."""
-
-    def value(self, p, y):
-        return FACTOR * abs(p - y)
-
-    def slope(self, p, y):
-        return FACTOR * ((p > y) - (p < y))
-
-
-@formula
-def both(loss, p, y, out):
-    """Three lines compile in a second, where a loop over rows takes ten."""
-    out[0] = value(loss, p, y)
-    out[1] = slope(loss, p, y)
-'''
-
-SCRIPT = """
-import json, sys, warnings
-import numpy as np
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    from giftrl.compiled.door import ready
-    from user_loss import Scaled, both
-
-    out = np.zeros(2)
-    for _ in range(2):
-        ready(both)(Scaled(), 3.0, 0.0, out)
-    found = {"out": out.tolist(), "warnings": [str(w.message) for w in caught], "numba": "numba" in sys.modules}
-print(json.dumps(found))
-"""
-
-
-def start(folder: Path, cache: Path, **extra: str) -> subprocess.Popen:
-    paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "GIFTRL_CACHE_DIR": str(cache), "PYTHONPATH": paths, **extra}
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finish(process: subprocess.Popen) -> dict:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return json.loads(out)
+from tests.loops import LOSS
 
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "user_loss.py").write_text(LOSS.replace("FACTOR", "1.0"))
     return tmp_path
-
-
-def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
-    cache = folder / "cache"
-    # Three at once on an empty cache: each compiles, and the file of the last one stays.
-    together = [finish(process) for process in [start(folder, cache) for _ in range(3)]]
-    assert together == [{"out": [3.0, 1.0], "warnings": [], "numba": True}] * 3
-    (kept,) = cache.iterdir()
-    written = kept.stat().st_mtime_ns
-    assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}
-    assert [path.stat().st_mtime_ns for path in cache.iterdir()] == [written]
-    (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "2.0"))
-    assert finish(start(folder, cache)) == {"out": [6.0, 2.0], "warnings": [], "numba": True}
-
-
-def unlinkable(content: bytes) -> bytes:
-    """A file whose checksum is right and whose code is not."""
-    head = json.loads(content.partition(b"\n")[0])
-    return json.dumps(head | {"sha256": hashlib.sha256(b"no code").hexdigest()}).encode() + b"\nno code"
-
-
-DAMAGES = {
-    "empty": lambda content: b"",
-    "cut short": lambda content: content[: len(content) // 2],
-    "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
-    "of another loop": lambda content: content.replace(b"user_loss.both", b"user_loss.two", 1),
-    "no loop": lambda content: b"[1, 2]\nwhatever",
-    "cannot be linked": unlinkable,
-}
-
-
-def test_a_damaged_file_is_compiled_again_and_replaced(folder):
-    cache = folder / "cache"
-    finish(start(folder, cache))
-    (kept,) = cache.iterdir()
-    good = kept.read_bytes()
-    for name, damage in DAMAGES.items():
-        kept.write_bytes(damage(good))
-        run = finish(start(folder, cache))
-        assert run["out"] == [3.0, 1.0], name
-        (message,) = run["warnings"]
-        assert str(kept) in message and "damaged" in message, name
-        assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}, name
-
-
-def test_without_a_place_to_write_every_process_compiles_and_says_so(folder):
-    (folder / "file").write_text("not a folder")
-    run = finish(start(folder, folder / "file" / "cache"))
-    assert run["out"] == [3.0, 1.0]
-    (message,) = run["warnings"]
-    assert "GIFTRL_CACHE_DIR" in message
-
-
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
-def test_code_of_another_user_is_not_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
-    objects.keep("loop_1", "key", objects.Code(b"code", "d"))
-    assert objects.read("loop_1", "key") == (b"code", "d")
-    monkeypatch.setattr(objects, "trusted_users", lambda: (12345,))
-    with pytest.warns(UserWarning, match="another user"):
-        assert objects.read("loop_1", "key") is None
-
-
-def test_a_user_without_a_home_is_told(monkeypatch):
-    for name in ("GIFTRL_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-
-    def home():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", home)
-    assert objects.read("loop_1", "key") is None
-    with pytest.warns(UserWarning, match="no home.*GIFTRL_CACHE_DIR"):
-        objects.keep("loop_1", "key", objects.Code(b"code", "d"))
-
-
-class Logistic(NamedTuple):
-    """Has the name of our loss, and is another one."""
-
-    def value(self, p, y):
-        return 7.0
-
-
-@formula
-def value_of(loss, x):
-    return value(loss, x[0], x[1])
-
-
-def test_a_class_of_the_same_name_in_another_module_is_another_kind():
-    x = np.array([0.0, 1.0])
-    assert ready(value_of)(losses.Logistic(), x) == pytest.approx(np.log(2.0))
-    assert ready(value_of)(Logistic(), x) == 7.0
-    assert spell(Logistic()) != spell(losses.Logistic())
-
-
-@formula
-def one_of(which, x):
-    return x[which]
-
-
-@formula
-def several(x):
-    return len(x), x[0] > 0.0, x[0]
-
-
-@formula
-def nothing(x):
-    x[0] += 1.0
-
-
-def test_results_are_the_numbers_of_plain_python():
-    for kind in (np.int32, np.uint8, np.uint64, np.int64, np.float32, np.float64, np.bool_):
-        x = np.array([0, 1, 0]).astype(kind)
-        wide = (x[::2] if kind is not np.bool_ else x)[:2]  # strides
-        for array in (x, wide):
-            got, expected = ready(one_of)(1, array), one_of(1, array).item()
-            assert (got, type(got)) == (expected, type(expected)), kind
-    assert ready(one_of)(0, np.array([2**64 - 1], np.uint64)) == 2**64 - 1
-    x = np.array([2.5, 1.0])
-    assert ready(several)(x) == (2, True, 2.5)
-    assert ready(nothing)(x) is None and x[0] == 3.5
-    x.setflags(write=False)
-    assert ready(several)(x) == (2, True, 3.5)
-
-
-@formula
-def spin(n, out):
-    s = 0.0
-    for i in range(n):
-        s = s * 0.999 + out[i % 3]
-    out[0] = s
-
-
-def test_other_threads_run_while_a_loop_runs():
-    out = np.ones(3)
-    run = ready(spin)
-    run(3, out)
-    thread = threading.Thread(target=run, args=(300_000_000, out))
-    thread.start()
-    ticks = 0
-    while thread.is_alive() and ticks < 20:
-        time.sleep(0.001)
-        ticks += 1
-    assert ticks == 20
-    thread.join()
-
-
-@formula
-def fails(x):
-    if x[0] > 0.0:
-        raise ValueError("too large")
-    return 1.0
-
-
-def test_a_loop_that_raises_says_how_to_see_the_error():
-    assert ready(fails)(np.zeros(1)) == 1.0
-    with pytest.raises(RuntimeError, match="fails.*GIFTRL_PLAIN"):
-        ready(fails)(np.ones(1))
-
-
-@formula
-def flat(x):
-    return x.reshape(-1)[3]
-
-
-def test_what_only_numba_can_run_is_run_by_numba(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
-    assert ready(flat)(np.arange(6.0).reshape(2, 3)) == 3.0  # reshape calls a function of Numba's
-    assert not any(tmp_path.iterdir())
 
 
 @formula
