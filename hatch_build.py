@@ -23,11 +23,13 @@ PLACE = "giftrl/compiled/library"
 class UsualLoops(BuildHookInterface):
     """Compiles the usual loops by using them, and links the object files into one library."""
 
+    folder: Path | None = None
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         asked, compiler = os.environ.get("GIFTRL_WHEEL_LOOPS", ""), shutil.which(os.environ.get("CC", "cc"))
         if version == "editable" or asked in ("", "0") or compiler is None:
             return
-        folder = Path(tempfile.mkdtemp())
+        self.folder = folder = Path(tempfile.mkdtemp())
         source = str(Path(self.root, "src"))
         environment = os.environ | {"GIFTRL_CACHE_DIR": str(folder), "PYTHONPATH": source}
         wanted = [] if asked == "1" else asked.split()  # all losses, or those of these names
@@ -37,6 +39,11 @@ class UsualLoops(BuildHookInterface):
             build_data["force_include"][str(folder / name)] = f"{PLACE}/{name}"
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what the wheel now holds."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder)
 
     def link(self, compiler: str, folder: Path) -> None:
         """Link the loops in a folder: the first line of each file describes it, and the object file follows."""
