@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from giftrl.compiled import door
-from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
+from giftrl.kernels import LinearLearner, MulticlassLearner
 from giftrl.losses import MULTICLASS
 from giftrl.mixtures import MixtureLearner, MulticlassMixture
 from giftrl.streams import Hashing, Position
@@ -41,8 +41,8 @@ def mixture():
 def linear():
     if loss in MULTICLASS:
         learner = MulticlassLearner(7, 3, loss)
-    else:
-        learner = LinearLearner(7, loss, "curvature")
+        return [learner.learn(rows, y), learner.x]
+    learner = LinearLearner(7, loss, "curvature")
     return [learner.learn(rows, y), learner.predict(rows), learner.x]
 
 
