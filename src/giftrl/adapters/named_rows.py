@@ -1,8 +1,10 @@
 """Rows of named features for a linear learner that grows: names become coordinates as they are met."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, repeat
+import struct
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.door import ready
-from giftrl.compiled.rows import CSR
+from giftrl.compiled.rows import CSR, all_finite
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
@@ -46,8 +48,7 @@ class NamedLearner:
         self.slots: dict[Any, int] = {}  # the coordinate of each name, from 1
         self.weight_sum = 0.0
         self._by_number = np.empty(0, np.int32)
-        # What a row of one needs, made once.
-        self._indptr, self._label, self._weight = np.zeros(2, np.int64), np.zeros(1), np.zeros(1)
+        self._desks: list[Desk] = []  # that no thread uses now
 
     @property
     def _constant(self) -> tuple[int, ...]:
@@ -58,14 +59,16 @@ class NamedLearner:
         """Learn from one row."""
         if not 0.0 <= weight < math.inf:
             raise InvalidInput("w", weight, "must be finite and not negative", "w=1.0 is the default")
-        values = self._values(x)
-        if weight == 0.0:
-            return
-        slots = self._entered(x, *self._constant)
-        self._grow(len(self.slots) + 1)
-        self._label[0], self._weight[0] = y, weight
-        self.learner.learn_rows(self._row(values, slots), self._label, self._weight)
-        self.weight_sum += weight
+        desk = self._desk(x)
+        if weight > 0.0:
+            if not desk.name(x, self.slots):
+                self._entered(x)
+                self._grow(len(self.slots) + 1)
+                desk.name(x, self.slots)
+            desk.row.label[0], desk.row.weight[0] = y, weight
+            self.learner.learn_row(desk.row)
+            self.weight_sum += weight
+        self._desks.append(desk)
 
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
         """Learn from dictionaries, a row each."""
@@ -99,13 +102,11 @@ class NamedLearner:
 
         With ``clip`` it stays in the range of the labels seen, where the learner keeps one.
         """
-        values = self._values(x)
-        slots = np.fromiter(chain(map(self.slots.get, x, repeat(-1)), self._constant), np.int32, len(values))
-        row = self._row(values, slots)
-        if len(slots) > 0 and slots.min() < 0:
-            known = slots >= 0
-            row = row._replace(data=row.data[known], indices=slots[known], indptr=np.array([0, known.sum()]))
-        score = float(self.learner.predict_rows(row, 1)[0])
+        desk = self._desk(x)
+        if not desk.name(x, self.slots):
+            desk.leave_out()
+        score = self.learner.score_row(desk.row)
+        self._desks.append(desk)
         if not clip:
             return score
         low, high = range_of(self.learner)
@@ -141,10 +142,19 @@ class NamedLearner:
                 self.slots.setdefault(name, len(self.slots) + 1)
             return self._entered(names, *constant)
 
-    def _row(self, values: Array, slots: Numbers) -> CSR:
-        """One row as learners take it."""
-        self._indptr[1] = len(values)
-        return CSR(self._scaled(values, self._indptr), slots, self._indptr, len(values))
+    def _desk(self, x: Mapping[Any, float]) -> "Desk":
+        """A desk with the values of a row on it, which are still to be named."""
+        size = len(x) + self.intercept
+        try:
+            desk = self._desks.pop()
+        except IndexError:
+            desk = Desk(self.learner, size, self.intercept)
+        if desk.capacity < size:
+            desk = Desk(self.learner, 2 * size, self.intercept)
+        if not desk.put(x):
+            raise InvalidInput("x", x, "must have finite numbers as values", "encode text, and remove NaN")
+        self._scaled(desk.row.values, desk.row.indptr)
+        return desk
 
     def _scaled(self, values: Array, indptr: NDArray[np.int64]) -> Array:
         """Rows divided by their norms, in place, where that is wanted; the constant of each stays 1."""
@@ -197,6 +207,12 @@ class NamedLearner:
             learnt = weights[: self.learner.rounds - before].tolist()
             self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_desks": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"_desks": []} | state)  # which version 1 did not have
+
     def _grow(self, wanted: int) -> None:
         """Double the capacity until it is enough."""
         capacity = self.learner.dimension
@@ -204,6 +220,52 @@ class NamedLearner:
             capacity *= 2
         if capacity > self.learner.dimension:
             self.learner.grow(capacity)
+
+
+class Desk:
+    """Where one row after another is written down for a learner; rows mostly have the same names.
+
+    Args:
+        learner: that the rows are for.
+        capacity: the most entries that a row can have, with the constant.
+        constant: whether the last entry is the constant, which is coordinate 0.
+    """
+
+    def __init__(self, learner: OneScore, capacity: int, constant: bool) -> None:
+        self.capacity, self.row = capacity, learner.one_row(capacity)
+        self._constant = (1.0,) if constant else ()
+        self._names: list[Any] | None = None  # those whose coordinates are in the row
+
+    def put(self, x: Mapping[Any, float]) -> bool:
+        """Write down the values of a row; False where one is not a finite number."""
+        size = len(x) + len(self._constant)
+        self.row.end(size)
+        try:
+            _writer(size)(self.row.values, 0, *x.values(), *self._constant)
+        except (struct.error, OverflowError, TypeError, ValueError):
+            return False
+        return all_finite(self.row.values[:size])
+
+    def name(self, x: Mapping[Any, float], slots: Mapping[Any, int]) -> bool:
+        """Write down the coordinates of a row; False where a name has none, and 0 stands for it."""
+        names = list(x)
+        if names != self._names:
+            coordinates = [slots.get(name, 0) for name in names]
+            self.row.features[: len(names)] = coordinates
+            self.row.features[len(names) : self.row.width] = 0
+            self._names = None if 0 in coordinates else names
+        return self._names is not None
+
+    def leave_out(self) -> None:
+        """Let entries whose names have no coordinate count for nothing."""
+        own = self.row.width - len(self._constant)
+        self.row.values[:own][self.row.features[:own] == 0] = 0.0
+
+
+@cache
+def _writer(size: int) -> Callable[..., None]:
+    """A function that writes so many numbers into an array: quicker than NumPy's, which take them one by one."""
+    return struct.Struct(f"{size}d").pack_into
 
 
 #: The type of ``slots`` in pickles of version 1.

@@ -23,7 +23,6 @@ from giftrl.certificates import Certificate
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.checks import as_labels
 from giftrl.ops.loss import accepts, labels
-from giftrl.ops.scalar import sigmoid
 from giftrl.recipes import Link
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Experts, experts_of
@@ -142,7 +141,9 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
         """The probability of both labels; for the logistic loss."""
         self._require_probabilities()
         score = self._model.score_one(x)
-        return {False: sigmoid(-score), True: sigmoid(score)}
+        e = math.exp(-abs(score))
+        likely, other = 1.0 / (1.0 + e), e / (1.0 + e)
+        return {False: other, True: likely} if score > 0.0 else {False: likely, True: other}
 
     def predict_many(self, X: Any) -> Any:
         """The more likely label of each row."""

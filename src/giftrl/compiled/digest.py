@@ -32,7 +32,7 @@ def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str
     >>> digest(sigmoid) == digest(sigmoid), len(digest(sigmoid)[0]), digest(sigmoid)[1]
     (True, 64, True)
     """
-    return _digest(loop, tuple(type(member) for member in _with_parts(members)))
+    return _digest(loop, tuple(type(member) for member in with_parts(members)))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -96,7 +96,7 @@ class _Walk:
             self.constants.add(f"{name} {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
         elif isinstance(value, (bool, int, float, str, bytes, np.generic, tuple)):
             self.constants.add(f"{name} {value!r}")
-            for part in _with_parts((value,)):
+            for part in with_parts((value,)):
                 self.member(type(part))
 
 
@@ -108,13 +108,13 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
+def with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
     """Members and the members inside them, such as the base of an elastic net."""
     for member in members:
         if isinstance(member, tuple):
             if type(member) is not tuple:
                 yield member
-            yield from _with_parts(tuple(member))
+            yield from with_parts(tuple(member))
 
 
 def _package(value: Any) -> str:

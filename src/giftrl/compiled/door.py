@@ -5,18 +5,19 @@ compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.di
 is ever stale.
 """
 
-import functools
 import hashlib
 import os
 import threading
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from giftrl.compiled import library, objects
 from giftrl.compiled.digest import digest
-from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, caller, spell
+from giftrl.compiled.entry import Entry, Place
+from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, kind_of, spell, unheld
 from giftrl.compiled.notice import announce
 from giftrl.compiled.target import target
 
@@ -29,7 +30,7 @@ FORMAT = 1
 _lock = threading.RLock()
 
 
-def ready(loop: Callable[..., Any], compiled: bool = True, counted: bool = True) -> Callable[..., Any]:
+def ready(loop: Callable[..., Any], compiled: bool = True, counted: bool = True) -> "Loop":
     """A loop, compiled when it is first called with arguments of a new type, or as it is.
 
     Args:
@@ -50,90 +51,101 @@ def ready(loop: Callable[..., Any], compiled: bool = True, counted: bool = True)
     return _plain_loop(loop)
 
 
-@functools.cache
-def _plain_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
+class PlainLoop:
     """A loop as plain Python. Overflow shows in its results, as it does in those of the compiled loop."""
 
-    def call(*args: Any) -> Any:
+    def __init__(self, loop: Callable[..., Any]) -> None:
+        self.loop = loop
+
+    def __call__(self, *args: Any) -> Any:
         with np.errstate(all="ignore"):
-            return loop(*args)
+            return self.loop(*unheld(args))
 
-    return call
-
-
-@functools.cache
-def _compiled_loop(loop: Callable[..., Any], counted: bool) -> Callable[..., Any]:
-    """A loop that compiles itself for each new combination of argument types."""
-    kernels: dict[Any, Callable[..., Any]] = {}
-
-    def call(*args: Any) -> Any:
-        kind = _kind(args)
-        kernel = kernels.get(kind)
-        if kernel is None:
-            with _lock:
-                kernel = kernels.get(kind)
-                if kernel is None:
-                    kernel = kernels[kind] = _kernel(loop, args, counted)
-        return kernel(args)
-
-    return call
+    def bind(self, *args: Any) -> Callable[[], Any]:
+        """The loop with arguments that are the same in every call, though what is in their arrays may change."""
+        return partial(self, *args)
 
 
-def _kind(value: Any) -> Any:
-    """What the type that Numba gives a value depends on. Asking Numba itself takes longer than a small batch."""
-    if isinstance(value, np.ndarray):
-        flags = value.flags
-        return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
-    if isinstance(value, tuple):
-        return type(value), *(_kind(part) for part in value)
-    return type(value)
+class CompiledLoop:
+    """A loop that is loaded or compiled for each new combination of argument types."""
 
+    def __init__(self, loop: Callable[..., Any], counted: bool) -> None:
+        self.loop, self.counted = loop, counted
+        self._kernels: dict[Any, Entry | NumbaLoop] = {}
+        self._found: dict[Any, Place] = {}
 
-def _kernel(loop: Callable[..., Any], args: tuple[Any, ...], counted: bool) -> Callable[..., Any]:
-    """The loop for arguments of these kinds: kept from before, or compiled now."""
-    fingerprint, lasting = digest(loop, args)
-    try:
+    def __call__(self, *args: Any) -> Any:
+        kernel = self._kernels.get(kind_of(args))
+        return (self._kernel(args) if kernel is None else kernel)(args)
+
+    def bind(self, *args: Any) -> Callable[[], Any]:
+        """The loop with arguments that are the same in every call, though what is in their arrays may change.
+
+        >>> from giftrl.compiled.registry import formula
+        >>> @formula
+        ... def double(x):
+        ...     x[0] *= 2.0
+        >>> x = np.array([1.0])
+        >>> twice = ready(double).bind(x)
+        >>> twice(), twice(), x.tolist()
+        (None, None, [4.0])
+        """
+        return self._kernel(args).bind(args)
+
+    def _kernel(self, args: tuple[Any, ...]) -> "Entry | NumbaLoop":
+        """The loop for arguments of these kinds: kept from before, or compiled now."""
+        kind = kind_of(args)
+        with _lock:
+            if kind not in self._kernels:
+                whole = unheld(args)
+                try:
+                    held = kind_of(whole)
+                    if held not in self._found:
+                        self._found[held] = self._place(whole)
+                    self._kernels[kind] = Entry(self._found[held], args, self.loop.__name__)
+                except Unknown:
+                    self._kernels[kind] = NumbaLoop(self.loop, self.counted)
+            return self._kernels[kind]
+
+    def _place(self, args: tuple[Any, ...]) -> Place:
+        """Where the entry is: in the package's library, in a file of the user's folder, or compiled now."""
         if not addresses_are_known():
             raise Unknown("arrays in this Python")
+        loop, (fingerprint, lasting) = self.loop, digest(self.loop, args)
         name = f"{loop.__module__}.{loop.__qualname__}"
-        parts = (FORMAT, FIELDS, name, fingerprint, counted, *target(), spell(args))
+        parts = (FORMAT, FIELDS, name, fingerprint, self.counted, *target(), spell(args))
         key = " ".join(str(part) for part in parts)
         symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        return _linked(loop, args, counted, symbol, key if lasting else None)
-    except Unknown:
-        kernel: Callable[..., Any] = _with_numba(loop, counted)
-        return kernel
+        place = library.find(symbol, key) or objects.find(symbol, key) if lasting else None
+        if place is None:
+            with announce(loop, args):
+                from giftrl.compiled.emit import emit
+
+                code = objects.Code(*emit(loop, args, self.counted, symbol))
+            try:
+                place = objects.link(code, symbol)
+            except RuntimeError as problem:  # it calls what only Numba has
+                raise Unknown(str(problem)) from None
+            if lasting:
+                objects.keep(symbol, key, code)
+        return place
 
 
-def _linked(
-    loop: Callable[..., Any], args: tuple[Any, ...], counted: bool, symbol: str, key: str | None
-) -> Callable[..., Any]:
-    """The loop from the package's library, from the user's folder, or compiled; without a key, for this process."""
-    entry = library.find(symbol, key) if key is not None else None
-    if entry is not None:
-        return caller(entry.address, args, entry.result, loop.__name__)
-    code = objects.read(symbol, key) if key is not None else None
-    if code is not None:
-        try:
-            return caller(objects.link(code, symbol), args, code.result, loop.__name__)
-        except RuntimeError:
-            objects.damaged(symbol)
-    with announce(loop, args):
-        from giftrl.compiled.emit import emit
-
-        code = objects.Code(*emit(loop, args, counted, symbol))
-    try:
-        address = objects.link(code, symbol)
-    except RuntimeError as problem:  # it calls what only Numba has
-        raise Unknown(str(problem)) from None
-    if key is not None:
-        objects.keep(symbol, key, code)
-    return caller(address, args, code.result, loop.__name__)
-
-
-@functools.cache
-def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
+class NumbaLoop:
     """The loop as Numba calls it, for arguments that cannot be put into slots; it is compiled for this process only."""
+
+    def __init__(self, loop: Callable[..., Any], counted: bool) -> None:
+        self._call = _with_numba(loop, counted)
+
+    def __call__(self, args: tuple[Any, ...]) -> Any:
+        return self._call(unheld(args))
+
+    def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
+        return partial(self._call, unheld(args))
+
+
+@cache
+def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
     import numba
 
     from giftrl.compiled.overloads import install
@@ -141,3 +153,7 @@ def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
     install()
     uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
     return numba.njit(nogil=True, error_model="numpy", **uncounted)(lambda args: loop(*args))
+
+
+Loop = PlainLoop | CompiledLoop
+_plain_loop, _compiled_loop = cache(PlainLoop), cache(CompiledLoop)

@@ -10,6 +10,7 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,45 @@ def _number(dtype: Any) -> str:
     raise Unknown(f"numbers of type {dtype}")
 
 
+#: The flags of an array that its kind depends on: contiguous in C's order and in Fortran's, aligned, writeable.
+LAYOUT = 0x1 | 0x2 | 0x100 | 0x400
+
+
+def kind_of(value: Any) -> Any:
+    """What the type that Numba gives a value depends on. Asking Numba itself takes longer than a small batch."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num & LAYOUT
+    if isinstance(value, tuple):
+        return type(value), *[kind_of(part) for part in value]
+    return value.kind if type(value) is Held else type(value)
+
+
+class Held:
+    """An argument that stays the same from call to call, taken apart once; what is in its arrays may change.
+
+    >>> held = Held((1, 2.5))
+    >>> struct.unpack("qd", held.packed), packer((held,))((held,)) == held.packed
+    ((1, 2.5), True)
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.kind = _kinds.setdefault(kind_of(value), object())
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The slots of the argument."""
+        return packer((self.value,))((self.value,))
+
+
+_kinds: dict[Any, object] = {}  # one object for each kind that was held: it is found faster than a tuple
+
+
+def unheld(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments as a loop takes them."""
+    return tuple(each.value if isinstance(each, Held) else each for each in args)
+
+
 def packer(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], bytes]:
     """A function that packs arguments of this kind into slots.
 
@@ -83,6 +123,9 @@ def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) ->
         parts = [_pattern(part, names, leaves) for part in value]
         return f"({', '.join(parts)}{',' if parts else ''})"
     name = f"v{next(names)}"
+    if isinstance(value, Held):
+        leaves.append((f"{name}.packed", f"{len(value.packed)}s"))
+        return name
     if isinstance(value, np.ndarray):
         leaves.append((f"id({name})", "q"))
     elif isinstance(value, np.bool_):
@@ -101,40 +144,3 @@ def addresses_are_known() -> bool:
     data, _, shape, strides = (ctypes.c_int64 * 4).from_address(id(array) + FIELDS)
     found = [(ctypes.c_int64 * 2).from_address(at)[:] for at in (shape, strides)] if data == array.ctypes.data else []
     return found == [[2, 3], [12, 4]]
-
-
-def caller(address: int, args: tuple[Any, ...], result: str, name: str) -> Callable[[tuple[Any, ...]], Any]:
-    """A function that calls an entry with arguments of this kind. Other threads go on meanwhile.
-
-    Args:
-        address: of the entry.
-        args: arguments of its kind.
-        result: how each number of the result is packed; in brackets where the result is a tuple.
-        name: of the loop, for messages.
-    """
-    native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)(address)
-    pack = packer(args)
-    forms = result.strip("()")
-    unpack = struct.Struct("=" + forms.replace("?", "q")).unpack
-
-    def fail(status: int) -> None:
-        raise RuntimeError(
-            f"the compiled loop {name} ended with status {status}, as it does where it would raise an error or has no "
-            "memory for an array; set GIFTRL_PLAIN=1 to see the error"
-        )
-
-    def run(args: tuple[Any, ...]) -> None:
-        status = native(pack(args), None)
-        if status:
-            fail(status)
-
-    def ask(args: tuple[Any, ...]) -> Any:
-        back = ctypes.create_string_buffer(8 * len(forms))
-        status = native(pack(args), ctypes.addressof(back))
-        if status:
-            fail(status)
-        pairs = zip(unpack(back.raw), forms, strict=True)
-        values = tuple(bool(value) if form == "?" else value for value, form in pairs)
-        return values if result[0] == "(" else values[0]
-
-    return ask if result else run

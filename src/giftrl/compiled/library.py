@@ -8,26 +8,21 @@ import ctypes
 import functools
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from giftrl.compiled.entry import Place
 
 FOLDER = Path(__file__).parent / "library"
 LIBRARY, INDEX = "loops.so", "index.json"
 
 
-class Entry(NamedTuple):
-    """An entry of the library: its address, and how its result is packed."""
-
-    address: int
-    result: str
-
-
-def find(symbol: str, key: str) -> Entry | None:
+def find(symbol: str, key: str) -> Place | None:
     """The loop of this key, if the package brings it."""
     index, library = _opened()
     entry = index.get(symbol)
     if entry is None or entry["key"] != key:
         return None
-    return Entry(ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0, entry["result"])
+    return Place(ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0, entry["result"])
 
 
 @functools.cache

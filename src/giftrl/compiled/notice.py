@@ -5,6 +5,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from giftrl.compiled.digest import with_parts
+
 #: How long a loop takes to compile, in seconds, where it is longer than usual.
 LONG = {"learn_mixture": 15, "learn_classes": 20}
 USUAL = 4
@@ -32,8 +34,11 @@ def announce(loop: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[None]:
 
 def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """What is compiled, for which members, and how long it takes."""
-    classes = [type(each) for each in args if isinstance(each, tuple) and type(each) is not tuple]
     # The parts that a person chose, and the form of the rows; not the buffers and states of the loop.
-    told = [cls for cls in classes if cls.__module__.startswith(TOLD) or not cls.__module__.startswith("giftrl.")]
+    told = [
+        cls
+        for cls in map(type, with_parts(args))
+        if cls.__module__.startswith(TOLD) or not cls.__module__.startswith("giftrl.")
+    ]
     kinds = f" for {', '.join(cls.__name__ for cls in told)}" if told else ""
     return f"compiling {loop.__name__}{kinds} (about {LONG.get(loop.__name__, USUAL)} s, once)"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from giftrl import files
+from giftrl.compiled.entry import Place
 from giftrl.compiled.target import start
 from giftrl.errors import GiftrlError
 
@@ -106,8 +107,20 @@ def keep(symbol: str, key: str, code: Code) -> None:
         )
 
 
-def link(code: Code, symbol: str) -> int:
-    """Link a compiled loop into this process; the address of its entry.
+def find(symbol: str, key: str) -> Place | None:
+    """The loop of this key, if it is kept and can be linked."""
+    code = read(symbol, key)
+    if code is None:
+        return None
+    try:
+        return link(code, symbol)
+    except RuntimeError:
+        damaged(symbol)
+        return None
+
+
+def link(code: Code, symbol: str) -> Place:
+    """Link a compiled loop into this process.
 
     Raises:
         RuntimeError: for code that cannot be linked.
@@ -119,7 +132,7 @@ def link(code: Code, symbol: str) -> int:
         builder.import_symbol(name, address)
     linked = builder.export_symbol(symbol).link(_linker(), f"library {next(_numbers)}")
     _linked.append(linked)  # the code stays in memory as long as this does
-    return int(linked[symbol])
+    return Place(int(linked[symbol]), code.result)
 
 
 _linked: list[Any] = []

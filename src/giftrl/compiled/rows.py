@@ -1,5 +1,6 @@
 """Batches of examples: rows of features, sparse or dense, which loops read in one and the same way."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,11 @@ class Dense(NamedTuple):
 
 Rows = CSR | Dense
 
+#: The types of numbers that loops take as they are.
+REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+#: Up to this many numbers are few.
+FEW = 64
+
 
 def slice_rows(rows: Rows, first: int, last: int) -> Rows:
     """Rows ``first`` to ``last - 1``, in the same memory."""
@@ -104,6 +110,23 @@ def canonical(x: Any) -> Any:
     x = x.copy()
     x.sum_duplicates()
     return x
+
+
+def all_finite(numbers: NDArray[Any]) -> bool:
+    """Whether no number is NaN or infinite.
+
+    The sum of finite numbers is finite, unless it overflows: to add is quicker than to test every number. For a few
+    numbers, Python's own sum is quicker than NumPy's.
+
+    >>> all_finite(np.array([1e200, 1.0])), all_finite(np.array([math.nan, 1.0]))
+    (True, False)
+    """
+    if numbers.size <= FEW:
+        total = sum(numbers.tolist())
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = numbers.sum()
+    return math.isfinite(total) or bool(np.isfinite(numbers).all())
 
 
 def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
@@ -124,15 +147,12 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
     rule = f"must have {dimension} columns, one for each feature of the learner"
     require(x.shape[1] == dimension, "x", x.shape, rule, f"it has {x.shape[1]}")
     data = x.data if sparse else np.ascontiguousarray(x).reshape(-1)
-    if data.dtype not in (np.float32, np.float64):
+    if data.dtype not in REAL:
         try:
             data = data.astype(np.float64)
         except (TypeError, ValueError):
             raise InvalidInput("x", x, "must be numbers", "encode text and categories first") from None
-    # The sum of finite terms is finite, unless it overflows: summing is quicker than testing every entry.
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = data.sum()
-    if not np.isfinite(total) and not np.isfinite(data).all():
+    if not all_finite(data):
         bad = int(np.flatnonzero(~np.isfinite(data))[0])
         row = int(np.searchsorted(x.indptr, bad, side="right") - 1) if sparse else bad // dimension
         raise InvalidInput("x", data[bad], f"must be finite, and row {row} is not", "remove NaN and infinities")

@@ -23,10 +23,14 @@ def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Labels of this shape that the loss accepts; an error names the first that it does not accept."""
     given = np.ascontiguousarray(y, dtype=np.float64)
     require(given.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {given.shape}")
-    for label in _distinct(given) if brings(loss, "accepts") else given[~np.isfinite(given)][:1]:
-        if not (math.isfinite(label) and accepts(loss, float(label))):
+    if given.size == 1:
+        distinct = [given.item()]
+    else:
+        distinct = (_distinct(given) if brings(loss, "accepts") else given[~np.isfinite(given)][:1]).tolist()
+    for label in distinct:
+        if not (math.isfinite(label) and accepts(loss, label)):
             rule = f"must be a label of {type(loss).__name__}: {labels(loss)}"
-            raise InvalidInput("y", float(label), rule, "map your labels to these")
+            raise InvalidInput("y", label, rule, "map your labels to these")
     return given
 
 

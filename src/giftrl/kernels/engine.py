@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
+from giftrl.compiled.kinds import Held
 from giftrl.compiled.rows import Rows, as_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts, stored_type
 from giftrl.kernels.local import THETA, columns
+from giftrl.kernels.one_row import OneRow
 from giftrl.kernels.parts import Batch, Parts
 from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
 from giftrl.kernels.touched import Touched
@@ -96,7 +99,8 @@ class Engine:
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        return self.__dict__ | {"coordinates": Touched.of(self.coordinates)}
+        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, Held)}
+        return kept | {"coordinates": Touched.of(self.coordinates)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -205,22 +209,32 @@ class OneLearner(RowLearner, Engine):
         self.lookahead = check_parts(loss, self.regularizer, self.update, self.schedule)
         self.states = self._start([self.schedule])
 
-    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+    @cached_property
+    def _parts(self) -> Held:
         update, schedule = encode_update(self.update), encode_schedule(self.schedule)
-        parts = Parts(self.loss, self.regularizer, update, schedule, self.lookahead)
+        return Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         predictions = np.empty((len(y), *self._scores))
-        batch = Batch(rows, self._typed(y), weights, predictions)
+        self._learn_batch(Batch(rows, self._typed(y), weights, predictions), len(y))
+        return predictions
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row."""
+        self._learn_batch(row.batch, 1)
+
+    def _learn_batch(self, batch: Batch | Held, n: int) -> None:
+        """Learn from n rows."""
         loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
-        learnt = int(loop(parts, batch, self.coordinates, self.states))
-        if learnt == len(y) > 0 and not np.isfinite(self.states).all():
+        learnt = int(loop(self._parts, batch, self.coordinates, self.states))
+        if learnt == n > 0 and not np.isfinite(self.states).all():
             learnt -= 1  # the loop would have noticed at the next row
-        if learnt < len(y):
+        if learnt < n:
             raise Overflowed(
                 f"row {learnt} leaves the range of {self.dtype.name}; the rows before it have been learnt. Scale the "
                 "features or the weights, use a smaller beta, or an implicit update, which does not overshoot",
                 learnt,
             )
-        return predictions
 
     @property
     def lam(self) -> float:

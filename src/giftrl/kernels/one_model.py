@@ -6,9 +6,11 @@ import numpy as np
 
 from giftrl import losses
 from giftrl.compiled import door
+from giftrl.compiled.kinds import Held
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, OneLearner, dual, point
+from giftrl.kernels.one_row import OneRow
 from giftrl.kernels.uniform import learn_uniform, predict_uniform
 
 
@@ -47,9 +49,21 @@ class LinearLearner(OneLearner):
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """<s, x_t> for each of n rows at O(nonzeros), where x_t as a whole is not wanted; no check of the arguments."""
         scores = np.empty(n)
+        self._predict(rows, scores)
+        return scores
+
+    def _predict(self, rows: Rows | Held, scores: Array | Held) -> None:
         loop = predict_uniform if self.uniform else predict_coordinate
         door.ready(loop, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
-        return scores
+
+    def one_row(self, capacity: int) -> OneRow:
+        """Memory for one row of so many entries at most, for :meth:`learn_row` and :meth:`score_row`."""
+        return OneRow(capacity)
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x_t> of one row."""
+        self._predict(row.rows, row.prediction)
+        return row.score.item()
 
     def predict(self, x: Any) -> Array:
         """<s, x_t> for each row."""

@@ -103,11 +103,12 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
 
     def _read(self, y: Any, anew: bool, classes: Any = None) -> NDArray[np.int64]:
         """The numbers of the classes."""
-        check_classification_targets(y)
         if anew:
+            check_classification_targets(y)
             self.classes_, codes = np.unique(y, return_inverse=True)
             return np.asarray(codes)
-        _check_partial_fit_first_call(self, classes)
+        if _check_partial_fit_first_call(self, classes):  # later on, labels are those classes or an error
+            check_classification_targets(y)
         if isinstance(self.class_weight, str):
             remedy = "use the dict that compute_class_weight gives for a sample of the labels"
             raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)

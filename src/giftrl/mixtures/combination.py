@@ -43,18 +43,24 @@ def start(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.fl
     }
 
 
-def shares(bold: float, state: Any) -> NDArray[np.float64]:
-    """The share alpha of each expert now."""
-    w, last = np.empty(len(state.totals)), np.empty(CANDIDATES)
-    weigh_experts(state, int(np.isfinite(state.totals).sum()), int(np.isfinite(state.candidates).sum()), w, last)
-    return np.asarray((last[0] + bold * last[2]) * w + (last[1] + bold * last[3]) * state.stack)
-
-
 @formula(fast=True)
 def weigh_experts(state: Any, experts: int, choices: int, weights: Any, last: Any) -> None:
     """Put AdaHedge's weights of the experts into ``weights``, and those of the candidates into ``last``."""
     hedge(state.totals, experts, state.sums[GAP], weights)
     hedge(state.candidates, choices, state.sums[LAST_GAP], last)
+
+
+@formula(fast=True)
+def share(bold: float, state: Any, out: Any) -> None:
+    """Put the share alpha of each expert into the first of three rows; the others are used on the way."""
+    experts, choices, last = 0, 0, out[2]
+    for r in range(len(state.totals)):
+        experts += 1 if state.totals[r] < math.inf else 0
+    for r in range(CANDIDATES):
+        choices += 1 if state.candidates[r] < math.inf else 0
+    weigh_experts(state, experts, choices, out[1], last)
+    for r in range(len(state.totals)):
+        out[0, r] = (last[0] + bold * last[2]) * out[1, r] + (last[1] + bold * last[3]) * state.stack[r]
 
 
 @formula(fast=True)

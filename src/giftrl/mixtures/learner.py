@@ -80,13 +80,6 @@ class MixtureLearner(Mixture):
             np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
         )  # fmt: skip
 
-    def _constants(self, alpha: Array) -> Array:
-        """With o the constant prediction: origin + sum_r alpha_r (constant_r + o - origin)."""
-        if self.constant is None:
-            return np.zeros(1)
-        origin = self.mixing.units[unit.ORIGIN]
-        return np.array([origin + alpha @ (self.mixing.offsets + self.mixing.units[unit.OFFSET] - origin)])
-
     def clip(self, p: ArrayLike) -> Array:
         """Predictions within :attr:`range`, as :meth:`learn` returns them."""
         low, high = self.range

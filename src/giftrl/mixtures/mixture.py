@@ -10,13 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
+from giftrl.compiled.kinds import Held
 from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.engine import Array, RowLearner
+from giftrl.kernels.one_row import OneRow
+from giftrl.kernels.parts import Batch
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, shares
+from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.features import FeatureState, no_features, with_capacity
@@ -24,11 +27,15 @@ from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.parts import Parts
+from giftrl.mixtures.parts import Parts, Ready
 from giftrl.mixtures.restoring import unsound
-from giftrl.mixtures.weights import Weights, predict_classes, predict_mixture, weigh_some
+from giftrl.mixtures.weights import Weights, desk, predict_classes, predict_mixture, weigh_some
 
 __all__ = ["Array", "Mixture"]
+
+#: Classes have the unit 1, and nothing is subtracted from them.
+UNIT = np.ones(unit.SIZE)
+UNIT[[unit.OFFSET, unit.ORIGIN]] = 0.0
 
 
 class Mixture(RowLearner):
@@ -44,8 +51,7 @@ class Mixture(RowLearner):
     clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
     _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
-    _constants: Callable[[Array], Array]  # those of the experts, combined by their shares: one for each score
-    _kept: Array | None = None  # the shares of the experts, until something is learnt
+    _ready: Ready | None = None
 
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
@@ -74,32 +80,69 @@ class Mixture(RowLearner):
         self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        if len(weights) == 0 or weights.all():
+            return self._learn(rows, y, weights)
         # Rows of weight 0 are predicted, and leave everything as it is.
-        bounds = [0, len(y)]
-        if len(weights) > 0 and not weights.all():
-            bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
+        bounds = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(y)]
         predictions = []
         for first, last in pairwise(bounds):
             part = slice_rows(rows, first, last)
-            if len(weights) > 0 and last > first and weights[first] == 0.0:
+            if weights[first] == 0.0:
                 predictions.append(self.clip(self.predict_rows(part, last - first)))
             else:
                 predictions.append(self._learn(part, y[first:last], weights[first:last]))
-        return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
+        return np.concatenate(predictions)
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Learn from rows that all have weight."""
+        predictions = np.empty((len(y), *self._scores))
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
-        self._kept = None
-        predictions = np.empty((len(y), *self._scores))
-        buffers = self._buffers(width + len(self.features.dense))
-        pieces = self.pieces._replace(again=self._again)
-        memory = self.features, self._view, self.matrix, self.mixing, self._later
-        parts = Parts(self.grid, self.places, pieces, *memory, buffers)
-        ready = door.ready(self._loop, self.compiled, counted=False)
-        ready(self.loss, parts, rows, self._typed(y), weights, predictions)
+        ready = self._made_ready(width)
+        ready.learn(ready.parts, Batch(rows, self._typed(y), weights, predictions))
         return predictions
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row that has weight."""
+        self.features = with_capacity(self.features, self.dimension, row.width)
+        ready = self._made_ready(row.width)
+        row.bind_to(ready)
+        if row.learn is None:
+            row.learn = ready.learn.bind(ready.parts, row.batch)
+        row.learn()
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x> of one row."""
+        ready = self._made_ready()
+        row.bind_to(ready)
+        if row.predict is None:
+            row.predict = ready.predict.bind(ready.weights, row.desk, row.rows, row.scores)
+        row.predict()
+        return row.score.item()
+
+    def one_row(self, capacity: int) -> OneRow:
+        """Memory for one row of so many entries at most, for :meth:`learn_row` and :meth:`score_row`."""
+        return OneRow(capacity, desk(self._made_ready().weights.value))
+
+    def _made_ready(self, width: int = 0) -> Ready:
+        """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
+        memory = self.features, self.matrix, self.mixing, self._later
+        made_of = *memory, self._again, self.compiled
+        if self._ready is None or not self._ready.serves(made_of, width):
+            if self._ready is not None:  # rows that grow bit by bit do not often find too little room
+                width = max(width, 2 * self._ready.width if width > self._ready.width else self._ready.width)
+            view, columns = self.features.record.view(self.dtype), math.prod(self._scores)
+            pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
+            units = getattr(self.mixing, "units", UNIT)
+            parts = Parts(self.loss, self.grid, self.places, pieces, self.features, view, *memory[1:], buffers)
+            weights = Weights(
+                self.grid, self.places, self.features, view, self.matrix.x.reshape(-1, columns),
+                self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
+            )  # fmt: skip
+            loops = self._loop, predict_mixture if self.classes is None else predict_classes
+            learn, predict = (door.ready(loop, self.compiled, counted=False) for loop in loops)
+            self._ready = Ready(made_of, width, learn, Held(parts), predict, Held(weights))
+        return self._ready
 
     def repeat(self) -> None:
         """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later`.
@@ -124,9 +167,9 @@ class Mixture(RowLearner):
     def settle(self) -> None:
         """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
         if self._again:
-            settle(self._later, self.places, self._view, self.matrix)
+            settle(self._later, self.places, self.features.record.view(self.dtype), self.matrix)
             self.features.stamps[:] = 0.0
-            self._later, self._again, self._kept = self._no_rounds(0), False, None
+            self._later, self._again = self._no_rounds(0), False
 
     def _no_rounds(self, features: int) -> Later:
         return no_rounds(features, self.places, self.matrix, self.dtype)
@@ -141,25 +184,9 @@ class Mixture(RowLearner):
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
-        constants, out = self._constants(self._shares()), np.empty((n, *self._scores))
-        loop = predict_mixture if self.classes is None else predict_classes
-        ready = door.ready(loop, self.compiled, counted=False)
-        ready(self._weights(), constants, np.empty(len(constants)), rows, out.reshape(n, len(constants)))
-        return out
-
-    def _shares(self) -> Array:
-        if self._kept is None:
-            self._kept = shares(self.pieces.bold, self.mixing)
-        return self._kept
-
-    @property
-    def _view(self) -> NDArray[Any]:
-        return self.features.record.view(self.dtype)
-
-    def _weights(self) -> Weights:
-        columns = self.matrix.x.reshape(len(self.matrix.x), math.prod(self._scores))
-        units = getattr(self.mixing, "units", np.ones(unit.SIZE))  # classes have the unit 1
-        return Weights(self.grid, self.places, self.features, self._view, columns, self._shares(), units)
+        ready, out = self._made_ready(), np.empty((n, math.prod(self._scores)))
+        ready.predict(ready.weights, desk(ready.weights.value), rows, out)
+        return out.reshape(n, *self._scores)
 
     @property
     def x(self) -> Array:
@@ -173,12 +200,12 @@ class Mixture(RowLearner):
         """The entries of x for some features, by their numbers or as a slice."""
         every = isinstance(features, slice)
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
-        constants, out = self._constants(self._shares()), np.empty((len(which), *self._scores))
-        centres, columns = np.empty(len(constants)), out.reshape(len(which), len(constants))
-        door.ready(weigh_some, self.compiled, counted=False)(self._weights(), which, centres, columns)
+        weights = self._made_ready().weights
+        on, out = desk(weights.value), np.empty((len(which), math.prod(self._scores)))
+        door.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
         at = np.flatnonzero(which == self.constant)  # none where there is no constant
-        columns[at] = np.clip(columns[at] + constants - centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
-        return out
+        out[at] = np.clip(out[at] + on.constants - on.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        return out.reshape(-1, *self._scores)
 
     @property
     def experts(self) -> list[tuple[str, float, float]]:
@@ -187,7 +214,9 @@ class Mixture(RowLearner):
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
         totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
-        every = zip(self.expert_names, self._shares(), totals, strict=True)
+        shares = np.empty((3, len(totals)))
+        share(self.pieces.bold, self.mixing, shares)
+        every = zip(self.expert_names, shares[0], totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
     @property
@@ -253,7 +282,6 @@ class Mixture(RowLearner):
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
-        self._kept = None
 
     def _with_sums(self, sums: NDArray[Any]) -> NDArray[Any]:
         """The sums of an earlier version, in which real labels were always clipped, as ours are."""
@@ -270,7 +298,7 @@ class Mixture(RowLearner):
         seen: Any = Touched.of(self.features.record)
         changes: Any = Touched.of(self._later.changes)
         features, later = self.features._replace(record=seen), self._later._replace(changes=changes)
-        return self.__dict__ | {"features": features, "_later": later}
+        return self.__dict__ | {"features": features, "_later": later, "_ready": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""

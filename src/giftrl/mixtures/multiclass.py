@@ -72,9 +72,6 @@ class MulticlassMixture(Mixture):
             np.zeros((width, n), dtype), np.zeros((3, n), dtype), np.zeros((k, n), dtype),
         )  # fmt: skip
 
-    def _constants(self, alpha: Array) -> Array:
-        return np.asarray(alpha @ self.mixing.offsets)
-
     def clip(self, scores: ArrayLike) -> Array:
         """Scores as they count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
         given = np.asarray(scores, np.float64)

@@ -218,8 +218,9 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
 
 
 @formula(fast=True)
-def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, predictions: Any) -> int:
+def learn_classes(parts: Any, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
+    loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, losses = buffers.scores, buffers.slopes, buffers.losses
     full, final = n + 1, n + 2 + CANDIDATES
@@ -247,4 +248,3 @@ def learn_classes(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)
         compare(state, experts, CANDIDATES, buffers.weights, losses[: n + 2], buffers.last, losses[n + 2 : final])
         teach(loss, parts, count, norm, y, h)
-    return len(labels)

@@ -1,10 +1,13 @@
 """What the loops for one score and for K scores share: the parts of a mixture, reading a row, and theta."""
 
+from operator import is_not
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.door import Loop
+from giftrl.compiled.kinds import Held
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import grow_coin
 from giftrl.mixtures.experts import factors, grow
@@ -18,6 +21,7 @@ from giftrl.mixtures.limits import LARGEST_THETA
 class Parts(NamedTuple):
     """What all rounds of a batch work with, for one score or K; x is ``features.record`` in the type of weights."""
 
+    loss: Any
     grid: Any
     columns: Columns
     pieces: Any
@@ -27,6 +31,21 @@ class Parts(NamedTuple):
     state: Any
     later: Later
     buffers: Any
+
+
+class Ready(NamedTuple):
+    """The loops of a mixture and what they work with, taken apart once; of use until that memory is replaced."""
+
+    made_of: tuple[Any, ...]
+    width: int  # the most entries of a row that the buffers have room for
+    learn: Loop
+    parts: Held
+    predict: Loop
+    weights: Held
+
+    def serves(self, made_of: tuple[Any, ...], width: int) -> bool:
+        """Whether this can be used for rows of this width and the memory that there is now."""
+        return width <= self.width and not any(map(is_not, made_of, self.made_of))
 
 
 @formula(fast=True)

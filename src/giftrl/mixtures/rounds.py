@@ -231,8 +231,9 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
 
 
 @formula(fast=True)
-def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, predictions: Any) -> int:
+def learn_mixture(parts: Any, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
+    loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     grid, pieces, matrix, state = parts.grid, parts.pieces, parts.matrix, parts.state
     units, every, last = state.units, parts.buffers.every, parts.buffers.last
     choices = (2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1)
@@ -277,4 +278,3 @@ def learn_mixture(loss: Any, parts: Any, rows: Any, labels: Any, weights: Any, p
             end_round(parts.later, matrix)
         else:
             unit.witness(loss, units, y, h, pieces.margin, pieces.centre_labels)
-    return len(labels)
