@@ -147,7 +147,7 @@ def test_the_scaler_does_not_mind_the_order_within_a_row():
 
 @pytest.mark.parametrize("passes", [1, 3])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("normalize", [None])
+@pytest.mark.parametrize("normalize", [None, "unit"])
 @pytest.mark.parametrize("beta", ["auto", 1.0])
 def test_estimators_do_not_mind_the_order_within_a_row(beta, normalize, intercept, passes):
     settings = {"beta": beta, "normalize": normalize, "fit_intercept": intercept, "passes": passes}
@@ -159,7 +159,7 @@ def test_estimators_do_not_mind_the_order_within_a_row(beta, normalize, intercep
             assert_allclose(getattr(again, scores)(other), getattr(again, scores)(SORTED), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("normalize", [None])
+@pytest.mark.parametrize("normalize", [None, "unit"])
 @pytest.mark.parametrize("beta", ["auto", 1.0])
 def test_named_rows_do_not_mind_the_order_within_a_row(beta, normalize):
     scores = []
