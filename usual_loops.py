@@ -30,11 +30,19 @@ def labels_of(loss: str) -> Any:
     return np.abs(VALUES[:, 0]).round() if loss == "poisson" else VALUES[:, 0]
 
 
+def unsorted(values: Any) -> Any:
+    """Sparse rows that name their features backwards."""
+    n, features = values.shape
+    indices = np.tile(np.arange(features, dtype=np.int32)[::-1], n)
+    return csr_array((values[:, ::-1].ravel(), indices, np.arange(n + 1, dtype=np.int32) * features))
+
+
 def fit(loss: str) -> None:
     """Fit and predict with an estimator, and learn a single row."""
     y = labels_of(loss)
     for kind in (np.float64, np.float32):
-        for rows in (VALUES.astype(kind), csr_array(VALUES.astype(kind))):
+        values = VALUES.astype(kind)
+        for rows in (values, csr_array(values), unsorted(values)):
             if loss in CLASSIFIERS:
                 FTRLClassifier(loss=loss).fit(rows, y).predict(rows)
                 FTRLClassifier(loss=loss).partial_fit(rows[:1], y[:1], classes=np.unique(y)).predict(rows)

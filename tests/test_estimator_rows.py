@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from giftrl.compiled.once import each_once
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.blocks import blocks
 from tests.test_estimators import BOTH, CANCER, interpreted, same
 
 pytestmark = pytest.mark.plain
@@ -85,7 +86,7 @@ def test_blocks_are_the_rows_that_were_asked_for(seed, n, constant, unit, shuffl
     if constant:
         expected = np.column_stack([expected, np.ones(n)])
     for kind in (np.asarray, sparse.csr_array, lambda a: _wide(sparse.csr_array(a))):
-        found = list(blocks(canonical(kind(X)), constant=constant, unit=unit, order=order, entries=entries))
+        found = list(blocks(each_once(kind(X)), constant=constant, unit=unit, order=order, entries=entries))
         assert [a for a, _, _ in found] + [n] == [0] * (n == 0) + [0] * (n > 0) + [b for _, b, _ in found]
         rows = [b.toarray() if sparse.issparse(b) else b for _, _, b in found]
         assert_allclose(np.vstack([*rows, expected[:0]]), expected, rtol=1e-14)
@@ -100,7 +101,7 @@ def test_a_matrix_without_preparation_is_not_copied():
     X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     [(_, _, rows)] = blocks(X)
     assert rows is X
-    [(_, _, rows)] = blocks(canonical(made := sparse.csr_array(X)))
+    [(_, _, rows)] = blocks(each_once(made := sparse.csr_array(X)))
     assert rows is made
 
 

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.once import each_once
 from giftrl.compiled.rows import CSR, all_finite
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
-from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.blocks import blocks
 from giftrl.recipes.learners import OneScore
 from giftrl.recipes.predictor import range_of
 
@@ -172,7 +173,7 @@ class NamedLearner:
 
     def _matrix(self, x: Any) -> Any:
         """A matrix as float64, sparse or dense, checked; rows as dictionaries would have them."""
-        x = canonical(x.tocsr()).astype(np.float64, copy=False) if sparse.issparse(x) else np.asarray(x, np.float64)
+        x = each_once(x.tocsr()).astype(np.float64, copy=False) if sparse.issparse(x) else np.asarray(x, np.float64)
         data = x.data if sparse.issparse(x) else x
         require(bool(np.isfinite(data).all()), "X", x, "must have finite values", "remove NaN and infinities")
         return x

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.once import each_once
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible, InvalidInput, require
 
@@ -103,15 +104,6 @@ def slice_rows(rows: Rows, first: int, last: int) -> Rows:
     return rows._replace(data=rows.data[first * rows.dimension : last * rows.dimension])
 
 
-def canonical(x: Any) -> Any:
-    """A matrix with each feature once a row: one named twice would be updated twice from the same old value."""
-    if getattr(x, "has_canonical_format", True):
-        return x
-    x = x.copy()
-    x.sum_duplicates()
-    return x
-
-
 def all_finite(numbers: NDArray[Any]) -> bool:
     """Whether no number is NaN or infinite.
 
@@ -129,10 +121,11 @@ def all_finite(numbers: NDArray[Any]) -> bool:
     return math.isfinite(total) or bool(np.isfinite(numbers).all())
 
 
-def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
+def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int]:
     """A SciPy sparse matrix or array, or anything NumPy takes for a matrix, as rows; and how many there are.
 
-    float32 and float64 are used as they are; other numbers become float64. Values must be finite.
+    float32 and float64 are used as they are; other numbers become float64. Values must be finite. Entries of one row
+    and feature are added.
 
     >>> rows, n = as_rows([[1.0, 2.0], [3.0, 4.0]], 2)
     >>> n, int(column(rows, 1, 3)), float(rows.data[3])
@@ -140,12 +133,13 @@ def as_rows(x: Any, dimension: int) -> tuple[Rows, int]:
     """
     sparse = hasattr(x, "tocsr")
     if sparse:
-        x = canonical(x.tocsr())
+        x = x.tocsr()
     else:
         x = np.asarray(x)
         require(x.ndim == 2, "x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")
     rule = f"must have {dimension} columns, one for each feature of the learner"
     require(x.shape[1] == dimension, "x", x.shape, rule, f"it has {x.shape[1]}")
+    x = each_once(x, compiled=compiled)
     data = x.data if sparse else np.ascontiguousarray(x).reshape(-1)
     if data.dtype not in REAL:
         try:

@@ -150,6 +150,7 @@ class RowLearner:
 
     loss: Any
     dimension: int
+    compiled: bool
     rounds: Any
     theta: Any
     classes: int | None = None  # K; None for one score
@@ -167,7 +168,7 @@ class RowLearner:
             y: the labels, or the classes from 0 to K - 1.
             weights: the importance of each example, 1 where left out.
         """
-        rows, n = as_rows(x, self.dimension)
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
         labels = as_labels(self.loss, y, (n,)) if self.classes is None else as_classes(y, n, self.classes)
         return self.learn_rows(rows, labels, as_weights(weights, n))
 

@@ -95,7 +95,7 @@ class LinearLearners(Engine):
             y: a label for each row, or a column of labels for each model (one class against the rest).
             weights: the importance of each example, 1 where left out.
         """
-        rows, n = as_rows(x, self.dimension)
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
         models = len(self.settings)
         one_each = np.ndim(y) == 2
         labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.once import each_once
 from giftrl.compiled.registry import formula
 
 ONE = np.uint64(1)
@@ -65,6 +66,7 @@ def unit_rows(x: Any, *, compiled: bool = True) -> Any:
     [[0.6, 0.8], [0.0, 0.0]]
     """
     if hasattr(x, "indptr"):
+        x = each_once(x, compiled=compiled)  # a norm is that of the sums
         data, bounds = x.data.copy(), x.indptr.astype(np.int64)
         made = type(x)((data, x.indices, x.indptr), shape=x.shape)
     else:

@@ -15,12 +15,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from giftrl.certificates import Certificate
+from giftrl.compiled.once import each_once
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
-from giftrl.recipes.blocks import blocks, canonical
+from giftrl.recipes.blocks import blocks
 from giftrl.recipes.evaluation import as_they_count, losses_of
 from giftrl.recipes.learners import Experts
 from giftrl.recipes.parameters import Parameters
@@ -98,7 +99,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
-            self._learn(canonical(x), self._targets(labels), weights, passes, shuffle)
+            self._learn(each_once(x), self._targets(labels), weights, passes, shuffle)
         return self
 
     def _check_unchanged(self) -> None:

@@ -290,7 +290,7 @@ class FeatureScaler:
 
     def transform(self, x: Any) -> NDArray[np.float64]:
         """The rows u, each computed from that row and those before it."""
-        rows, n = as_rows(x, self.dimension)
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
         self.features = with_capacity(self.features, self.dimension, int(longest(rows)))
         out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))
         door.ready(scale_rows, self.compiled)(self.features, rows, n, self.constant, self.centre, self.scale, row, out)

@@ -179,7 +179,7 @@ class Mixture(RowLearner):
 
         :meth:`clip` makes it the prediction that :meth:`learn` would return.
         """
-        rows, n = as_rows(x, self.dimension)
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
         return self.predict_rows(rows, n)
 
     def predict_rows(self, rows: Rows, n: int) -> Array:

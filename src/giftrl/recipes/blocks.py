@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.compiled.door import ready
-from giftrl.compiled.rows import canonical
+from giftrl.compiled.once import mark
 from giftrl.kernels.prepare import make_units, prepare_rows
 
-__all__ = ["blocks", "canonical"]
+__all__ = ["blocks"]
 
 #: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
 ENTRIES = 1 << 20
@@ -24,10 +24,10 @@ def blocks(
     x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
     entries: int = ENTRIES, dtype: Any = None,
 ) -> Iterator[tuple[int, int, Any]]:  # fmt: skip
-    """(begin, end, rows) for consecutive blocks of a canonical matrix; the whole, if there is nothing to do.
+    """(begin, end, rows) for consecutive blocks of a matrix; the whole, if there is nothing to do.
 
     Args:
-        x: dense or CSR, float32 or float64.
+        x: dense or CSR, float32 or float64, with each feature once a row.
         constant: whether each row gets a last feature 1.
         unit: whether each row is divided by its Euclidean norm first.
         order: the order in which to take the rows.
@@ -87,6 +87,4 @@ def _sparse(x: Any, chosen: Any, constant: bool, unit: bool) -> Any:
         data, indices, indptr.astype(np.int64), unit, False, x.shape[1] if constant else -1, new_data, new_indices,
     )  # fmt: skip
     new_indptr = (indptr - indptr[0] + np.arange(n + 1) * constant).astype(small)
-    block = sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width))
-    block.has_canonical_format = True
-    return block
+    return mark(sparse.csr_array((new_data, new_indices, new_indptr), shape=(n, width)))
