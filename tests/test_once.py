@@ -13,6 +13,7 @@ from giftrl.adapters.named_rows import NamedLearner
 from giftrl.compiled import once
 from giftrl.compiled.once import each_once, names_twice
 from giftrl.compiled.rows import as_rows
+from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
@@ -168,3 +169,23 @@ def test_named_rows_do_not_mind_the_order_within_a_row(beta, normalize):
         learner.learn_many(x, range(9), CLASSES.astype(float))
         scores.append(learner.score_many(x, range(9)))
     assert_allclose(scores[1:], [scores[0]] * 2, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("indices", "indptr", "message"),
+    [
+        ([0, 3], [0, 1, 2], "x.indices.*from 0 to 2"),
+        ([0, -1], [0, 1, 2], "x.indices.*from 0 to 2"),
+        ([0, 1], [0, 2, 1], "x.indptr.*must not decrease"),
+        ([0, 1], [0, 1, 9], "x.indptr.*end with the entries"),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_entries_beyond_the_matrix_are_refused(indices, indptr, message, kind):
+    x = sparse.csr_array(np.eye(3)[:2])
+    x.data, x.indices, x.indptr = np.ones(2), np.array(indices, kind), np.array(indptr, kind)
+    x.has_canonical_format = True  # so that SciPy does not look at it
+    learner = LinearLearner(3, "squared", compiled=False)
+    with pytest.raises(InvalidInput, match=message):
+        learner.learn(x, [1.0, 2.0])
+    assert learner.rounds == 0

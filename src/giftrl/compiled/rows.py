@@ -152,5 +152,22 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
         raise InvalidInput("x", data[bad], f"must be finite, and row {row} is not", "remove NaN and infinities")
     if sparse:
         indptr = x.indptr.astype(np.int64)  # one type, whichever SciPy chose: loops are compiled for every type
-        return CSR(data, x.indices, indptr, int(np.diff(indptr).max(initial=0))), int(x.shape[0])
+        return CSR(data, x.indices, indptr, _longest_row(data, x.indices, indptr, dimension)), int(x.shape[0])
     return Dense(data, dimension), int(x.shape[0])
+
+
+def _longest_row(data: NDArray[Any], indices: NDArray[Any], indptr: NDArray[np.int64], dimension: int) -> int:
+    """The number of entries in the longest row. Raise where an entry is beyond the matrix: loops would leave it, too.
+
+    SciPy looks for that only where it is asked to.
+    """
+    sizes = indptr[1:] - indptr[:-1]
+    inside = indptr[0] >= 0 and indptr[-1] <= min(len(data), len(indices)) and (len(sizes) == 0 or sizes.min() >= 0)
+    remedy = "x.check_format() of SciPy says more"
+    require(bool(inside), "x.indptr", indptr, "must not decrease, and end with the entries", remedy)
+    if len(indices) > 0:
+        unsigned = indices.view(f"u{indices.itemsize}")  # in which negative numbers are large
+        rule = f"must be from 0 to {dimension - 1}, the numbers of the columns"
+        if unsigned.max() >= dimension:
+            raise InvalidInput("x.indices", int(indices[unsigned.argmax()]), rule, remedy)
+    return int(sizes.max()) if len(sizes) > 0 else 0
