@@ -3,7 +3,6 @@
 import math
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -15,6 +14,7 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.once import each_once
 from giftrl.compiled.rows import CSR, all_finite
 from giftrl.errors import InvalidInput, require
+from giftrl.kernels.one_row import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
 from giftrl.recipes.blocks import blocks
@@ -154,7 +154,8 @@ class NamedLearner:
             desk = Desk(self.learner, 2 * size, self.intercept)
         if not desk.put(x):
             raise InvalidInput("x", x, "must have finite numbers as values", "encode text, and remove NaN")
-        self._scaled(desk.row.values, desk.row.indptr)
+        if self.unit:
+            self._scaled(desk.row.values, desk.row.rows.value.indptr)
         return desk
 
     def _scaled(self, values: Array, indptr: NDArray[np.int64]) -> Array:
@@ -233,16 +234,24 @@ class Desk:
     """
 
     def __init__(self, learner: OneScore, capacity: int, constant: bool) -> None:
-        self.capacity, self.row = capacity, learner.one_row(capacity)
+        self.capacity, self.row = capacity, learner.one_row(sparse_row(capacity))
+        self.row.end(0)
         self._constant = (1.0,) if constant else ()
+        self._features = self.row.rows.value.indices
         self._names: list[Any] | None = None  # those whose coordinates are in the row
+        self._write: Callable[..., None] = struct.Struct("0d").pack_into
 
     def put(self, x: Mapping[Any, float]) -> bool:
         """Write down the values of a row; False where one is not a finite number."""
         size = len(x) + len(self._constant)
-        self.row.end(size)
+        if size != self.row.width:
+            self.row.end(size)
+            self._write = struct.Struct(f"{size}d").pack_into  # quicker than NumPy, which takes numbers one by one
+        values = x.values()
         try:
-            _writer(size)(self.row.values, 0, *x.values(), *self._constant)
+            self._write(self.row.values, 0, *values, *self._constant)
+            if math.isfinite(sum(values)):  # the sum of finite numbers is, unless it overflows
+                return True
         except (struct.error, OverflowError, TypeError, ValueError):
             return False
         return all_finite(self.row.values[:size])
@@ -252,21 +261,15 @@ class Desk:
         names = list(x)
         if names != self._names:
             coordinates = [slots.get(name, 0) for name in names]
-            self.row.features[: len(names)] = coordinates
-            self.row.features[len(names) : self.row.width] = 0
+            self._features[: len(names)] = coordinates
+            self._features[len(names) : self.row.width] = 0
             self._names = None if 0 in coordinates else names
         return self._names is not None
 
     def leave_out(self) -> None:
         """Let entries whose names have no coordinate count for nothing."""
         own = self.row.width - len(self._constant)
-        self.row.values[:own][self.row.features[:own] == 0] = 0.0
-
-
-@cache
-def _writer(size: int) -> Callable[..., None]:
-    """A function that writes so many numbers into an array: quicker than NumPy's, which take them one by one."""
-    return struct.Struct(f"{size}d").pack_into
+        self.row.values[:own][self._features[:own] == 0] = 0.0
 
 
 #: The type of ``slots`` in pickles of version 1.

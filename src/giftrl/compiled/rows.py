@@ -131,15 +131,18 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
     >>> n, int(column(rows, 1, 3)), float(rows.data[3])
     (2, 1, 4.0)
     """
-    sparse = hasattr(x, "tocsr")
+    sparse = not isinstance(x, np.ndarray) and hasattr(x, "tocsr")
     if sparse:
         x = x.tocsr()
     else:
         x = np.asarray(x)
-        require(x.ndim == 2, "x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")
-    rule = f"must have {dimension} columns, one for each feature of the learner"
-    require(x.shape[1] == dimension, "x", x.shape, rule, f"it has {x.shape[1]}")
-    x = each_once(x, compiled=compiled)
+        if x.ndim != 2:
+            raise InvalidInput("x", x, "must be a matrix, one example a row", f"it has shape {x.shape}")
+    if x.shape[1] != dimension:
+        rule = f"must have {dimension} columns, one for each feature of the learner"
+        raise InvalidInput("x", x.shape, rule, f"it has {x.shape[1]}")
+    if sparse:
+        x = each_once(x, compiled=compiled)
     data = x.data if sparse else np.ascontiguousarray(x).reshape(-1)
     if data.dtype not in REAL:
         try:

@@ -56,9 +56,9 @@ class LinearLearner(OneLearner):
         loop = predict_uniform if self.uniform else predict_coordinate
         door.ready(loop, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
 
-    def one_row(self, capacity: int) -> OneRow:
-        """Memory for one row of so many entries at most, for :meth:`learn_row` and :meth:`score_row`."""
-        return OneRow(capacity)
+    def one_row(self, rows: Rows) -> OneRow:
+        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
+        return OneRow(rows)
 
     def score_row(self, row: OneRow) -> float:
         """<s, x_t> of one row."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled.kinds import Held
-from giftrl.compiled.rows import CSR
+from giftrl.compiled.rows import CSR, Dense, Rows
 from giftrl.kernels.parts import Batch
 
 
@@ -14,21 +14,19 @@ class OneRow:
     """A row with its label, its weight and its score, as the loops of learners of one score take them.
 
     Args:
-        capacity: the most entries that it can have.
+        rows: the memory of the row; a sparse one is still to be :meth:`ended <end>`.
         desk: further memory that the loop of predictions uses.
 
-    >>> row = OneRow(3)
-    >>> row.values[:2], row.features[:2] = (0.5, -1.0), (4, 7)
+    >>> row = OneRow(sparse_row(3))
+    >>> row.values[:2], row.rows.value.indices[:2] = (0.5, -1.0), (4, 7)
     >>> row.end(2)
     >>> row.width, row.rows.value.indptr.tolist()
     (2, [0, 2])
     """
 
-    def __init__(self, capacity: int, desk: Any = None) -> None:
-        self.values, self.features = np.zeros(capacity), np.zeros(capacity, np.int32)
-        self.indptr, self.width = np.zeros(2, np.int64), 0
+    def __init__(self, rows: Rows, desk: Any = None) -> None:
+        self.values, self.width = rows.data, len(rows.data)
         self.label, self.weight, self.score = np.zeros(1), np.ones(1), np.zeros((1, 1))
-        rows = CSR(self.values, self.features, self.indptr, capacity)
         self.rows, self.scores, self.desk = Held(rows), Held(self.score), None if desk is None else Held(desk)
         self.prediction = Held(self.score[0])
         self.bound_to: Any = None  # what the two calls work with
@@ -42,5 +40,15 @@ class OneRow:
             self.bound_to, self.learn, self.predict = parts, None, None
 
     def end(self, width: int) -> None:
-        """Say how many entries the row has."""
-        self.indptr[1] = self.width = width
+        """Say how many entries a sparse row has."""
+        self.rows.value.indptr[1] = self.width = width
+
+
+def sparse_row(capacity: int) -> CSR:
+    """Memory for a row of so many entries at most."""
+    return CSR(np.zeros(capacity), np.zeros(capacity, np.int32), np.zeros(2, np.int64), capacity)
+
+
+def dense_row(dimension: int) -> Dense:
+    """Memory for a row of this dimension."""
+    return Dense(np.zeros(dimension), dimension)

@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.certificates import Certificate
 from giftrl.compiled import door
 from giftrl.compiled.kinds import Held
-from giftrl.compiled.rows import Rows, as_rows, longest, slice_rows
+from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.engine import Array, RowLearner
-from giftrl.kernels.one_row import OneRow
 from giftrl.kernels.parts import Batch
 from giftrl.kernels.touched import Touched
-from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
@@ -29,16 +27,13 @@ from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, c
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Parts, Ready
 from giftrl.mixtures.restoring import unsound
-from giftrl.mixtures.weights import Weights, desk, predict_classes, predict_mixture, weigh_some
+from giftrl.mixtures.single import SingleRows
+from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
 
 __all__ = ["Array", "Mixture"]
 
-#: Classes have the unit 1, and nothing is subtracted from them.
-UNIT = np.ones(unit.SIZE)
-UNIT[[unit.OFFSET, unit.ORIGIN]] = 0.0
 
-
-class Mixture(RowLearner):
+class Mixture(SingleRows, RowLearner):
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
     A kind of mixture brings what is declared here.
@@ -95,34 +90,20 @@ class Mixture(RowLearner):
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Learn from rows that all have weight."""
+        if (
+            self.classes is None
+            and len(y) == 1
+            and len(weights) == 0
+            and isinstance(rows, Dense)
+            and rows.data.dtype == np.float64
+        ):
+            return self._learn_dense_row(rows.data, y)
         predictions = np.empty((len(y), *self._scores))
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
         ready = self._made_ready(width)
         ready.learn(ready.parts, Batch(rows, self._typed(y), weights, predictions))
         return predictions
-
-    def learn_row(self, row: OneRow) -> None:
-        """Learn from one row that has weight."""
-        self.features = with_capacity(self.features, self.dimension, row.width)
-        ready = self._made_ready(row.width)
-        row.bind_to(ready)
-        if row.learn is None:
-            row.learn = ready.learn.bind(ready.parts, row.batch)
-        row.learn()
-
-    def score_row(self, row: OneRow) -> float:
-        """<s, x> of one row."""
-        ready = self._made_ready()
-        row.bind_to(ready)
-        if row.predict is None:
-            row.predict = ready.predict.bind(ready.weights, row.desk, row.rows, row.scores)
-        row.predict()
-        return row.score.item()
-
-    def one_row(self, capacity: int) -> OneRow:
-        """Memory for one row of so many entries at most, for :meth:`learn_row` and :meth:`score_row`."""
-        return OneRow(capacity, desk(self._made_ready().weights.value))
 
     def _made_ready(self, width: int = 0) -> Ready:
         """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
@@ -298,7 +279,7 @@ class Mixture(RowLearner):
         seen: Any = Touched.of(self.features.record)
         changes: Any = Touched.of(self._later.changes)
         features, later = self.features._replace(record=seen), self._later._replace(changes=changes)
-        return self.__dict__ | {"features": features, "_later": later, "_ready": None}
+        return self.__dict__ | {"features": features, "_later": later, "_ready": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""

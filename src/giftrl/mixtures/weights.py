@@ -16,10 +16,14 @@ from giftrl.mixtures.coin import bet, bet_all
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import CENTRE, DENSE, SCALE, mean_norm
-from giftrl.mixtures.labels import OFFSET, ORIGIN, per_norm
+from giftrl.mixtures.labels import OFFSET, ORIGIN, SIZE, per_norm
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.ops.scalar import clamp
+
+#: The units of classes: all are 1, and nothing is subtracted.
+UNIT = np.ones(SIZE)
+UNIT[[OFFSET, ORIGIN]] = 0.0
 
 
 class Weights(NamedTuple):

@@ -1,0 +1,55 @@
+"""One row at a time through a mixture of one score: what stays from row to row is not taken apart again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.rows import Rows
+from giftrl.kernels.one_row import OneRow, dense_row
+from giftrl.mixtures.features import FeatureState, with_capacity
+from giftrl.mixtures.parts import Ready
+from giftrl.mixtures.weights import desk
+
+Array = NDArray[np.float64]
+
+
+class SingleRows:
+    """The part of a mixture that learns and scores single rows."""
+
+    dimension: int
+    features: FeatureState
+    _made_ready: Callable[..., Ready]
+    _row: OneRow | None = None  # for dense rows, once there was one
+
+    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
+        """Learn from one row by way of memory that is kept, which is quicker than to hand over its own."""
+        row = self._row
+        if row is None or row.width != len(values):
+            row = self._row = self.one_row(dense_row(len(values)))
+        row.values[:], row.label[:] = values, y
+        self.learn_row(row)
+        return np.array(row.score[0])
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row that has weight."""
+        self.features = with_capacity(self.features, self.dimension, row.width)
+        ready = self._made_ready(row.width)
+        row.bind_to(ready)
+        if row.learn is None:
+            row.learn = ready.learn.bind(ready.parts, row.batch)
+        row.learn()
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x> of one row."""
+        ready = self._made_ready()
+        row.bind_to(ready)
+        if row.predict is None:
+            row.predict = ready.predict.bind(ready.weights, row.desk, row.rows, row.scores)
+        row.predict()
+        return row.score.item()
+
+    def one_row(self, rows: Rows) -> OneRow:
+        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
+        return OneRow(rows, desk(self._made_ready().weights.value))
