@@ -60,15 +60,26 @@ def folder(tmp_path):
 
 def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
     cache = folder / "cache"
-    # Three at once on an empty cache: each compiles, and the file of the last one stays.
+    # Three at once on an empty cache: one compiles, and the others wait for it.
     together = [finish(process) for process in [start(folder, cache) for _ in range(3)]]
-    assert together == [{"out": [3.0, 1.0], "warnings": [], "numba": True}] * 3
-    (kept,) = cache.iterdir()
+    assert sum(run.pop("numba") for run in together) == 1
+    assert together == [{"out": [3.0, 1.0], "warnings": []}] * 3
+    (kept,) = cache.glob("*.loop")
     written = kept.stat().st_mtime_ns
     assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}
-    assert [path.stat().st_mtime_ns for path in cache.iterdir()] == [written]
+    assert [path.stat().st_mtime_ns for path in cache.glob("*.loop")] == [written]
     (folder / "user_loss.py").write_text(LOSS.replace("FACTOR", "2.0"))
     assert finish(start(folder, cache)) == {"out": [6.0, 2.0], "warnings": [], "numba": True}
+
+
+def test_a_file_of_another_compiler_is_replaced_without_a_word(folder):
+    cache = folder / "cache"
+    finish(start(folder, cache))
+    (kept,) = cache.glob("*.loop")
+    head, _, code = kept.read_bytes().partition(b"\n")
+    kept.write_bytes(json.dumps(json.loads(head) | {"compiler": "0.1"}).encode() + b"\n" + code)
+    assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": True}
+    assert kept.read_bytes().partition(b"\n")[0] == head
 
 
 def unlinkable(content: bytes) -> bytes:
@@ -90,7 +101,7 @@ DAMAGES = {
 def test_a_damaged_file_is_compiled_again_and_replaced(folder):
     cache = folder / "cache"
     finish(start(folder, cache))
-    (kept,) = cache.iterdir()
+    (kept,) = cache.glob("*.loop")
     good = kept.read_bytes()
     for name, damage in DAMAGES.items():
         kept.write_bytes(damage(good))
@@ -224,4 +235,4 @@ def flat(x):
 def test_what_only_numba_can_run_is_run_by_numba(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
     assert ready(flat)(np.arange(6.0).reshape(2, 3)) == 3.0  # reshape calls a function of Numba's
-    assert not any(tmp_path.iterdir())
+    assert not any(tmp_path.glob("*.loop"))

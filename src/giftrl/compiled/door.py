@@ -116,19 +116,27 @@ class CompiledLoop:
         parts = (FORMAT, FIELDS, name, fingerprint, self.counted, *target(), spell(args))
         key = " ".join(str(part) for part in parts)
         symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        place = library.find(symbol, key) or objects.find(symbol, key) if lasting else None
-        if place is None:
+        if not lasting:
             with announce(loop, args):
-                from giftrl.compiled.emit import emit
-
-                code = objects.Code(*emit(loop, args, self.counted, symbol))
-            try:
-                place = objects.link(code, symbol)
-            except RuntimeError as problem:  # it calls what only Numba has
-                raise Unknown(str(problem)) from None
-            if lasting:
-                objects.keep(symbol, key, code)
+                return self._compiled(args, symbol)[1]
+        place = library.find(symbol, key) or objects.find(symbol, key)
+        if place is None:
+            with announce(loop, args), objects.alone(symbol):
+                place = objects.find(symbol, key)  # another process may have compiled it meanwhile
+                if place is None:
+                    code, place = self._compiled(args, symbol)
+                    objects.keep(symbol, key, code)
         return place
+
+    def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[objects.Code, Place]:
+        """The object file of the loop, and where its entry is now."""
+        from giftrl.compiled.emit import emit
+
+        code = objects.Code(*emit(self.loop, args, self.counted, symbol))
+        try:
+            return code, objects.link(code, symbol)
+        except RuntimeError as problem:  # it calls what only Numba has
+            raise Unknown(str(problem)) from None
 
 
 class NumbaLoop:

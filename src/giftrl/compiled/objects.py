@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,11 @@ from giftrl import files
 from giftrl.compiled.entry import Place
 from giftrl.compiled.target import start
 from giftrl.errors import GiftrlError
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there
+    fcntl = None  # type: ignore[assignment]
 
 #: Where compiled loops are kept, if it is set.
 FOLDER = "GIFTRL_CACHE_DIR"
@@ -31,6 +37,10 @@ OUTSIDE = (
     *("acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "floor", "ceil", "trunc", "rint", "round", "fmod", "ldexp"),
     *("frexp", "fma", "fmin", "fmax", "expf", "logf", "powf", "sqrtf", "floorf", "ceilf", "truncf", "fmodf"),
 )
+
+
+#: The file by which processes that compile wait for one another.
+LOCK = "lock"
 
 
 class Code(NamedTuple):
@@ -81,11 +91,34 @@ def read(symbol: str, key: str) -> Code | None:
     try:
         said = json.loads(head)
         if said["key"] == key and said["sha256"] == hashlib.sha256(content).hexdigest():
-            return Code(content, said["result"])
+            return Code(content, said["result"]) if said["compiler"] == _compiler() else None
     except (ValueError, KeyError, TypeError):
         pass
     damaged(symbol)
     return None
+
+
+def _compiler() -> str:
+    """The version of llvmlite, which is that of Numba too: each Numba goes with one llvmlite, and imports slowly."""
+    import llvmlite
+
+    return str(llvmlite.__version__)
+
+
+@contextlib.contextmanager
+def alone(symbol: str) -> Iterator[None]:
+    """Let one process at a time compile a loop: those that come meanwhile wait, and then find it.
+
+    A byte of one file is locked for each loop, which ends with the process at the latest. Where nothing can be locked,
+    each process compiles its own.
+    """
+    with contextlib.ExitStack() as stack:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+                file = stack.enter_context((folder() / LOCK).open("ab"))
+                fcntl.lockf(file, fcntl.LOCK_EX, 1, int(symbol[-7:], 16))
+        yield
 
 
 def damaged(symbol: str) -> None:
@@ -95,7 +128,8 @@ def damaged(symbol: str) -> None:
 
 def keep(symbol: str, key: str, code: Code) -> None:
     """Keep a compiled loop for other processes."""
-    said = {"key": key, "sha256": hashlib.sha256(code.content).hexdigest(), "result": code.result}
+    digest = hashlib.sha256(code.content).hexdigest()
+    said = {"key": key, "compiler": _compiler(), "sha256": digest, "result": code.result}
     try:
         path = _path(symbol)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -23,6 +23,8 @@ def target() -> tuple[str, str]:
         known = core._multiarray_umath.__cpu_features__
         if known.get("X86_V3") or all(known.get(feature) for feature in TELLING):
             return LEVEL, FEATURES
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return "generic", "+fp-armv8,+neon"  # every processor of that kind has these
     from llvmlite import binding
 
     return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
