@@ -1,5 +1,6 @@
 """The public names: a name that appears or goes is a decision, not an accident."""
 
+import os
 import re
 import subprocess
 import sys
@@ -69,3 +70,16 @@ def test_importing_does_not_import_what_is_slow():
     code = f"import sys, giftrl, giftrl.kernels; print([name for name in {slow} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_training_from_libsvm_imports_no_more_than_it_needs(tmp_path):
+    (tmp_path / "two.svm").write_text("1 1:1 3:2\n-1 2:1\n")
+    slow = ["difflib", "llvmlite", "matplotlib", "numba", "orjson", "pandas", "pyarrow", "rich", "scipy", "sklearn"]
+    code = (
+        "import sys\nfrom giftrl.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    print([name for name in {slow} if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "train", str(tmp_path / "two.svm"), "--model", str(tmp_path / "m.giftrl")]
+    plain = os.environ | {"GIFTRL_PLAIN": "1"}  # a compiler imports what it needs
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
+    assert done.stdout.strip() == "[]" and "model written" in done.stderr
