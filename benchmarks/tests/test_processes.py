@@ -40,6 +40,14 @@ def test_a_process_that_fails_ends_the_benchmark_with_its_words():
         Case([sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], {}).once()
 
 
+def test_a_process_that_compiles_what_the_wheel_should_bring_ends_the_benchmark(tmp_path):
+    folder = tmp_path / "unused"
+    noting(tmp_path / "elsewhere", avoids=folder).once()
+    folder.mkdir()
+    with pytest.raises(RuntimeError, match="compiled learn.loop, which the wheel should bring"):
+        noting(folder / "learn.loop", avoids=folder).once()
+
+
 def test_every_process_has_a_name_and_an_environment_of_its_own(tmp_path):
     timed = startup.cases(tmp_path, tmp_path / "site")
     assert timed.keys() == NAMES.keys()
