@@ -38,6 +38,8 @@ bench: bench-test
 	$(BIN)/python -m benchmarks --out docs/performance.md
 	$(BIN)/python -m benchmarks.growth --out docs/performance.md
 	$(BIN)/python -m benchmarks.unsorted --out docs/performance.md
+	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
+	$(BIN)/python -m benchmarks.startup --out docs/performance.md
 
 quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg --json docs/quality/ours.json

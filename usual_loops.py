@@ -1,4 +1,4 @@
-"""The usual loops, by using them: every loss at its defaults, rows dense and sparse, and every text format.
+"""The usual loops, by using them: every loss at its defaults, rows dense and sparse, every text format, and Arrow.
 
 ``hatch_build.py`` runs this to have the loops compiled that a wheel brings, and a test runs it where there is no
 compiler, to see that the wheel brings them all. Names of losses as arguments stand for those losses only.
@@ -70,12 +70,13 @@ def command(*arguments: object) -> None:
 
 
 def train(folder: Path, loss: str, formats: tuple[str, ...]) -> None:
-    """Train from text, inspect the model, and predict."""
+    """Train from text or from converted text, inspect the model, and predict."""
     for name, text in texts(loss).items():
-        if name not in formats:
-            continue
         (folder / name).write_text(text, encoding="utf-8")
-        options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
+    if "a.arrow" in formats:
+        command("convert", folder / "a.svm", folder / "a.arrow")
+    options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
+    for name in formats:
         command("train", folder / name, "--loss", loss, *options, "--model", folder / "m.giftrl")
         command("inspect", folder / "m.giftrl")
         command("predict", folder / "m.giftrl", folder / name)
@@ -86,7 +87,7 @@ def use(wanted: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for k, loss in enumerate(wanted):
             fit(loss)
-            train(Path(folder), loss, tuple(texts(loss)) if k == 0 else ("a.svm",))
+            train(Path(folder), loss, (*texts(loss), "a.arrow") if k == 0 else ("a.svm",))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from scipy.special import logsumexp, wrightomega
 
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax
-from giftrl.ops.special import mean_product, wright_omega
+from giftrl.ops.special import NODES, WEIGHTS, mean_product, wright_omega
 from giftrl.ops.vector_loss import (
     conjugate,
     curvature,
@@ -308,3 +308,9 @@ def test_mean_product_is_the_integral_of_the_polynomial(beta, power):
 @given(x=st.one_of(st.floats(-700.0, 50.0), st.floats(-13.0, 3.0), st.floats(1.0, 1e300)))
 def test_wright_omega(x):
     assert wright_omega(x) == pytest.approx(wrightomega(x), rel=2e-14)
+
+
+def test_the_nodes_are_those_of_gauss_and_legendre():
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    np.testing.assert_allclose(NODES, 0.5 + 0.5 * nodes, rtol=1e-14)
+    np.testing.assert_allclose(WEIGHTS, 0.5 * weights, rtol=1e-14)

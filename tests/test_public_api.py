@@ -1,5 +1,6 @@
 """The public names: a name that appears or goes is a decision, not an accident."""
 
+import os
 import re
 import subprocess
 import sys
@@ -69,3 +70,23 @@ def test_importing_does_not_import_what_is_slow():
     code = f"import sys, giftrl, giftrl.kernels; print([name for name in {slow} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def imported(names, *command):
+    """Which of these modules a command imports; its loops are plain Python, as a compiler imports what it needs."""
+    code = (
+        "import sys\nfrom giftrl.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    print([name for name in {names} if name in sys.modules])"
+    )
+    plain = os.environ | {"GIFTRL_PLAIN": "1"}
+    return subprocess.check_output([sys.executable, "-c", code, *map(str, command)], text=True, env=plain).strip()
+
+
+def test_commands_import_no_more_than_they_need(tmp_path):
+    rows, converted, model = (tmp_path / name for name in ("two.svm", "two.arrow", "m.giftrl"))
+    rows.write_text("1 1:1 3:2\n-1 2:1\n")
+    never = ["llvmlite", "matplotlib", "numba", "orjson", "pandas", "rich", "scipy", "sklearn"]
+    assert imported([*never, "pyarrow"], "train", rows, "--model", model) == "[]"
+    assert imported([*never, "pyarrow"], "predict", model, rows, "-o", tmp_path / "p") == "[]"
+    assert imported(never, "convert", rows, converted) == "[]"
+    assert imported([*never, "pyarrow.compute"], "train", converted) == "[]"

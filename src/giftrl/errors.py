@@ -19,7 +19,6 @@ as it was, with one exception: a learner that raises Overflowed has learnt the r
 estimator whose model such a row has spoilt must be fitted again.
 """
 
-import difflib
 import math
 import os
 from collections.abc import Iterable
@@ -66,6 +65,8 @@ class UnknownName(InvalidInput):
 
     def __init__(self, argument: str, value: object, known: Iterable[str]) -> None:
         names = list(known)
+        import difflib  # where a name is wrong, and not at the start of every command
+
         near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""
         super().__init__(argument, value, "is not a known name", f"{hint}Known: {', '.join(names)}")

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 from abc import ABC, abstractmethod
@@ -152,7 +151,7 @@ def _prefix(target: Path) -> str:
 def _private_folder(target: Path) -> Iterator[Path]:
     """A new folder beside a target, locked for as long as this process lives and removed in the end."""
     for attempt in range(10):
-        folder = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.tmp"
+        folder = target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.tmp"
         folder.mkdir(0o700)
         lock = _lock(folder)
         # Another process may take the folder for a leftover before it is locked, and remove it. Where nothing can be

@@ -1,5 +1,7 @@
 """The command line, ``giftrl``. Each command has its own file, which is imported when the command is called."""
 
+import gc
+import os
 import sys
 
 __all__ = ["main"]
@@ -7,6 +9,9 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line. Ctrl-C ends it quietly, while it is being imported too."""
+    # Nothing here is worth a second thread of linear algebra: threads would only wait for each other, and the last bits
+    # of sums would depend on the number of processors. It must be said before NumPy is imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from giftrl.cli.main import main as run
         from giftrl.cli.terminal import take_signals, take_streams
@@ -18,3 +23,5 @@ def main() -> None:
         run(prog_name="giftrl")
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        gc.freeze()  # what is left goes with the process: no need to look for cycles in it once more

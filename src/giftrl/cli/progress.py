@@ -1,12 +1,12 @@
 """What the terminal shows during training: a progress bar, and a table with a line for each power of two examples."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import click
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
 LAMBDA = HEADS.index("lambda")
@@ -65,6 +65,24 @@ def leader(experts: Iterable[tuple[str, float, float]]) -> str:
     return name
 
 
+class Lines:
+    """Standard error where it is no terminal: lines of text, and no bar."""
+
+    is_terminal = False
+
+    def print(self, text: str) -> None:
+        click.echo(text, err=True)
+
+
+def standard_error(quiet: bool) -> Any:
+    """Standard error, for messages: a console, or lines of text where it is no terminal or nothing is to be shown."""
+    if quiet or not sys.stderr.isatty():
+        return Lines()
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
 class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints, with the certified gap.
 
@@ -75,14 +93,14 @@ class Progression:
     expert with the largest share of the prediction.
 
     Args:
-        console: the console to print on.
+        console: where to print, from :func:`standard_error`; there is a bar where it is a terminal.
         quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
     """
 
     def __init__(
-        self, console: Console, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter
+        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self._console = console
         self._quiet = quiet
@@ -92,29 +110,26 @@ class Progression:
         self._weight = 0.0
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
-        self._bar = Progress(
-            BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(), console=console, transient=True, disable=quiet or not console.is_terminal,
-            get_time=clock,
-        )  # fmt: skip
-        self._task = self._bar.add_task("", total=None, done="", rate="compiling, if this is the first run")
+        self._bar = _bar(console, clock) if console.is_terminal and not quiet else None
 
     def __enter__(self) -> "Progression":
         if not self._quiet:
             heads = list(HEADS)
             heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
             self._console.print(in_columns(heads))
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
-        if not self._bar.disable:
-            self._move(trainer)
+        if self._bar is not None:
+            self._move(trainer, self._bar)
         # After the first pass the loss of rows that are learnt says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
@@ -130,7 +145,7 @@ class Progression:
             loss = decimals(course.passes.losses[-1])
             self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
 
-    def _move(self, trainer: Any) -> None:
+    def _move(self, trainer: Any, bar: Any) -> None:
         examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
         rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
         if self._began is None:
@@ -139,10 +154,10 @@ class Progression:
             rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
         fraction = trainer.reader.progress.fraction
         if fraction is None:
-            self._bar.update(self._task, rate=rate)
+            bar.update(bar.task_ids[0], rate=rate)
             return
         done = (trainer.passes_done + fraction) / trainer.passes
-        self._bar.update(self._task, total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
+        bar.update(bar.task_ids[0], total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
 
     def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
         """Print a line of the table."""
@@ -160,3 +175,15 @@ class Progression:
             state, narrow(gap),
         )  # fmt: skip
         self._console.print(in_columns(cells))
+
+
+def _bar(console: Any, clock: Callable[[], float]) -> Any:
+    """A progress bar on a console, which has not moved yet."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(), console=console, transient=True, get_time=clock,
+    )  # fmt: skip
+    bar.add_task("", total=None, done="", rate="compiling, if this is the first run")
+    return bar

@@ -119,9 +119,7 @@ def command(
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
-    from rich.console import Console
-
-    from giftrl.cli.progress import Progression, counted
+    from giftrl.cli.progress import Progression, counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
@@ -153,8 +151,8 @@ def command(
     model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
     reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, **reading)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     quiet = quiet or as_json
+    console = standard_error(quiet)
     if resume:
         trainer.resume()
     before = trainer.model.examples + trainer.model.repeated.examples

@@ -5,6 +5,7 @@ The digest follows the calls instead. Starting from the loop and from the classe
 every function that can be reached, and takes in the file of each one and the value of each global constant.
 """
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -68,7 +69,9 @@ class _Walk:
         names = set(_names(code))
         # A name is a global, a free variable, or an attribute of a module that is a global.
         reached = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
-        reached |= inspect.getclosurevars(function).nonlocals
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a variable that has no value yet
+                reached[name] = cell.cell_contents
         modules = [value for value in reached.values() if isinstance(value, ModuleType)]
         for module in modules:
             if module.__name__.split(".")[0] not in KNOWN_TO_NUMBA:

@@ -7,9 +7,16 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 
-#: Gauss and Legendre's rule on [0, 1], exact for polynomials of degree 23.
-NODES = tuple((0.5 + 0.5 * np.polynomial.legendre.leggauss(12)[0]).tolist())
-WEIGHTS = tuple((0.5 * np.polynomial.legendre.leggauss(12)[1]).tolist())
+#: Gauss and Legendre's rule of twelve nodes on [-1, 1]: the positive nodes, and their weights. Written out, because
+#: the last bits of NumPy's depend on its LAPACK, and compiled loops depend on these bits.
+POSITIVE = (
+    (0.1252334085114689, 0.2491470458134027), (0.3678314989981802, 0.2334925365383546),
+    (0.5873179542866175, 0.20316742672306573), (0.7699026741943047, 0.16007832854334642),
+    (0.9041172563704748, 0.10693932599531907), (0.9815606342467192, 0.04717533638651141),
+)  # fmt: skip
+#: The rule on [0, 1], exact for polynomials of degree 23.
+NODES = (*(0.5 - 0.5 * node for node, _ in POSITIVE[::-1]), *(0.5 + 0.5 * node for node, _ in POSITIVE))
+WEIGHTS = (*(0.5 * weight for _, weight in POSITIVE[::-1]), *(0.5 * weight for _, weight in POSITIVE))
 
 
 @formula

@@ -16,14 +16,7 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.ngrams import Ngrams, no_order
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
 from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable
-from giftrl.streams.tables.csv import CsvText
-from giftrl.streams.tables.npz import NpzMatrix
-from giftrl.streams.text.json_lines import JsonLines
-from giftrl.streams.text.libsvm import LibsvmText
-from giftrl.streams.text.vw import VwText
 
-PARSERS: dict[str, Any] = {"libsvm": LibsvmText, "vw": VwText, "csv": CsvText, "json": JsonLines, "arrow": ArrowTable}
 #: Formats whose names have an order: VW text, and what it was converted to.
 WITH_NGRAMS = ("vw", "arrow")
 
@@ -105,7 +98,7 @@ class Parsing:
         if format_ not in self._parsers:
             settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
             more = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
-            self._parsers[format_] = PARSERS[format_](self.features, *settings, compiled=self.compiled, **more)
+            self._parsers[format_] = _parser_of(format_)(self.features, *settings, compiled=self.compiled, **more)
         parser = self._parsers[format_]
         if format_ in ("csv", "arrow") and self.schema is not None:
             parser.schema = self.schema
@@ -138,6 +131,8 @@ class Parsing:
     def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         total = stream.total or 0
         if format_ == "npz":
+            from giftrl.streams.tables.npz import NpzMatrix
+
             matrix = NpzMatrix(self.features, compiled=self.compiled)
             for batch in matrix.read(stream, start):
                 self.consumed = int(total * matrix.fraction)
@@ -153,6 +148,29 @@ class Parsing:
         if self.interactions is None:
             return batch
         return replace(batch, groups=np.full(len(batch.data), self.interactions.require_all(format_), np.uint8))
+
+
+def _parser_of(format_: str) -> Any:
+    """The class that parses a format, imported when there is a source of that format."""
+    if format_ == "libsvm":
+        from giftrl.streams.text.libsvm import LibsvmText
+
+        return LibsvmText
+    if format_ == "vw":
+        from giftrl.streams.text.vw import VwText
+
+        return VwText
+    if format_ == "csv":
+        from giftrl.streams.tables.csv import CsvText
+
+        return CsvText
+    if format_ == "json":
+        from giftrl.streams.text.json_lines import JsonLines
+
+        return JsonLines
+    from giftrl.streams.tables.arrow import ArrowTable
+
+    return ArrowTable
 
 
 def _no_rows(source: str, block: Block) -> Batch:

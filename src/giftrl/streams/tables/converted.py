@@ -18,6 +18,7 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import merge, overflowed
 from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.tables.batches import Piece, RecordBatches
+from giftrl.streams.tables.types import as_arrow, as_numpy
 
 #: The key, in the metadata of the file, of how features were mapped.
 KEY = b"giftrl"
@@ -113,12 +114,12 @@ class ConvertedWriter(Finishing):
 
         plain = not (batch.indices == self.features.constant).any()
         require(plain, "batch", batch.source, "must not have the constant yet", "read with constant=False")
-        schema, offsets = self._schema, pa.array(batch.indptr.astype(np.int32))
+        schema, offsets = self._schema, as_arrow(batch.indptr.astype(np.int32))
         lists = [
-            pa.ListArray.from_arrays(offsets, pa.array(values), type=schema.field(name).type)
+            pa.ListArray.from_arrays(offsets, as_arrow(values), type=schema.field(name).type)
             for name, values in (("indices", batch.indices), ("values", batch.data))
         ]
-        record = pa.RecordBatch.from_arrays([pa.array(batch.labels), pa.array(batch.weights), *lists], schema=schema)
+        record = pa.RecordBatch.from_arrays([as_arrow(batch.labels), as_arrow(batch.weights), *lists], schema=schema)
         self._writer.write_batch(record, custom_metadata=self._new_names(batch))
 
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
@@ -215,11 +216,12 @@ class Converted:
         except pa.ArrowInvalid:
             raise damaged from None
         labels, weights, lists, numbers = record.columns
-        if any(column.null_count for column in record.columns):
+        offsets = [as_numpy(each.offsets).astype(np.int64) for each in (lists, numbers)]
+        parts = [each.values[begins[0] : begins[-1]] for each, begins in zip((lists, numbers), offsets, strict=True)]
+        if any(each.null_count for each in (*record.columns, *parts)):
             raise damaged
-        labels, weights = labels.to_numpy(), weights.to_numpy()
-        indices, data = lists.flatten().to_numpy(), numbers.flatten().to_numpy()
-        indptr, other = (np.asarray(each.offsets, np.int64) - each.offsets[0].as_py() for each in (lists, numbers))
+        labels, weights, indices, data = map(as_numpy, (labels, weights, *parts))
+        indptr, other = (begins - begins[0] for begins in offsets)
         size = self.features.dimension if isinstance(self.features, Hashing) else len(self._slots)
         # A learner would write to foreign memory at an index out of range.
         inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)

@@ -14,7 +14,7 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.tables.types import Words, lengths, numbers, words
+from giftrl.streams.tables.types import Words, as_numpy, lengths, numbers, words
 
 FINITE = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
@@ -80,7 +80,7 @@ class TableRows:
         for column in columns:
             if column.kind == Kind.LABEL:
                 labels = numbers(column.array, np.nan)
-                there = column.array.is_valid().to_numpy(zero_copy_only=False)
+                there = as_numpy(column.array.is_valid())
                 wrong = ~np.isfinite(labels) & there
                 reject(wrong, column.number, f"a label that is not finite in the column {column.name!r}", FINITE)
             elif column.kind == Kind.WEIGHT:

@@ -16,6 +16,45 @@ class Words(NamedTuple):
     codes: NDArray[np.int64]
 
 
+def as_numpy(array: Any) -> NDArray[Any]:
+    """An array of numbers or truth values, none of them null, as NumPy reads it: the same memory, which stays as it is.
+
+    Arrow's own ``to_numpy`` imports pandas where that is installed, which takes longer than some millions of numbers.
+
+    >>> import pyarrow as pa
+    >>> as_numpy(pa.array([1, 2, 3])[1:]).tolist(), as_numpy(pa.array([True, False])).tolist()
+    ([2, 3], [True, False])
+    """
+    import pyarrow as pa
+
+    if pa.types.is_boolean(array.type):
+        return as_numpy(array.cast(pa.uint8())).view(np.bool_)
+    kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
+    dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
+    data = array.buffers()[1] if len(array) else b""
+    found = np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize if len(array) else 0)
+    found.flags.writeable = False
+    return found
+
+
+def _filled(array: Any, missing: float) -> NDArray[Any]:
+    """An array of numbers as NumPy reads it, with ``missing`` in place of nulls."""
+    found = as_numpy(array)
+    return np.where(as_numpy(array.is_valid()), found, missing) if array.null_count else found
+
+
+def as_arrow(values: NDArray[Any]) -> Any:
+    """An array of NumPy as Arrow reads it: the same memory. ``pyarrow.array`` imports pandas too.
+
+    >>> as_arrow(np.array([0.5, 2.0])).to_pylist()
+    [0.5, 2.0]
+    """
+    import pyarrow as pa
+
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
 def words(array: Any) -> Words:
     """The texts of a column, each once."""
     import pyarrow as pa
@@ -23,22 +62,22 @@ def words(array: Any) -> Words:
 
     if not pa.types.is_dictionary(array.type):
         array = array.cast(pa.large_string()).dictionary_encode()
-    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = as_numpy(array.indices.cast(pa.int64()).fill_null(-1))
     texts = array.dictionary.cast(pa.large_string())
     used = np.zeros(len(texts) + 1, np.bool_)
     used[codes] = True  # -1 is the last
-    used[:-1] &= pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
+    used[:-1] &= as_numpy(pc.greater(pc.binary_length(texts), 0).fill_null(False))
     places = np.flatnonzero(used[:-1])
     renumbered = np.full(len(used), -1)
     renumbered[places] = np.arange(len(places))
-    return Words(texts.take(pa.array(places)), renumbered[codes])
+    return Words(texts.take(as_arrow(places)), renumbered[codes])
 
 
 def lengths(array: Any) -> NDArray[np.int64]:
     """The lengths of the lists in a column."""
     import pyarrow.compute as pc
 
-    return np.asarray(pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(_filled(pc.list_value_length(array), 0), np.int64)
 
 
 def flat_types(schema: Any) -> list[tuple[str, Any]]:
@@ -106,5 +145,5 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
     if pa.types.is_decimal(array.type) or pa.types.is_boolean(array.type) or pa.types.is_null(array.type):
         array = array.cast(pa.float64())
     if array.null_count:
-        array = array.cast(pa.float64(), safe=False).fill_null(missing)
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(_filled(array, missing), np.float64)

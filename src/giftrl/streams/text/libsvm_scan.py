@@ -1,6 +1,6 @@
 """The loop over the lines of LIBSVM text; :mod:`giftrl.streams.text.libsvm` describes the format."""
 
-import secrets
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from giftrl.streams.text.rows import Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, HASH, SPACE, at_end, blame, blank, note, skip_blanks, skip_line
 
 #: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
-MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
+MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 NO_TAG = (0, 0)
 
 

@@ -1,0 +1,270 @@
+"""Start-up: whole processes, from the first import to the last exit, ours and those of the rivals.
+
+    python -m benchmarks.startup --out docs/performance.md
+
+Every number is the median over fresh processes that take turns; a round that is not counted fills the caches of the
+disk and writes the bytecode. CPU seconds are those of all threads, of the user and of the system. The wheel is built
+first, as ``make wheel`` does, which takes some minutes; ``--wheel FILE`` names one that there is.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+
+from benchmarks.rcv1_like import rcv1_like
+from benchmarks.table import Grid, machine, write_region
+from benchmarks.text import write_libsvm, write_vw
+from giftrl.errors import GiftrlError
+
+__all__ = ["Case", "Cost", "build_wheel", "cases", "grids", "main", "measure", "write_rows"]
+
+ROOT = Path(__file__).parents[1]
+ROWS = 200_000  # about 250 MB of text
+REPETITIONS = 5
+DATA = "import numpy as np; rng = np.random.default_rng(0); x = rng.normal(size=(400, 20)); y = x[:, 0] > 0.0; "
+FIT = DATA + "from giftrl import FTRLClassifier; FTRLClassifier().fit(x, y)"
+SGD = DATA + "from sklearn.linear_model import SGDClassifier; SGDClassifier().fit(x, y)"
+GIFTRL = "from giftrl.cli import main; main()"
+
+
+class Cost(NamedTuple):
+    """What a process took, in seconds."""
+
+    cpu: float
+    wall: float
+
+
+class Case(NamedTuple):
+    """A process to time.
+
+    ``empties`` is a folder that is removed before every run. ``avoids`` is one that must not be there after it: the
+    folder of compiled loops, where all loops come from the wheel.
+    """
+
+    command: list[str]
+    environment: Mapping[str, str]
+    empties: Path | None = None
+    avoids: Path | None = None
+    slow: bool = False  # run once, and in no round for warming up
+
+    def once(self) -> Cost:
+        """Run it, and see what it took."""
+        if self.empties is not None:
+            shutil.rmtree(self.empties, ignore_errors=True)
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.stderr.close()
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(self.command)} ended with {process.returncode}: {said.decode()[-2000:]}")
+        if self.avoids is not None and self.avoids.exists():
+            made = ", ".join(path.name for path in self.avoids.iterdir())
+            raise RuntimeError(f"{' '.join(self.command)} compiled {made}, which the wheel should bring")
+        return Cost(used.ru_utime + used.ru_stime, wall)
+
+
+class Target(NamedTuple):
+    """A limit for a number that comes from the costs of some cases."""
+
+    what: str
+    limit: float
+    unit: str
+    measured: Callable[[Mapping[str, Cost]], float]
+
+
+#: The targets. Where a second thread parses what the first one learns, the time that a person waits is what counts.
+TARGETS = (
+    Target(
+        "CPU of import giftrl, less that of import numpy", 0.15, " s", lambda c: _cpu(c, "giftrl") - _cpu(c, "numpy")
+    ),
+    Target("CPU of giftrl train, two rows, wheel", 0.45, " s", lambda c: _cpu(c, "train, wheel")),
+    Target("CPU of giftrl train, two rows, checkout, warm", 0.45, " s", lambda c: _cpu(c, "train, warm")),
+    Target(
+        "CPU of fit, wheel / scikit-learn's fit", 1.15, "", lambda c: _cpu(c, "fit, wheel") / _cpu(c, "fit, sklearn")
+    ),
+    Target("wall of giftrl train, LIBSVM text / VW, text", 1.0, "", lambda c: _wall(c, "text") / _wall(c, "vw, text")),
+    Target("wall of giftrl train, Arrow / VW, cache", 1.0, "", lambda c: _wall(c, "arrow") / _wall(c, "vw, cache")),
+)
+
+#: The names in the table.
+NAMES = {
+    "nothing": "python, nothing imported",
+    "numpy": "import numpy",
+    "giftrl": "import numpy, giftrl",
+    "Learner": "from giftrl import Learner",
+    "sklearn": "import sklearn.linear_model",
+    "fit, wheel": "FTRLClassifier().fit, 400 rows, wheel, empty cache",
+    "fit, warm": "FTRLClassifier().fit, 400 rows, checkout, warm cache",
+    "fit, cold": "FTRLClassifier().fit, 400 rows, checkout, empty cache (compiles)",
+    "fit, sklearn": "SGDClassifier().fit, 400 rows",
+    "train, wheel": "giftrl train, two rows, wheel, empty cache",
+    "train, warm": "giftrl train, two rows, checkout, warm cache",
+    "train, cold": "giftrl train, two rows, checkout, empty cache (compiles)",
+    "vw": "Vowpal Wabbit, two rows",
+    "text": "giftrl train, LIBSVM text",
+    "text, beta 1": "giftrl train --beta 1, LIBSVM text",
+    "vw, text": "Vowpal Wabbit, the same rows as its text",
+    "arrow": "giftrl train, converted Arrow",
+    "arrow, beta 1": "giftrl train --beta 1, converted Arrow",
+    "vw, cache": "Vowpal Wabbit, its cache",
+}
+
+
+def _cpu(costs: Mapping[str, Cost], key: str) -> float:
+    return costs[key].cpu
+
+
+def _wall(costs: Mapping[str, Cost], key: str) -> float:
+    return costs[key].wall
+
+
+def build_wheel(folder: Path, wheel: Path | None = None) -> Path:
+    """Build the wheel for this platform, or take one that there is, and install it into a folder of its own.
+
+    ``GIFTRL_WHEEL_LOOPS`` may name the losses to compile; all of them otherwise.
+    """
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    if wheel is None:
+        environment = os.environ | {"GIFTRL_WHEEL_LOOPS": os.environ.get("GIFTRL_WHEEL_LOOPS") or "1"}
+        build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)]
+        subprocess.run(build, env=environment, check=True)
+        (wheel,) = folder.glob("giftrl-*.whl")
+    site = folder / "site"
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
+    return site
+
+
+def write_rows(folder: Path, rows: int) -> None:
+    """Write the rows as LIBSVM text, Vowpal Wabbit's text and Arrow, and two rows of each text."""
+    for count, name in ((2, "two"), (rows, "many")):
+        x, y = rcv1_like(count, 47_236)
+        write_libsvm(folder / f"{name}.svm", x, y)
+        write_vw(folder / f"{name}.vw", x, y)
+    convert = ["convert", "--quiet", str(folder / "many.svm"), str(folder / "many.arrow")]
+    subprocess.run([sys.executable, "-c", GIFTRL, *convert], check=True)
+
+
+def cases(folder: Path, site: Path) -> dict[str, Case]:
+    """The processes to time, by key; ``site`` is where the wheel is installed."""
+    python, two, many = [sys.executable, "-c"], str(folder / "two"), str(folder / "many")
+    plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
+    plain["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    cold, unused = folder / "cold", folder / "unused"
+    wheel = plain | {"PYTHONPATH": str(site), "GIFTRL_CACHE_DIR": str(unused)}
+    warm = plain | {"PYTHONPATH": str(ROOT / "src"), "GIFTRL_CACHE_DIR": str(folder / "warm")}
+    compiling = warm | {"GIFTRL_CACHE_DIR": str(cold)}
+    train = [*python, GIFTRL, "train", "--model", str(folder / "model.giftrl")]
+    vw = [sys.executable, "-m", "vowpalwabbit", "--loss_function", "logistic", "-b", "18", "--quiet"]
+    vw += ["-f", str(folder / "model.vw"), "-d"]
+    return {
+        "nothing": Case([*python, "pass"], plain),
+        "numpy": Case([*python, "import numpy"], plain),
+        "giftrl": Case([*python, "import numpy, giftrl"], wheel),
+        "Learner": Case([*python, "from giftrl import Learner"], wheel),
+        "sklearn": Case([*python, "import sklearn.linear_model"], plain),
+        "fit, wheel": Case([*python, FIT], wheel, avoids=unused),
+        "fit, warm": Case([*python, FIT], warm),
+        "fit, cold": Case([*python, FIT], compiling, empties=cold, slow=True),
+        "fit, sklearn": Case([*python, SGD], plain),
+        "train, wheel": Case([*train, f"{two}.svm"], wheel, avoids=unused),
+        "train, warm": Case([*train, f"{two}.svm"], warm),
+        "train, cold": Case([*train, f"{two}.svm"], compiling, empties=cold, slow=True),
+        "vw": Case([*vw, f"{two}.vw"], plain),
+        "text": Case([*train, f"{many}.svm"], wheel, avoids=unused),
+        "text, beta 1": Case([*train, "--beta", "1", f"{many}.svm"], warm),
+        "vw, text": Case([*vw, f"{many}.vw"], plain),
+        "arrow": Case([*train, f"{many}.arrow"], wheel, avoids=unused),
+        "arrow, beta 1": Case([*train, "--beta", "1", f"{many}.arrow"], warm),
+        "vw, cache": Case([*vw, f"{many}.vw", "-c"], plain),
+    }
+
+
+def measure(
+    timed: Mapping[str, Case], repetitions: int = REPETITIONS, report: Callable[[str], None] = lambda _: None
+) -> dict[str, list[Cost]]:
+    """What every process took in each repetition; they take turns."""
+    costs: dict[str, list[Cost]] = {key: [] for key in timed}
+    for repetition in range(repetitions + 1):  # the first one warms up
+        for key, case in timed.items():
+            if case.slow == (repetition == 0):
+                report(f"{'warm-up' if repetition == 0 else f'repetition {repetition} of {repetitions}'}: {NAMES[key]}")
+            if case.slow and repetition != 1:
+                continue
+            cost = case.once()
+            if repetition:
+                costs[key].append(cost)
+    return costs
+
+
+def grids(costs: Mapping[str, list[Cost]], size: float) -> tuple[Grid, Grid]:
+    """The table of all processes, and the table of targets; ``size`` is that of the LIBSVM text in bytes."""
+    medians = {
+        key: Cost(*(statistics.median(column) for column in zip(*each, strict=True))) for key, each in costs.items()
+    }
+    rows = []
+    for key, each in costs.items():
+        cpu = [cost.cpu for cost in each]
+        spread = f"{(max(cpu) - min(cpu)) / medians[key].cpu:.0%}" if len(cpu) > 1 else "-"
+        rows.append([NAMES[key], f"{medians[key].cpu:.3f}", f"{medians[key].wall:.3f}", spread])
+    title = f"Start-up: whole processes; the large ones read {size / 1e6:.0f} MB of text, or the same rows"
+    reached = []
+    for target in TARGETS:
+        found = target.measured(medians)
+        said = "yes" if found <= target.limit else "no"
+        reached.append([target.what, f"<= {target.limit:g}{target.unit}", f"{found:.3g}{target.unit}", said])
+    return (
+        Grid(title, ["process", "CPU, s", "wall, s", "spread of CPU"], rows),
+        Grid("Targets for start-up", ["what", "target", "measured", "reached"], reached),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Build, measure, and print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
+    parser.add_argument("--out", type=Path, help="a Markdown page whose startup region is replaced")
+    parser.add_argument("--wheel", type=Path, help="a wheel that was built before, in place of building one")
+    parser.add_argument("--rows", type=int, default=ROWS, help="the number of rows of the large files")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    options = parser.parse_args(argv)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    with tempfile.TemporaryDirectory() as name, console.status("building the wheel") as status:
+        folder = Path(name)
+        site = build_wheel(folder, options.wheel)
+        status.update("writing the rows")
+        write_rows(folder, options.rows)
+        costs = measure(cases(folder, site), options.repetitions, status.update)
+        size = (folder / "many.svm").stat().st_size
+    try:
+        tables = grids(costs, size)
+        for table in tables:
+            console.print(table.rich())
+        if options.out is not None:
+            parts = [
+                f"Measured on {machine()}; medians of {options.repetitions}.",
+                *(each.markdown() for each in tables),
+            ]
+            write_region(options.out, "startup", "\n\n".join(parts))
+    except GiftrlError as problem:
+        raise SystemExit(f"error: {problem}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The benchmarks of start-up and of one row a call: what is run how often, and the tables from end to end."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import one_row, startup
+from benchmarks.startup import NAMES, TARGETS, Case, Cost
+
+BOTH = "<!-- startup:begin --><!-- startup:end -->\n\n<!-- one-row:begin --><!-- one-row:end -->\n"
+
+
+def noting(path: Path, **more) -> Case:
+    """A process that adds a line to a file."""
+    code = f"from pathlib import Path; Path({str(path)!r}).open('a').write('here\\n')"
+    return Case([sys.executable, "-c", code], {}, **more)
+
+
+def test_processes_take_turns_and_slow_ones_run_once(tmp_path):
+    timed = {"numpy": noting(tmp_path / "quick"), "fit, cold": noting(tmp_path / "slow", slow=True)}
+    costs = startup.measure(timed, repetitions=3)
+    assert {key: len(each) for key, each in costs.items()} == {"numpy": 3, "fit, cold": 1}
+    assert len((tmp_path / "quick").read_text().splitlines()) == 4  # one more than counts
+    assert len((tmp_path / "slow").read_text().splitlines()) == 1
+
+
+def test_a_folder_is_empty_before_every_run(tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    code = f"from pathlib import Path; Path({str(folder)!r}).mkdir()"
+    case = Case([sys.executable, "-c", code], {}, empties=folder)
+    for _ in range(2):
+        case.once()  # which fails where the folder is still there
+    assert folder.is_dir()
+
+
+def test_a_process_that_fails_ends_the_benchmark_with_its_words():
+    with pytest.raises(RuntimeError, match="ended with 3: no such thing"):
+        Case([sys.executable, "-c", "import sys; print('no such thing', file=sys.stderr); sys.exit(3)"], {}).once()
+
+
+def test_a_process_that_compiles_what_the_wheel_should_bring_ends_the_benchmark(tmp_path):
+    folder = tmp_path / "unused"
+    noting(tmp_path / "elsewhere", avoids=folder).once()
+    folder.mkdir()
+    with pytest.raises(RuntimeError, match="compiled learn.loop, which the wheel should bring"):
+        noting(folder / "learn.loop", avoids=folder).once()
+
+
+def test_every_process_has_a_name_and_an_environment_of_its_own(tmp_path):
+    timed = startup.cases(tmp_path, tmp_path / "site")
+    assert timed.keys() == NAMES.keys()
+    assert all("PYTHONDONTWRITEBYTECODE" not in case.environment for case in timed.values())
+    places = {key: timed[key].environment["GIFTRL_CACHE_DIR"] for key in ("fit, wheel", "fit, warm", "fit, cold")}
+    assert len(set(places.values())) == 3
+    assert {key for key, case in timed.items() if case.slow} == {"fit, cold", "train, cold"}
+    assert all(str(case.empties) == case.environment["GIFTRL_CACHE_DIR"] for case in timed.values() if case.slow)
+
+
+def test_targets_are_met_or_missed_by_medians():
+    costs = {key: [Cost(1.0, 9.0), Cost(2.0, 3.0), Cost(9.0, 1.0)] for key in NAMES}
+    costs["train, wheel"] = [Cost(0.4, 1.0)]
+    costs["arrow"] = [Cost(9.0, 2.0)] * 3
+    table, targets = startup.grids(costs, 250e6)
+    assert [NAMES["numpy"], "2.000", "3.000", "400%"] in table.rows and "250 MB" in table.title
+    reached = dict(zip((target.what for target in TARGETS), (row[-1] for row in targets.rows), strict=True))
+    assert reached == {target.what: "no" if "warm" in target.what else "yes" for target in TARGETS}
+    assert targets.rows[-1][1:3] == ["<= 1", "0.667"] and targets.rows[1][1:3] == ["<= 0.45 s", "0.4 s"]
+
+
+def test_the_table_of_start_up_from_end_to_end(tmp_path, monkeypatch):
+    """With loops of plain Python, and so a wheel without a library."""
+    for needed in ("hatchling", "sklearn", "vowpalwabbit"):
+        pytest.importorskip(needed)
+    monkeypatch.setenv("GIFTRL_PLAIN", "1")
+    monkeypatch.setenv("GIFTRL_WHEEL_LOOPS", "0")
+    page = tmp_path / "page.md"
+    page.write_text(BOTH)
+    startup.main(["--rows", "3", "--repetitions", "1", "--out", str(page)])
+    lines = page.read_text().splitlines()
+    for name in (*NAMES.values(), *(target.what for target in TARGETS)):
+        assert sum(line.startswith(f"| {name} |") for line in lines) == 1, name
+    assert lines[-1] == "<!-- one-row:begin --><!-- one-row:end -->"
+
+
+def test_one_row_a_call_from_end_to_end(tmp_path, monkeypatch):
+    for needed in ("river", "sklearn"):
+        pytest.importorskip(needed)
+    monkeypatch.setenv("GIFTRL_PLAIN", "1")
+    page = tmp_path / "page.md"
+    page.write_text(BOTH)
+    one_row.main(["--calls", "2", "--repetitions", "2", "--out", str(page)])
+    lines = page.read_text().splitlines()
+    for ours, theirs in one_row.AGAINST.items():
+        assert sum(line.startswith(f"| {ours} |") and f"| {theirs} |" in line for line in lines) == 1, ours
+        assert sum(line.startswith(f"| {theirs} |") for line in lines) == 1, theirs
+
+
+def test_every_call_gets_a_row_of_its_own():
+    seen = []
+    way = one_row.Way(lambda row, label: seen.append((row, label)), range(10), "abcdefghij")
+    way.seconds(2, 5)
+    assert seen == [(2, "c"), (3, "d"), (4, "e")]
