@@ -7,6 +7,7 @@ compiler, to see that the wheel brings them all. Names of losses as arguments st
 import json
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 
 from giftrl import FTRLClassifier, FTRLRegressor, losses
+from giftrl.adapters.named_rows import NamedLearner
 from giftrl.cli.main import main
+from giftrl.recipes import Recipe, make
+from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 
 CLASSIFIERS = ("logistic", "hinge", "squared_hinge", *losses.MULTICLASS)
 VALUES = np.random.default_rng(0).normal(size=(30, 3)).round(2)
@@ -51,6 +55,22 @@ def fit(loss: str) -> None:
                 FTRLRegressor(loss=loss).partial_fit(rows[:1], y[:1]).predict(rows)
 
 
+def one_by_one(loss: str) -> None:
+    """Learn and predict single rows: with names, as the adapter for River does, and dense."""
+    y = labels_of(loss).astype(float)
+    if loss in losses.MULTICLASS:
+        learner = make(Recipe(loss), 3, 3, constant=2)
+    else:
+        learner = make(Recipe(loss), 3, constant=2)
+        named = NamedLearner(Recipe(loss))
+        for row, label in zip(VALUES, y, strict=True):
+            named.learn_one(dict(zip("uvw", row.tolist(), strict=True)), label)
+            named.score_one({"u": 1.0})
+    for rows in (VALUES, csr_array(VALUES)):
+        learner.learn(rows[:1], y[:1])
+        learner.predict(rows[:1])
+
+
 def texts(loss: str) -> dict[str, str]:
     """The rows in every text format."""
     rows = list(zip(labels_of(loss).tolist(), VALUES.tolist(), strict=True))
@@ -82,12 +102,34 @@ def train(folder: Path, loss: str, formats: tuple[str, ...]) -> None:
         command("predict", folder / "m.giftrl", folder / name)
 
 
+def resume(folder: Path, loss: str) -> None:
+    """Interrupt a run after its first checkpoint, and go on from there."""
+    settings = Settings(loss=loss, label_values=(0, 1, 2) if loss in losses.MULTICLASS else None)
+    data, checkpoint = [folder / "a.svm"] * 2, Checkpoint(folder / "a.checkpoint", 1)
+
+    def interrupt(trainer: Trainer, *rest: object) -> None:
+        if trainer.model.examples > len(VALUES):
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        Trainer(LinearModel(settings), data, checkpoint=checkpoint).run(interrupt)
+    second = Trainer(LinearModel(settings), data, checkpoint=checkpoint)
+    second.resume()
+    before = second.model.examples
+    second.run()
+    checkpoint.path.unlink()
+    if not before == len(VALUES) == second.model.examples / 2:
+        raise SystemExit(f"went on after {before} of {2 * len(VALUES)} examples to {second.model.examples}")
+
+
 def use(wanted: tuple[str, ...]) -> None:
     """Use the loops of these losses; the formats are those of the first one."""
     with tempfile.TemporaryDirectory() as folder:
         for k, loss in enumerate(wanted):
             fit(loss)
+            one_by_one(loss)
             train(Path(folder), loss, (*texts(loss), "a.arrow") if k == 0 else ("a.svm",))
+            resume(Path(folder), loss)
 
 
 if __name__ == "__main__":

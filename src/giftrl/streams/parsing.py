@@ -1,6 +1,7 @@
 """From a source of any format to batches."""
 
 import functools
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +18,11 @@ from giftrl.streams.names.ngrams import Ngrams, no_order
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
 from giftrl.streams.sources.source import Source, Stream
 
+#: The module and the class that parse each format.
+PARSERS = {
+    "libsvm": ("text.libsvm", "LibsvmText"), "vw": ("text.vw", "VwText"), "json": ("text.json_lines", "JsonLines"),
+    "csv": ("tables.csv", "CsvText"), "arrow": ("tables.arrow", "ArrowTable"),
+}  # fmt: skip
 #: Formats whose names have an order: VW text, and what it was converted to.
 WITH_NGRAMS = ("vw", "arrow")
 
@@ -152,25 +158,8 @@ class Parsing:
 
 def _parser_of(format_: str) -> Any:
     """The class that parses a format, imported when there is a source of that format."""
-    if format_ == "libsvm":
-        from giftrl.streams.text.libsvm import LibsvmText
-
-        return LibsvmText
-    if format_ == "vw":
-        from giftrl.streams.text.vw import VwText
-
-        return VwText
-    if format_ == "csv":
-        from giftrl.streams.tables.csv import CsvText
-
-        return CsvText
-    if format_ == "json":
-        from giftrl.streams.text.json_lines import JsonLines
-
-        return JsonLines
-    from giftrl.streams.tables.arrow import ArrowTable
-
-    return ArrowTable
+    module, name = PARSERS[format_]
+    return getattr(importlib.import_module(f"giftrl.streams.{module}"), name)
 
 
 def _no_rows(source: str, block: Block) -> Batch:
