@@ -51,11 +51,12 @@ def shell(script, folder, **more):
         ("(ulimit -f 1; trap '' XFSZ; giftrl convert rows.svm big.arrow)", "larger than this system lets a file be"),
     ],
 )
-def test_streams_that_are_closed_or_full(script, words, folder):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_streams_that_are_closed_or_full(script, words, unbuffered, folder):
     if "/dev/full" in script and not Path("/dev/full").is_char_device():
         pytest.skip("there is no /dev/full here")
     before = sorted(folder.iterdir())
-    done = shell(script, folder)
+    done = shell(script, folder, PYTHONUNBUFFERED=unbuffered)
     said = done.stderr.decode()
     assert done.returncode == 1, said
     assert words in said and "Traceback" not in said and said.strip().count("\n") == 0, said

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.terminal import settle_output
+from giftrl.cli.terminal import drop_output, settle_output
 from giftrl.cli.words import in_options
 from giftrl.errors import BadRow, GiftrlError
 
@@ -62,6 +62,7 @@ class Commands(click.Group):
         except BrokenPipeError:  # nobody reads on
             raise
         except OSError as problem:
+            drop_output()
             place = problem.filename or "standard output"
             message, status = f"{place}: cannot be used ({problem.strerror}); check the file and its disk", 1
         except MemoryError:

@@ -58,7 +58,7 @@ def command(
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
     from giftrl.cli.progress import decimals
-    from giftrl.cli.terminal import standard_output
+    from giftrl.cli.terminal import settle_output, standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
@@ -96,6 +96,8 @@ def command(
                 continue
             for block in auditor.blocks(batch, answers):
                 file.write(f"{block}\n".encode("utf-8", "surrogateescape"))
+        if output is None:
+            settle_output()  # before anything is said about it
     if quiet:
         return
     for each in reader.unmatched:

@@ -54,14 +54,17 @@ def standard_output() -> IO[bytes]:
 
 def settle_output() -> None:
     """Write what standard output still holds, and raise an error if that fails, for instance on a full disk."""
-    if sys.stdout is None:
-        return
-    try:
+    if sys.stdout is not None:
         sys.stdout.flush()
-    except OSError:
-        # The interpreter would try once more when it ends, and print a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise
+
+
+def drop_output() -> None:
+    """Give up what standard output still holds: the interpreter would try once more when it ends, and complain."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def json_text(value: Any) -> str:

@@ -95,4 +95,4 @@ def _sound_blocks(learner: Any, state: Arrays) -> bool:
     taken = taken[taken != 0.0]
     inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
     whole = -1 <= size <= places and (size < 0 or size == len(taken))
-    return inside and whole and len(np.unique(taken)) == len(taken)
+    return inside and whole and bool((np.diff(np.sort(taken)) > 0.0).all())
