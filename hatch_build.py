@@ -1,8 +1,8 @@
 """Build hook: a wheel for this platform brings the usual loops as a library, so that nobody waits for a compiler.
 
 It is asked for with ``GIFTRL_WHEEL_LOOPS=1``, as ``make wheel`` does, and takes some minutes; the names of some losses
-in place of 1 stand for those losses only. Without that, without a C
-compiler to link with, or for an editable install, the wheel is pure Python and loops are compiled when first used.
+in place of 1 stand for those losses only. Without that, without a C compiler to link with, or for an editable install,
+the wheel is pure Python and loops are compiled when first used.
 """
 
 import json
@@ -31,9 +31,9 @@ class UsualLoops(BuildHookInterface):
             return
         self.folder = folder = Path(tempfile.mkdtemp())
         source = str(Path(self.root, "src"))
-        environment = os.environ | {"GIFTRL_CACHE_DIR": str(folder), "PYTHONPATH": source}
         wanted = [] if asked == "1" else asked.split()  # all losses, or those of these names
-        subprocess.run([sys.executable, str(Path(self.root, "usual_loops.py")), *wanted], env=environment, check=True)
+        command = [sys.executable, str(Path(self.root, "usual_loops.py")), *wanted, "--to", str(folder)]
+        subprocess.run(command, env=os.environ | {"PYTHONPATH": source}, check=True)
         self.link(compiler, folder)
         for name in ("loops.so", "index.json"):
             build_data["force_include"][str(folder / name)] = f"{PLACE}/{name}"

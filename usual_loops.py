@@ -1,11 +1,14 @@
 """The usual loops, by using them: every loss at its defaults, rows dense and sparse, every text format, and Arrow.
 
 ``hatch_build.py`` runs this to have the loops compiled that a wheel brings, and a test runs it where there is no
-compiler, to see that the wheel brings them all. Names of losses as arguments stand for those losses only.
+compiler, to see that the wheel brings them all. Names of losses as arguments stand for those losses only. With
+``--to FOLDER`` the object files of the loops that were used are copied there; those that were compiled before, by
+whatever program, are taken from the user's cache.
 """
 
+import argparse
 import json
-import sys
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +21,7 @@ from scipy.sparse import csr_array
 from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.cli.main import main
+from giftrl.compiled import objects
 from giftrl.recipes import Recipe, make
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 
@@ -133,4 +137,10 @@ def use(wanted: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    use(tuple(sys.argv[1:]) or tuple(losses.EVERY))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("losses", nargs="*", default=list(losses.EVERY))
+    parser.add_argument("--to", type=Path)
+    options = parser.parse_args()
+    use(tuple(options.losses))
+    for symbol in sorted({symbol for symbol, _ in objects.LINKED}) if options.to is not None else ():
+        shutil.copy(objects.path_of(symbol), options.to)

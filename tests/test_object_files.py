@@ -236,3 +236,17 @@ def test_what_only_numba_can_run_is_run_by_numba(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
     assert ready(flat)(np.arange(6.0).reshape(2, 3)) == 3.0  # reshape calls a function of Numba's
     assert not any(tmp_path.glob("*.loop"))
+
+
+@formula
+def first(x):
+    """The first number of a matrix."""
+    return x[0, 0]
+
+
+def test_kinds_that_differ_in_nothing_that_matters_have_one_entry(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    loop, before = ready(first), len(objects.LINKED)
+    column, both = np.ones((4, 4)), np.ones((1, 4))  # contiguous in C's order, and in both orders
+    assert [loop(column), loop(both), loop(column)] == [1.0] * 3
+    assert len(objects.LINKED) == before + 1 and len(list(tmp_path.glob("*.loop"))) == 1

@@ -97,18 +97,14 @@ class CompiledLoop:
         kind = kind_of(args)
         with _lock:
             if kind not in self._kernels:
-                whole = unheld(args)
                 try:
-                    held = kind_of(whole)
-                    if held not in self._found:
-                        self._found[held] = self._place(whole)
-                    self._kernels[kind] = Entry(self._found[held], args, self.loop.__name__)
+                    self._kernels[kind] = Entry(self._place(unheld(args)), args, self.loop.__name__)
                 except Unknown:
                     self._kernels[kind] = NumbaLoop(self.loop, self.counted)
             return self._kernels[kind]
 
     def _place(self, args: tuple[Any, ...]) -> Place:
-        """Where the entry is: in the package's library, in a file of the user's folder, or compiled now."""
+        """Where the entry for these arguments is. Kinds that differ in what does not matter have one entry."""
         if not addresses_are_known():
             raise Unknown("arrays in this Python")
         loop, (fingerprint, lasting) = self.loop, digest(self.loop, args)
@@ -116,12 +112,16 @@ class CompiledLoop:
         parts = (FORMAT, FIELDS, name, fingerprint, self.counted, *target(), spell(args))
         key = " ".join(str(part) for part in parts)
         symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
-        if not lasting:
-            with announce(loop, args):
-                return self._compiled(args, symbol)[1]
+        known = symbol if lasting else kind_of(args)  # classes of a console are told apart by what they are
+        if known not in self._found:
+            self._found[known] = self._loaded(args, symbol, key) if lasting else self._compiled(args, symbol)[1]
+        return self._found[known]
+
+    def _loaded(self, args: tuple[Any, ...], symbol: str, key: str) -> Place:
+        """The entry from the package's library or a file of the user's folder; or compiled now, and kept there."""
         place = library.find(symbol, key) or objects.find(symbol, key)
         if place is None:
-            with announce(loop, args), objects.alone(symbol):
+            with objects.alone(symbol):
                 place = objects.find(symbol, key)  # another process may have compiled it meanwhile
                 if place is None:
                     code, place = self._compiled(args, symbol)
@@ -130,9 +130,10 @@ class CompiledLoop:
 
     def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[objects.Code, Place]:
         """The object file of the loop, and where its entry is now."""
-        from giftrl.compiled.emit import emit
+        with announce(self.loop, args):
+            from giftrl.compiled.emit import emit
 
-        code = objects.Code(*emit(self.loop, args, self.counted, symbol))
+            code = objects.Code(*emit(self.loop, args, self.counted, symbol))
         try:
             return code, objects.link(code, symbol)
         except RuntimeError as problem:  # it calls what only Numba has

@@ -75,7 +75,7 @@ def _home() -> Path:
 def read(symbol: str, key: str) -> Code | None:
     """The loop of this key, if it is kept."""
     try:
-        path = _path(symbol)
+        path = path_of(symbol)
         if not _ours(path):
             warn_once(
                 f"{path} belongs to another user, so the compiled loop in it is not used; delete it, or set {FOLDER} "
@@ -123,7 +123,7 @@ def alone(symbol: str) -> Iterator[None]:
 
 def damaged(symbol: str) -> None:
     """Say that a file is not what was written."""
-    warn_once(f"{_path(symbol)} is damaged, so the loop is compiled again and the file is replaced")
+    warn_once(f"{path_of(symbol)} is damaged, so the loop is compiled again and the file is replaced")
 
 
 def keep(symbol: str, key: str, code: Code) -> None:
@@ -131,7 +131,7 @@ def keep(symbol: str, key: str, code: Code) -> None:
     digest = hashlib.sha256(code.content).hexdigest()
     said = {"key": key, "compiler": _compiler(), "sha256": digest, "result": code.result}
     try:
-        path = _path(symbol)
+        path = path_of(symbol)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.write(path, [json.dumps(said).encode(), b"\n", code.content])
     except (OSError, GiftrlError) as problem:
@@ -165,11 +165,12 @@ def link(code: Code, symbol: str) -> Place:
     for name, address in _outside().items():
         builder.import_symbol(name, address)
     linked = builder.export_symbol(symbol).link(_linker(), f"library {next(_numbers)}")
-    _linked.append(linked)  # the code stays in memory as long as this does
+    LINKED.append((symbol, linked))  # the code stays in memory as long as this does
     return Place(int(linked[symbol]), code.result)
 
 
-_linked: list[Any] = []
+#: The loops that were linked into this process, each with its symbol.
+LINKED: list[tuple[str, Any]] = []
 _numbers = itertools.count()
 
 
@@ -197,7 +198,8 @@ def _outside() -> dict[str, int]:
     return found
 
 
-def _path(symbol: str) -> Path:
+def path_of(symbol: str) -> Path:
+    """The file of a loop."""
     return folder() / f"{symbol}.loop"
 
 
