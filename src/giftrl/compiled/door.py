@@ -18,7 +18,7 @@ from giftrl.compiled import library, objects
 from giftrl.compiled.digest import digest
 from giftrl.compiled.entry import Entry, Place
 from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, kind_of, spell, unheld
-from giftrl.compiled.notice import announce
+from giftrl.compiled.notice import describe, say
 from giftrl.compiled.target import target
 
 #: Environment variables that switch compilation off when they are set to anything but 0.
@@ -121,7 +121,9 @@ class CompiledLoop:
         """The entry from the package's library or a file of the user's folder; or compiled now, and kept there."""
         place = library.find(symbol, key) or objects.find(symbol, key)
         if place is None:
-            with objects.alone(symbol):
+            with objects.alone(
+                symbol, partial(say, f"another process is compiling {self.loop.__name__}; waiting for it")
+            ):
                 place = objects.find(symbol, key)  # another process may have compiled it meanwhile
                 if place is None:
                     code, place = self._compiled(args, symbol)
@@ -130,10 +132,10 @@ class CompiledLoop:
 
     def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[objects.Code, Place]:
         """The object file of the loop, and where its entry is now."""
-        with announce(self.loop, args):
-            from giftrl.compiled.emit import emit
+        say(describe(self.loop, args))
+        from giftrl.compiled.emit import emit
 
-            code = objects.Code(*emit(self.loop, args, self.counted, symbol))
+        code = objects.Code(*emit(self.loop, args, self.counted, symbol))
         try:
             return code, objects.link(code, symbol)
         except RuntimeError as problem:  # it calls what only Numba has

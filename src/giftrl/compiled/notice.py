@@ -1,8 +1,7 @@
 """What a person who waits for the compiler is told."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from giftrl.compiled.digest import with_parts
@@ -18,22 +17,20 @@ TOLD = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
 speaking: list[bool | None] = [None]
 
 
-@contextlib.contextmanager
-def announce(loop: Callable[..., Any], args: tuple[Any, ...]) -> Iterator[None]:
-    """Say that a loop is being compiled, and for what.
-
-    >>> from giftrl.losses import Logistic
-    >>> describe(announce, (Logistic(), 1.0))
-    'compiling announce for Logistic (about 4 s, once)'
-    """
+def say(text: str) -> None:
+    """Print a line on standard error, if somebody is there to read it."""
     wanted = sys.stderr.isatty() if speaking[0] is None else speaking[0]
     if wanted:
-        print(f"giftrl: {describe(loop, args)}", file=sys.stderr, flush=True)
-    yield
+        print(f"giftrl: {text}", file=sys.stderr, flush=True)
 
 
 def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """What is compiled, for which members, and how long it takes."""
+    """What is compiled, for which members, and how long it takes.
+
+    >>> from giftrl.losses import Logistic
+    >>> describe(say, (Logistic(), 1.0))
+    'compiling say for Logistic (about 4 s, once)'
+    """
     # The parts that a person chose, and the form of the rows; not the buffers and states of the loop.
     told = [
         cls

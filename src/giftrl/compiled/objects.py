@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,8 +106,8 @@ def _compiler() -> str:
 
 
 @contextlib.contextmanager
-def alone(symbol: str) -> Iterator[None]:
-    """Let one process at a time compile a loop: those that come meanwhile wait, and then find it.
+def alone(symbol: str, waits: Callable[[], None]) -> Iterator[None]:
+    """Let one process at a time compile a loop: those that come meanwhile wait, after a call of ``waits``, and find it.
 
     A byte of one file is locked for each loop, which ends with the process at the latest. Where nothing can be locked,
     each process compiles its own.
@@ -117,7 +117,12 @@ def alone(symbol: str) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 folder().mkdir(mode=0o700, parents=True, exist_ok=True)
                 file = stack.enter_context((folder() / LOCK).open("ab"))
-                fcntl.lockf(file, fcntl.LOCK_EX, 1, int(symbol[-7:], 16))
+                place = 1, int(symbol[-7:], 16)
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *place)
+                except (BlockingIOError, PermissionError):
+                    waits()
+                    fcntl.lockf(file, fcntl.LOCK_EX, *place)
         yield
 
 
