@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from giftrl.compiled import door
+from giftrl.compiled.door import CompiledLoop
 
 #: File of a test -> its cost.
 costs: collections.defaultdict[str, "Cost"]
@@ -56,23 +56,25 @@ class Recorder:
 
     def __init__(self, config):
         self.config = config
-        self.kernel, self.announce = door._kernel, door.announce
-        door._kernel, door.announce = self.timed, self.noted
+        self.place, self.compile, self.compiled = CompiledLoop._place, CompiledLoop._compiled, False
+        CompiledLoop._place = lambda *args: self.timed(*args)
+        CompiledLoop._compiled = lambda *args: self.noted(*args)
 
-    def noted(self, loop, args):
+    def noted(self, loop, args, symbol):
         self.compiled = True
-        return self.announce(loop, args)
+        return self.compile(loop, args, symbol)
 
-    def timed(self, loop, args, counted):
+    def timed(self, loop, args):
         begun = time.process_time()
         self.compiled = False
-        kernel = self.kernel(loop, args, counted)
-        seconds = time.process_time() - begun
-        if self.compiled:
-            _now.loops[f"{loop.__name__} {_kinds(args)}"] = seconds
-        else:
-            _now.loading += seconds
-        return kernel
+        try:
+            return self.place(loop, args)
+        finally:
+            seconds = time.process_time() - begun
+            if self.compiled:
+                _now.loops[f"{loop.loop.__name__} {_kinds(args)}"] = seconds
+            else:
+                _now.loading += seconds
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item):
