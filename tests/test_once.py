@@ -113,7 +113,7 @@ def test_entries_of_one_feature_are_added_in_a_copy(kind):
         assert (array == old).all()
 
 
-WIDE = {"dtype": "float64"}
+WIDE = {"dtype": "float64", "compiled": False}  # few tests have compiled loops for float64
 LEARNERS = {
     "one strength": lambda: LinearLearner(9, **WIDE),
     "elastic net": lambda: LinearLearner(9, regularizer="elastic_net", **WIDE),
@@ -165,10 +165,10 @@ def test_estimators_do_not_mind_the_order_within_a_row(beta, normalize, intercep
 def test_named_rows_do_not_mind_the_order_within_a_row(beta, normalize):
     scores = []
     for x in (SORTED, shuffled(SORTED), doubled(SORTED)):
-        learner = NamedLearner(Recipe("squared", beta=beta, dtype="float64"), normalize)
+        learner = NamedLearner(Recipe("squared", beta=beta), normalize)
         learner.learn_many(x, range(9), CLASSES.astype(float))
         scores.append(learner.score_many(x, range(9)))
-    assert_allclose(scores[1:], [scores[0]] * 2, rtol=1e-7)
+    assert_allclose(scores[1:], [scores[0]] * 2, rtol=1e-3)  # weights are stored in float32
 
 
 @pytest.mark.parametrize(

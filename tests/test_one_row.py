@@ -14,12 +14,14 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.kinds import Held, kind_of, packer, unheld
 from giftrl.compiled.registry import formula
 from giftrl.kernels import LinearLearner
+from giftrl.losses import Absolute
 from giftrl.mixtures import MixtureLearner
 from giftrl.recipes import Recipe
 
 pytestmark = pytest.mark.plain
 
 RECIPES = [Recipe("logistic"), Recipe("squared", preset="light"), Recipe("hinge", beta=1.0, regularizer="curvature")]
+KINDS = ["mixture", "single"]
 each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=["mixture", "light", "single"])
 
 rows = st.lists(
@@ -173,3 +175,13 @@ def test_a_batch_after_single_rows_is_what_it_would_be(learner):
     one_by_one = np.concatenate([learner.learn(x[i : i + 1], y[i : i + 1]) for i in range(10)])
     rest = learner.learn(x[10:], y[10:])
     assert np.concatenate([one_by_one, rest]).tobytes() == twin.learn(x, y).tobytes()
+
+
+@pytest.mark.parametrize("learner", [MixtureLearner(2, "squared", constant=1), LinearLearner(2, "squared")], ids=KINDS)
+def test_another_loss_is_used_at_once(learner):
+    learner.learn([[1.0, 1.0]], [1.0])
+    learner.learn([[2.0, 1.0]], [2.0])
+    before = learner.loss_sums[0]
+    learner.loss = Absolute()
+    (p,) = learner.learn([[1.0, 1.0]], [4.0])
+    assert learner.loss_sums[0] - before == pytest.approx(abs(p - 4.0))

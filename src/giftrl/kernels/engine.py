@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -200,6 +199,7 @@ class OneLearner(RowLearner, Engine):
     """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
 
     _loops: ClassVar[tuple[Callable[..., int], Callable[..., int]]]  # with one strength, and with one for each feature
+    _held: Held | None = None
 
     def __init__(
         self, dimension: int, loss: Any, regularizer: Any, update: Any, schedule: Any, dtype: Any, compiled: bool
@@ -210,10 +210,12 @@ class OneLearner(RowLearner, Engine):
         self.lookahead = check_parts(loss, self.regularizer, self.update, self.schedule)
         self.states = self._start([self.schedule])
 
-    @cached_property
     def _parts(self) -> Held:
-        update, schedule = encode_update(self.update), encode_schedule(self.schedule)
-        return Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+        """What the loop is made of, taken apart once for each loss."""
+        if self._held is None or self._held.value.loss is not self.loss:
+            update, schedule = encode_update(self.update), encode_schedule(self.schedule)
+            self._held = Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+        return self._held
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         predictions = np.empty((len(y), *self._scores))
@@ -227,7 +229,7 @@ class OneLearner(RowLearner, Engine):
     def _learn_batch(self, batch: Batch | Held, n: int) -> None:
         """Learn from n rows."""
         loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
-        learnt = int(loop(self._parts, batch, self.coordinates, self.states))
+        learnt = int(loop(self._parts(), batch, self.coordinates, self.states))
         if learnt == n > 0 and not np.isfinite(self.states).all():
             learnt -= 1  # the loop would have noticed at the next row
         if learnt < n:

@@ -108,7 +108,7 @@ class Mixture(SingleRows, RowLearner):
     def _made_ready(self, width: int = 0) -> Ready:
         """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
         memory = self.features, self.matrix, self.mixing, self._later
-        made_of = *memory, self._again, self.compiled
+        made_of = *memory, self.loss, self._again, self.compiled
         if self._ready is None or not self._ready.serves(made_of, width):
             if self._ready is not None:  # rows that grow bit by bit do not often find too little room
                 width = max(width, 2 * self._ready.width if width > self._ready.width else self._ready.width)
