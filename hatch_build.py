@@ -7,6 +7,7 @@ the wheel is pure Python and loops are compiled when first used.
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,15 +27,20 @@ class UsualLoops(BuildHookInterface):
     folder: Path | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        asked, compiler = os.environ.get("GIFTRL_WHEEL_LOOPS", ""), shutil.which(os.environ.get("CC", "cc"))
-        if version == "editable" or asked in ("", "0") or compiler is None:
+        asked = os.environ.get("GIFTRL_WHEEL_LOOPS", "")
+        compiler = [*shlex.split(os.environ.get("CC", "")), "cc"][0]
+        if version == "editable" or asked in ("", "0") or shutil.which(compiler) is None:
             return
         self.folder = folder = Path(tempfile.mkdtemp())
         source = str(Path(self.root, "src"))
         wanted = [] if asked == "1" else asked.split()  # all losses, or those of these names
         command = [sys.executable, str(Path(self.root, "usual_loops.py")), *wanted, "--to", str(folder)]
-        subprocess.run(command, env=os.environ | {"PYTHONPATH": source}, check=True)
-        self.link(compiler, folder)
+        try:
+            subprocess.run(command, env=os.environ | {"PYTHONPATH": source, "GIFTRL_PLAIN": "0"}, check=True)
+            self.link(compiler, folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
         for name in ("loops.so", "index.json"):
             build_data["force_include"][str(folder / name)] = f"{PLACE}/{name}"
         build_data["pure_python"] = False
@@ -51,7 +57,12 @@ class UsualLoops(BuildHookInterface):
         for path in sorted(folder.glob("*.loop")):
             head, _, content = path.read_bytes().partition(b"\n")
             path.with_suffix(".o").write_bytes(content)
-            index[path.stem] = json.loads(head)
+            said = json.loads(head)
+            index[said["symbol"]] = said
+        if not index:
+            raise RuntimeError(
+                "no loop was compiled: the folder of compiled loops cannot be written to, or NUMBA_DISABLE_JIT is set"
+            )
         objects = [str(path) for path in sorted(folder.glob("*.o"))]
         options = ["-shared", "-nostartfiles", "-Wl,-s,-z,noexecstack"] if sys.platform == "linux" else ["-shared"]
         subprocess.run([compiler, *options, "-o", str(folder / "loops.so"), *objects, "-lm"], check=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +15,11 @@ import numpy as np
 import pytest
 
 from giftrl import losses
-from giftrl.compiled import objects
+from giftrl.compiled import digest, objects
 from giftrl.compiled.door import ready
 from giftrl.compiled.kinds import spell
 from giftrl.compiled.registry import formula
+from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import value
 from tests.loops import LOSS
 
@@ -30,6 +32,7 @@ with warnings.catch_warnings(record=True) as caught:
     from giftrl.compiled.door import ready
     from user_loss import Scaled, both
 
+    # before
     out = np.zeros(2)
     for _ in range(2):
         ready(both)(Scaled(), 3.0, 0.0, out)
@@ -38,11 +41,15 @@ print(json.dumps(found))
 """
 
 
-def start(folder: Path, cache: Path, **extra: str) -> subprocess.Popen:
+def start(folder: Path, cache: Path, before: str = "", **extra: str) -> subprocess.Popen:
     paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "GIFTRL_CACHE_DIR": str(cache), "PYTHONPATH": paths, **extra}
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT.replace("# before", before)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -72,14 +79,73 @@ def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
     assert finish(start(folder, cache)) == {"out": [6.0, 2.0], "warnings": [], "numba": True}
 
 
-def test_a_file_of_another_compiler_is_replaced_without_a_word(folder):
+def test_another_compiler_keeps_files_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    ours = objects.path_of("loop_0")
+    monkeypatch.setattr(objects, "_compiler", lambda: "another")
+    assert objects.path_of("loop_0") != ours
+
+
+def test_a_file_edited_since_this_process_began_is_compiled_for_this_process_only(folder):
+    """It may have been edited since it was imported, and the next process would take the old code for the new."""
+    cache = folder / "cache"
+    late = "import user_loss, pathlib; pathlib.Path(user_loss.__file__).touch()"
+    run = finish(start(folder, cache, late))
+    assert run == {"out": [3.0, 1.0], "warnings": [], "numba": True}
+    assert not list(cache.glob("*.loop"))
+    assert finish(start(folder, cache))["numba"]
+    assert len(list(cache.glob("*.loop"))) == 1
+
+
+def test_functions_without_a_file_are_compiled_for_this_process_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    module = types.ModuleType("generated")
+    monkeypatch.setitem(sys.modules, "generated", module)
+    results = []
+    for factor in (2.0, 3.0):
+        source = LOSS.replace("FACTOR", str(factor))
+        exec(compile(source, "<generated>", "exec"), vars(module))
+        out = np.zeros(2)
+        ready(module.both)(module.Scaled(), 3.0, 1.0, out)
+        results.append(out.tolist())
+    assert results == [[4.0, 2.0], [6.0, 3.0]] and not list(tmp_path.glob("*.loop"))
+
+
+def test_the_digest_is_the_same_in_every_python_and_numpy():
+    """A wheel is built with one Python and one NumPy, and used with others."""
+    loop, args = learn_mixture, (losses.Logistic(),)
+    expected = digest.digest(loop, args)
+    digest._digest.cache_clear()
+    with np.printoptions(legacy="1.25"):
+        assert digest.digest(loop, args) == expected
+    walk = digest._Walk()
+    walk.function(loop)
+    package = Path(objects.__file__).parents[1]
+    assert walk.files and all(Path(file).is_relative_to(package) for file in walk.files)
+
+
+def test_a_link_in_the_folder_is_replaced_and_what_it_leads_to_stays(folder):
     cache = folder / "cache"
     finish(start(folder, cache))
     (kept,) = cache.glob("*.loop")
-    head, _, code = kept.read_bytes().partition(b"\n")
-    kept.write_bytes(json.dumps(json.loads(head) | {"compiler": "0.1"}).encode() + b"\n" + code)
-    assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": True}
-    assert kept.read_bytes().partition(b"\n")[0] == head
+    mine = folder / "mine.txt"
+    mine.write_text("not a loop")
+    kept.unlink()
+    kept.symlink_to(mine)
+    run = finish(start(folder, cache))
+    assert run["out"] == [3.0, 1.0] and str(kept) in run["warnings"][0]
+    assert mine.read_text() == "not a loop" and not kept.is_symlink()
+    assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}
+
+
+def test_a_file_that_others_can_write_to_is_not_run(folder):
+    cache = folder / "cache"
+    finish(start(folder, cache))
+    (kept,) = cache.glob("*.loop")
+    kept.chmod(0o666)
+    run = finish(start(folder, cache))
+    assert run["numba"] and "others can write to it" in run["warnings"][0]
+    assert not kept.stat().st_mode & 0o022
 
 
 def unlinkable(content: bytes) -> bytes:

@@ -24,6 +24,10 @@ from giftrl.recipes.predictor import range_of
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
+#: The rule for the values of a row, and the remedy.
+NOT_FINITE = "must have finite numbers as values", "encode text, and remove NaN"
+#: What is raised where something that is no number is written down as one.
+NO_NUMBERS = (struct.error, OverflowError, TypeError, ValueError)
 #: The capacity for coordinates at first; doubled when it is used up.
 FIRST_CAPACITY = 256
 
@@ -49,7 +53,7 @@ class NamedLearner:
         self.slots: dict[Any, int] = {}  # the coordinate of each name, from 1
         self.weight_sum = 0.0
         self._by_number = np.empty(0, np.int32)
-        self._desks: list[Desk] = []  # that no thread uses now
+        self._writers: list[RowWriter] = []  # that no thread uses now
 
     @property
     def _constant(self) -> tuple[int, ...]:
@@ -60,16 +64,16 @@ class NamedLearner:
         """Learn from one row."""
         if not 0.0 <= weight < math.inf:
             raise InvalidInput("w", weight, "must be finite and not negative", "w=1.0 is the default")
-        desk = self._desk(x)
+        writer = self._written(x)
         if weight > 0.0:
-            if not desk.name(x, self.slots):
+            if not writer.name(x, self.slots):
                 self._entered(x)
                 self._grow(len(self.slots) + 1)
-                desk.name(x, self.slots)
-            desk.row.label[0], desk.row.weight[0] = y, weight
-            self.learner.learn_row(desk.row)
+                writer.name(x, self.slots)
+            writer.row.label[0], writer.row.weight[0] = y, weight
+            self.learner.learn_row(writer.row)
             self.weight_sum += weight
-        self._desks.append(desk)
+        self._writers.append(writer)
 
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
         """Learn from dictionaries, a row each."""
@@ -103,11 +107,11 @@ class NamedLearner:
 
         With ``clip`` it stays in the range of the labels seen, where the learner keeps one.
         """
-        desk = self._desk(x)
-        if not desk.name(x, self.slots):
-            desk.leave_out()
-        score = self.learner.score_row(desk.row)
-        self._desks.append(desk)
+        writer = self._written(x)
+        if not writer.name(x, self.slots):
+            writer.leave_out()
+        score = self.learner.score_row(writer.row)
+        self._writers.append(writer)
         if not clip:
             return score
         low, high = range_of(self.learner)
@@ -126,11 +130,11 @@ class NamedLearner:
         """The values of a row, with that of the constant."""
         ones = (1.0,) if self.intercept else ()
         try:
-            values = np.fromiter(chain(x.values(), ones), np.float64, len(x) + len(ones))
-        except (OverflowError, TypeError, ValueError):
+            values = np.frombuffer(struct.pack(f"{len(x) + len(ones)}d", *x.values(), *ones))
+        except NO_NUMBERS:
             values = np.array([math.inf])
-        if not np.isfinite(values).all():
-            raise InvalidInput("x", x, "must have finite numbers as values", "encode text, and remove NaN")
+        if not all_finite(values):
+            raise InvalidInput("x", x, *NOT_FINITE)
         return values
 
     def _entered(self, names: Collection[Any], *constant: int) -> Numbers:
@@ -143,20 +147,20 @@ class NamedLearner:
                 self.slots.setdefault(name, len(self.slots) + 1)
             return self._entered(names, *constant)
 
-    def _desk(self, x: Mapping[Any, float]) -> "Desk":
-        """A desk with the values of a row on it, which are still to be named."""
+    def _written(self, x: Mapping[Any, float]) -> "RowWriter":
+        """A row whose values are written down, and which are still to be named."""
         size = len(x) + self.intercept
         try:
-            desk = self._desks.pop()
+            writer = self._writers.pop()
         except IndexError:
-            desk = Desk(self.learner, size, self.intercept)
-        if desk.capacity < size:
-            desk = Desk(self.learner, 2 * size, self.intercept)
-        if not desk.put(x):
-            raise InvalidInput("x", x, "must have finite numbers as values", "encode text, and remove NaN")
+            writer = RowWriter(self.learner, size, self.intercept)
+        if writer.capacity < size:
+            writer = RowWriter(self.learner, 2 * size, self.intercept)
+        if not writer.put(x):
+            raise InvalidInput("x", x, *NOT_FINITE)
         if self.unit:
-            self._scaled(desk.row.values, desk.row.rows.value.indptr)
-        return desk
+            self._scaled(writer.row.values, writer.row.rows.value.indptr)
+        return writer
 
     def _scaled(self, values: Array, indptr: NDArray[np.int64]) -> Array:
         """Rows divided by their norms, in place, where that is wanted; the constant of each stays 1."""
@@ -210,10 +214,10 @@ class NamedLearner:
             self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_desks": []}
+        return self.__dict__ | {"_writers": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({"_desks": []} | state)  # which version 1 did not have
+        self.__dict__.update({"_writers": []} | state)  # which version 1 did not have
 
     def _grow(self, wanted: int) -> None:
         """Double the capacity until it is enough."""
@@ -224,7 +228,7 @@ class NamedLearner:
             self.learner.grow(capacity)
 
 
-class Desk:
+class RowWriter:
     """Where one row after another is written down for a learner; rows mostly have the same names.
 
     Args:
@@ -247,12 +251,9 @@ class Desk:
         if size != self.row.width:
             self.row.end(size)
             self._write = struct.Struct(f"{size}d").pack_into  # quicker than NumPy, which takes numbers one by one
-        values = x.values()
         try:
-            self._write(self.row.values, 0, *values, *self._constant)
-            if math.isfinite(sum(values)):  # the sum of finite numbers is, unless it overflows
-                return True
-        except (struct.error, OverflowError, TypeError, ValueError):
+            self._write(self.row.values, 0, *x.values(), *self._constant)
+        except NO_NUMBERS:
             return False
         return all_finite(self.row.values[:size])
 

@@ -1,5 +1,6 @@
 """The command line, ``giftrl``. Each command has its own file, which is imported when the command is called."""
 
+import atexit
 import gc
 import os
 import sys
@@ -12,16 +13,15 @@ def main() -> None:
     # Nothing here is worth a second thread of linear algebra: threads would only wait for each other, and the last bits
     # of sums would depend on the number of processors. It must be said before NumPy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    atexit.register(gc.freeze)  # what is left goes with the process: no need to look for cycles in it once more
     try:
         from giftrl.cli.main import main as run
         from giftrl.cli.terminal import take_signals, take_streams
         from giftrl.compiled import notice
 
-        notice.speaking[0] = "--quiet" not in sys.argv
+        notice.speaking[0] = True
         take_streams()
         take_signals()
         run(prog_name="giftrl")
     except KeyboardInterrupt:
         sys.exit(130)
-    finally:
-        gc.freeze()  # what is left goes with the process: no need to look for cycles in it once more

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, feature_options, input_options, reading_of
+from giftrl.cli.options import check_files, feature_options, input_options, quiet_option, reading_of
 
 
 @click.command()
@@ -13,7 +13,7 @@ from giftrl.cli.options import check_files, feature_options, input_options, read
 @click.argument("output", type=click.Path())
 @feature_options
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
-@click.option("--quiet", is_flag=True, help="Print nothing.")
+@quiet_option("--quiet", help="Print nothing.")
 @input_options
 def command(
     data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, ...], ...],

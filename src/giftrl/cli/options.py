@@ -151,3 +151,16 @@ radius_option = click.option(
     "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True, callback=_finite_all,
     help="Certify against every model of this norm or less; may be repeated. Default: the norm of the model.",
 )  # fmt: skip
+
+
+def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as click has it)
+    """A flag for a command that prints less; it also keeps the compiler silent."""
+
+    def take(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
+        from giftrl.compiled import notice
+
+        if quiet:
+            notice.speaking[0] = False
+        return quiet
+
+    return click.option(*names, is_flag=True, callback=take, help=help)

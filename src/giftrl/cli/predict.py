@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, input_options, reading_of
+from giftrl.cli.options import check_files, input_options, quiet_option, reading_of
 from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
@@ -20,7 +20,7 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 @click.option(
     "--audit", is_flag=True, help="Print a block for each row: its features by name, and what each adds to the score."
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but predictions.")
+@quiet_option("--quiet", help="Print nothing but predictions.")
 @input_options
 def command(
     model: str,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from giftrl.cli.options import check_files, format_option
+from giftrl.cli.options import check_files, format_option, quiet_option
 from giftrl.cli.tables import print_table
 
 
@@ -36,7 +36,7 @@ from giftrl.cli.tables import print_table
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Repetitions at a time. Default: one for each core.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
-@click.option("-q", "--quiet", is_flag=True, help="Print the path of the page and nothing else.")
+@quiet_option("-q", "--quiet", help="Print the path of the page and nothing else.")
 def command(
     data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
     repetitions: int, seed: int, prepare: str, format_: str | None, positive: float | None, axis: str,

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from giftrl import losses, updates
-from giftrl.cli.options import check_files, feature_options, input_options, label_list, radius_option, reading_of
+from giftrl.cli.options import (
+    check_files,
+    feature_options,
+    input_options,
+    label_list,
+    quiet_option,
+    radius_option,
+    reading_of,
+)
 from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
 
@@ -93,7 +101,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--from", "-i", "from_path", type=click.Path(dir_okay=False), metavar="MODEL",
     help="Go on learning from a model: the same as one run over its data and DATA. Its settings are used.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Print no table and no progress bar.")
+@quiet_option("--quiet", help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @input_options
 def command(

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from giftrl.cli.options import quiet_option
+
 TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 
 
@@ -21,7 +23,7 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 )  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--arrays", is_flag=True, help="Also compile for sparse and dense matrices, which the estimators use.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing.")
+@quiet_option("-q", "--quiet", help="Print nothing.")
 def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
     """Compile the usual loops now, so that later commands start at once.
 

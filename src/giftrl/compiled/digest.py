@@ -1,8 +1,9 @@
 """Everything that a compiled loop depends on, in one number.
 
-Numba's cache looks only at the file in which a loop is written: after an edit of a loss it would serve the old code.
-The digest follows the calls instead. Starting from the loop and from the classes of the members that it gets, it visits
-every function that can be reached, and takes in the file of each one and the value of each global constant.
+Numba's own cache looks only at the file in which a loop is written: after an edit of a loss it would serve the old
+code. The digest here follows the calls instead. Starting from the loop and from the classes of the members that it
+gets, it visits every function that can be reached, and takes in the file of each one and the value of each global
+constant.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import functools
 import hashlib
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -19,15 +21,18 @@ import numpy as np
 
 from giftrl.compiled.registry import TWINS
 
-#: Packages whose functions Numba knows by itself; Numba's cache takes care of its own version.
-KNOWN_TO_NUMBA = ("builtins", "math", "numpy", "numba")
+#: Packages whose functions Numba knows by itself. Python's own modules are not looked at either, so that the digest is
+#: the same in every version of Python.
+KNOWN = frozenset({"numpy", "numba", *sys.stdlib_module_names})
+#: When this process began, as far as files are concerned that may have been edited since they were imported.
+BEGUN = time.time_ns()
 
 
 def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
     """A digest of all that a loop over these members is made of, and whether the compiled loop may be kept on disk.
 
-    A class that another process could not import by its name, such as one typed into a console, is compiled for this
-    process only.
+    It may not where another process could import something else under the same name: a class typed into a console, a
+    function without a file, or a file that was written after this process began, and so perhaps after it was imported.
 
     >>> from giftrl.ops.scalar import sigmoid
     >>> digest(sigmoid) == digest(sigmoid), len(digest(sigmoid)[0]), digest(sigmoid)[1]
@@ -47,7 +52,8 @@ def _digest(loop: Callable[..., Any], classes: tuple[type[Any], ...]) -> tuple[s
     # The last two parts of the name are enough to tell files apart, and do not change when the package is moved.
     parts = [f"{Path(file).parts[-2:]} {_content(file)}" for file in files]
     text = "\n".join([*sorted(parts), *sorted(walk.constants)])
-    return hashlib.sha256(text.encode()).hexdigest(), all(_can_be_imported(cls) for cls in walk.classes)
+    lasting = all(_can_be_imported(cls) for cls in walk.classes) and all(_settled(file) for file in walk.files)
+    return hashlib.sha256(text.encode()).hexdigest(), lasting
 
 
 class _Walk:
@@ -62,7 +68,7 @@ class _Walk:
     def function(self, function: Any) -> None:
         function = TWINS.get(function, inspect.unwrap(function))
         code = getattr(function, "__code__", None)
-        if code is None or function in self._seen or _package(function) in KNOWN_TO_NUMBA:
+        if code is None or function in self._seen or _package(function) in KNOWN:
             return
         self._seen.add(function)
         self.files.add(code.co_filename)
@@ -74,19 +80,19 @@ class _Walk:
                 reached[name] = cell.cell_contents
         modules = [value for value in reached.values() if isinstance(value, ModuleType)]
         for module in modules:
-            if module.__name__.split(".")[0] not in KNOWN_TO_NUMBA:
+            if module.__name__.split(".")[0] not in KNOWN:
                 reached |= {f"{module.__name__}.{name}": vars(module)[name] for name in names & vars(module).keys()}
         for name, value in reached.items():
             self._value(name, value)
 
     def member(self, cls: type[Any]) -> None:
         """A class whose methods a loop may run, and the classes it inherits from."""
-        if cls in self.classes or _package(cls) in KNOWN_TO_NUMBA:
+        if cls in self.classes or _package(cls) in KNOWN:
             return
         self.classes.add(cls)
         for part in cls.__mro__:
             for method in vars(part).values():
-                if isinstance(method, FunctionType) and method.__code__.co_filename[0] != "<":
+                if isinstance(method, FunctionType) and method.__name__ != "__new__":  # which NamedTuple generates
                     self.function(method)
 
     def _value(self, name: str, value: Any) -> None:
@@ -98,7 +104,7 @@ class _Walk:
         elif isinstance(value, np.ndarray):
             self.constants.add(f"{name} {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
         elif isinstance(value, (bool, int, float, str, bytes, np.generic, tuple)):
-            self.constants.add(f"{name} {value!r}")
+            self.constants.add(f"{name} {_spelled(value)}")
             for part in with_parts((value,)):
                 self.member(type(part))
 
@@ -118,6 +124,21 @@ def with_parts(members: tuple[Any, ...]) -> Iterator[Any]:
             if type(member) is not tuple:
                 yield member
             yield from with_parts(tuple(member))
+
+
+def _spelled(value: Any) -> str:
+    """A constant as text that does not depend on how NumPy prints its numbers."""
+    if isinstance(value, tuple):
+        return f"{type(value).__qualname__}({', '.join(map(_spelled, value))})"
+    return f"{value.dtype.str} {value.item()!r}" if isinstance(value, np.generic) else repr(value)
+
+
+def _settled(file: str) -> bool:
+    """Whether a file is there, and as it was when this process began."""
+    try:
+        return Path(file).stat().st_mtime_ns < BEGUN
+    except OSError:
+        return False
 
 
 def _package(value: Any) -> str:

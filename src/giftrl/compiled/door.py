@@ -7,6 +7,7 @@ is ever stale.
 
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache, partial
@@ -109,7 +110,7 @@ class CompiledLoop:
             raise Unknown("arrays in this Python")
         loop, (fingerprint, lasting) = self.loop, digest(self.loop, args)
         name = f"{loop.__module__}.{loop.__qualname__}"
-        parts = (FORMAT, FIELDS, name, fingerprint, self.counted, *target(), spell(args))
+        parts = (FORMAT, FIELDS, name, fingerprint, self.counted, sys.platform, *target(), spell(args))
         key = " ".join(str(part) for part in parts)
         symbol = f"{loop.__name__}_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
         known = symbol if lasting else kind_of(args)  # classes of a console are told apart by what they are

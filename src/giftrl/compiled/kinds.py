@@ -45,6 +45,8 @@ def spell(value: Any) -> str:
         parts = (f"{field}{':' if field else ''}{spell(part)}" for field, part in zip(fields, value, strict=True))
         return f"{name}({','.join(parts)})"
     if type(value) in (bool, int, float):
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise Unknown("whole numbers beyond 64 bits")
         return type(value).__name__
     if isinstance(value, np.generic):
         return _number(value.dtype)
@@ -131,7 +133,7 @@ def _pattern(value: Any, names: Iterator[int], leaves: list[tuple[str, str]]) ->
     elif isinstance(value, np.bool_):
         leaves.append((f"int({name})", "q"))
     else:
-        kind = np.asarray(value).dtype.kind
+        kind = "i" if isinstance(value, int) else np.asarray(value).dtype.kind
         leaves.append((name, "d" if kind == "f" else "Q" if kind == "u" else "q"))
     return name
 

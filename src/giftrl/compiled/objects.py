@@ -8,9 +8,11 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import itertools
 import json
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -76,13 +78,15 @@ def read(symbol: str, key: str) -> Code | None:
     """The loop of this key, if it is kept."""
     try:
         path = path_of(symbol)
-        if not _ours(path):
-            warn_once(
-                f"{path} belongs to another user, so the compiled loop in it is not used; delete it, or set {FOLDER} "
-                "to a folder of your own"
-            )
-            return None
-        head, _, content = path.read_bytes().partition(b"\n")
+        # A link could lead to a file of the user's own that somebody else wants to be taken for a loop.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            if not _ours(os.fstat(file.fileno())):
+                warn_once(
+                    f"{path} belongs to another user, or others can write to it, so the compiled loop in it is not "
+                    f"used; delete it, or set {FOLDER} to a folder of your own"
+                )
+                return None
+            head, _, content = file.read().partition(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:
@@ -91,18 +95,21 @@ def read(symbol: str, key: str) -> Code | None:
     try:
         said = json.loads(head)
         if said["key"] == key and said["sha256"] == hashlib.sha256(content).hexdigest():
-            return Code(content, said["result"]) if said["compiler"] == _compiler() else None
+            return Code(content, said["result"])
     except (ValueError, KeyError, TypeError):
         pass
     damaged(symbol)
     return None
 
 
+@functools.cache
 def _compiler() -> str:
-    """The version of llvmlite, which is that of Numba too: each Numba goes with one llvmlite, and imports slowly."""
+    """The versions of Numba and llvmlite; Numba's from its file, because it takes long to import."""
     import llvmlite
 
-    return str(llvmlite.__version__)
+    numba = importlib.util.find_spec("numba")
+    version = b"" if numba is None or numba.origin is None else Path(numba.origin).with_name("_version.py").read_bytes()
+    return f"{llvmlite.__version__}-{hashlib.sha256(version).hexdigest()[:8]}"
 
 
 @contextlib.contextmanager
@@ -134,11 +141,14 @@ def damaged(symbol: str) -> None:
 def keep(symbol: str, key: str, code: Code) -> None:
     """Keep a compiled loop for other processes."""
     digest = hashlib.sha256(code.content).hexdigest()
-    said = {"key": key, "compiler": _compiler(), "sha256": digest, "result": code.result}
+    said = {"key": key, "symbol": symbol, "sha256": digest, "result": code.result}
     try:
         path = path_of(symbol)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()  # what it leads to is not ours to replace
         files.write(path, [json.dumps(said).encode(), b"\n", code.content])
+        path.chmod(0o644)
     except (OSError, GiftrlError) as problem:
         warn_once(
             f"compiled loops cannot be kept on disk ({problem}), so every process compiles its own; set {FOLDER} to a "
@@ -204,14 +214,14 @@ def _outside() -> dict[str, int]:
 
 
 def path_of(symbol: str) -> Path:
-    """The file of a loop."""
-    return folder() / f"{symbol}.loop"
+    """The file of a loop, by what compiled it."""
+    return folder() / f"{symbol}-{_compiler()}.loop"
 
 
-def _ours(path: Path) -> bool:
-    """Whether a file is of this user or of the administrator: machine code of anybody else is not run."""
+def _ours(status: os.stat_result) -> bool:
+    """Whether a file is of this user or of the administrator alone: machine code of anybody else is not run."""
     owners = trusted_users()
-    return path.stat().st_uid in owners or not owners
+    return not owners or (status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def trusted_users() -> tuple[int, ...]:
@@ -226,4 +236,4 @@ def warn_once(message: str) -> None:
     """Warn, once in a process."""
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, stacklevel=5)
+        warnings.warn(message, stacklevel=2)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from operator import is_not
 from typing import Any, ClassVar
 
 import numpy as np
@@ -200,6 +201,7 @@ class OneLearner(RowLearner, Engine):
 
     _loops: ClassVar[tuple[Callable[..., int], Callable[..., int]]]  # with one strength, and with one for each feature
     _held: Held | None = None
+    _made_of: tuple[Any, ...] = ()
 
     def __init__(
         self, dimension: int, loss: Any, regularizer: Any, update: Any, schedule: Any, dtype: Any, compiled: bool
@@ -211,10 +213,12 @@ class OneLearner(RowLearner, Engine):
         self.states = self._start([self.schedule])
 
     def _parts(self) -> Held:
-        """What the loop is made of, taken apart once for each loss."""
-        if self._held is None or self._held.value.loss is not self.loss:
+        """What the loop is made of, taken apart once."""
+        made_of = self.loss, self.regularizer, self.update, self.schedule
+        if self._held is None or any(map(is_not, self._made_of, made_of)):
             update, schedule = encode_update(self.update), encode_schedule(self.schedule)
-            self._held = Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+            held = Held(Parts(self.loss, self.regularizer, update, schedule, self.lookahead))
+            self._held, self._made_of = held, made_of
         return self._held
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:

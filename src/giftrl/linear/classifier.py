@@ -112,7 +112,11 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         if isinstance(self.class_weight, str):
             remedy = "use the dict that compute_class_weight gives for a sample of the labels"
             raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)
-        codes = Labels(self.classes_).codes(y)
+        try:
+            codes = Labels(self.classes_).codes(y)
+        except TypeError:  # labels of several kinds, which the check has words for
+            check_classification_targets(y)
+            raise
         if (codes < 0).any():
             rule = f"must be one of the classes {self.classes_.tolist()}"
             raise InvalidInput("y", y[codes < 0][0], rule, "name all classes in the first call of partial_fit")

@@ -25,7 +25,7 @@ from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.parts import Parts, Ready
+from giftrl.mixtures.parts import Calls, Parts
 from giftrl.mixtures.restoring import unsound
 from giftrl.mixtures.single import SingleRows
 from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
@@ -46,7 +46,7 @@ class Mixture(SingleRows, RowLearner):
     clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
     _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
-    _ready: Ready | None = None
+    _calls: Calls | None = None
 
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
@@ -101,17 +101,18 @@ class Mixture(SingleRows, RowLearner):
         predictions = np.empty((len(y), *self._scores))
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
-        ready = self._made_ready(width)
-        ready.learn(ready.parts, Batch(rows, self._typed(y), weights, predictions))
+        calls = self._prepared(width)
+        calls.learn(calls.parts, Batch(rows, self._typed(y), weights, predictions))
         return predictions
 
-    def _made_ready(self, width: int = 0) -> Ready:
+    def _prepared(self, width: int = 0) -> Calls:
         """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
         memory = self.features, self.matrix, self.mixing, self._later
         made_of = *memory, self.loss, self._again, self.compiled
-        if self._ready is None or not self._ready.serves(made_of, width):
-            if self._ready is not None:  # rows that grow bit by bit do not often find too little room
-                width = max(width, 2 * self._ready.width if width > self._ready.width else self._ready.width)
+        calls = self._calls
+        if calls is None or not calls.serve(made_of, width):
+            if calls is not None:  # rows that grow bit by bit do not often find too little room
+                width = max(width, 2 * calls.width if width > calls.width else calls.width)
             view, columns = self.features.record.view(self.dtype), math.prod(self._scores)
             pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
             units = getattr(self.mixing, "units", UNIT)
@@ -122,8 +123,8 @@ class Mixture(SingleRows, RowLearner):
             )  # fmt: skip
             loops = self._loop, predict_mixture if self.classes is None else predict_classes
             learn, predict = (door.ready(loop, self.compiled, counted=False) for loop in loops)
-            self._ready = Ready(made_of, width, learn, Held(parts), predict, Held(weights))
-        return self._ready
+            self._calls = calls = Calls(made_of, width, learn, Held(parts), predict, Held(weights))
+        return calls
 
     def repeat(self) -> None:
         """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later`.
@@ -165,8 +166,8 @@ class Mixture(SingleRows, RowLearner):
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
-        ready, out = self._made_ready(), np.empty((n, math.prod(self._scores)))
-        ready.predict(ready.weights, desk(ready.weights.value), rows, out)
+        calls, out = self._prepared(), np.empty((n, math.prod(self._scores)))
+        calls.predict(calls.weights, desk(calls.weights.value), rows, out)
         return out.reshape(n, *self._scores)
 
     @property
@@ -181,7 +182,7 @@ class Mixture(SingleRows, RowLearner):
         """The entries of x for some features, by their numbers or as a slice."""
         every = isinstance(features, slice)
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
-        weights = self._made_ready().weights
+        weights = self._prepared().weights
         on, out = desk(weights.value), np.empty((len(which), math.prod(self._scores)))
         door.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
         at = np.flatnonzero(which == self.constant)  # none where there is no constant
@@ -231,6 +232,7 @@ class Mixture(SingleRows, RowLearner):
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
+            self._calls = self._row = None  # which would keep the old memory
             self.features = self.features._replace(record=aligned(self.features.record, dimension))
             if self._again:
                 more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
@@ -259,6 +261,7 @@ class Mixture(SingleRows, RowLearner):
             given = {key: state[f"{name}.{key}"] for key in kind._fields}
             return kind(**{key: aligned(array) if key == "record" else np.array(array) for key, array in given.items()})
 
+        self._calls = self._row = None
         self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
@@ -279,7 +282,7 @@ class Mixture(SingleRows, RowLearner):
         seen: Any = Touched.of(self.features.record)
         changes: Any = Touched.of(self._later.changes)
         features, later = self.features._replace(record=seen), self._later._replace(changes=changes)
-        return self.__dict__ | {"features": features, "_later": later, "_ready": None, "_row": None}
+        return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""

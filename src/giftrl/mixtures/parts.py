@@ -33,7 +33,7 @@ class Parts(NamedTuple):
     buffers: Any
 
 
-class Ready(NamedTuple):
+class Calls(NamedTuple):
     """The loops of a mixture and what they work with, taken apart once; of use until that memory is replaced."""
 
     made_of: tuple[Any, ...]
@@ -43,8 +43,8 @@ class Ready(NamedTuple):
     predict: Loop
     weights: Held
 
-    def serves(self, made_of: tuple[Any, ...], width: int) -> bool:
-        """Whether this can be used for rows of this width and the memory that there is now."""
+    def serve(self, made_of: tuple[Any, ...], width: int) -> bool:
+        """Whether they can be used for rows of this width and the memory that there is now."""
         return width <= self.width and not any(map(is_not, made_of, self.made_of))
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.one_row import OneRow, dense_row
 from giftrl.mixtures.features import FeatureState, with_capacity
-from giftrl.mixtures.parts import Ready
+from giftrl.mixtures.parts import Calls
 from giftrl.mixtures.weights import desk
 
 Array = NDArray[np.float64]
@@ -20,7 +20,7 @@ class SingleRows:
 
     dimension: int
     features: FeatureState
-    _made_ready: Callable[..., Ready]
+    _prepared: Callable[..., Calls]
     _row: OneRow | None = None  # for dense rows, once there was one
 
     def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
@@ -35,21 +35,21 @@ class SingleRows:
     def learn_row(self, row: OneRow) -> None:
         """Learn from one row that has weight."""
         self.features = with_capacity(self.features, self.dimension, row.width)
-        ready = self._made_ready(row.width)
-        row.bind_to(ready)
+        calls = self._prepared(row.width)
+        row.bind_to(calls)
         if row.learn is None:
-            row.learn = ready.learn.bind(ready.parts, row.batch)
+            row.learn = calls.learn.bind(calls.parts, row.batch)
         row.learn()
 
     def score_row(self, row: OneRow) -> float:
         """<s, x> of one row."""
-        ready = self._made_ready()
-        row.bind_to(ready)
+        calls = self._prepared()
+        row.bind_to(calls)
         if row.predict is None:
-            row.predict = ready.predict.bind(ready.weights, row.desk, row.rows, row.scores)
+            row.predict = calls.predict.bind(calls.weights, row.desk, row.rows, row.scores)
         row.predict()
         return row.score.item()
 
     def one_row(self, rows: Rows) -> OneRow:
         """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
-        return OneRow(rows, desk(self._made_ready().weights.value))
+        return OneRow(rows, desk(self._prepared().weights.value))
