@@ -1,8 +1,8 @@
 """What a compiled loop is made from: losses of users, the digest, and what is used of Numba."""
 
 import importlib
-import os
 import operator
+import os
 import re
 import tomllib
 from pathlib import Path

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from giftrl.adapters.named_rows import NamedLearner
 from giftrl.compiled.door import ready
 from giftrl.compiled.kinds import Held, kind_of, packer, unheld
 from giftrl.compiled.registry import formula
+from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner
 from giftrl.losses import Absolute
 from giftrl.mixtures import MixtureLearner
@@ -112,14 +114,29 @@ def test_names_that_were_never_met_count_for_nothing(recipe, normalize):
     assert learner.score_one({"new": 4.0, "a": 3.0}) != known
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, "text", None, 10**400, 1j])
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "values", [(Decimal("1.5"), 2.0), (np.uint8(200), np.uint8(100)), (10**20, 10**20), (True, np.float32(3e38))]
+)
+def test_numbers_of_every_kind(values):
+    x = dict(zip("ab", values, strict=True))
+    one, many, floats = (NamedLearner(Recipe("squared", beta=1.0)) for _ in range(3))
+    one.learn_one(x, 1.0)
+    many.learn_rows([x], np.ones(1))
+    floats.learn_one({name: float(value) for name, value in x.items()}, 1.0)
+    assert one.score_one({"a": 1.0}) == many.score_one({"a": 1.0}) == floats.score_one({"a": 1.0})
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, "text", "1.5", None, 10**400, 1j, Decimal("1e400")])
 def test_a_value_that_is_no_finite_number_leaves_no_trace(bad):
     learner = NamedLearner(Recipe("logistic"))
     learner.learn_one({"a": 1.0}, 1.0)
     before = pickle.dumps(learner.learner.state())
-    with pytest.raises(Exception, match="must have finite numbers"):
+    with pytest.raises(InvalidInput, match="must have finite numbers"):
         learner.learn_one({"a": 1.0, "b": bad}, 1.0)
-    with pytest.raises(Exception, match="must have finite numbers"):
+    with pytest.raises(InvalidInput, match="must have finite numbers"):
+        learner.learn_rows([{"a": 1.0, "b": bad}], np.ones(1))
+    with pytest.raises(InvalidInput, match="must have finite numbers"):
         learner.score_one({"a": bad})
     assert pickle.dumps(learner.learner.state()) == before and learner.slots == {"a": 1}
 

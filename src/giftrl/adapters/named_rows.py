@@ -2,9 +2,9 @@
 
 import math
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,19 +243,20 @@ class RowWriter:
         self._constant = (1.0,) if constant else ()
         self._features = self.row.rows.value.indices
         self._names: list[Any] | None = None  # those whose coordinates are in the row
-        self._write: Callable[..., None] = struct.Struct("0d").pack_into
+        self._form = struct.Struct("0d")
 
     def put(self, x: Mapping[Any, float]) -> bool:
         """Write down the values of a row; False where one is not a finite number."""
-        size = len(x) + len(self._constant)
+        size, values = len(x) + len(self._constant), cast("Any", self.row.values)
         if size != self.row.width:
             self.row.end(size)
-            self._write = struct.Struct(f"{size}d").pack_into  # quicker than NumPy, which takes numbers one by one
+            self._form = struct.Struct(f"{size}d")  # quicker than NumPy, which takes numbers one by one
         try:
-            self._write(self.row.values, 0, *x.values(), *self._constant)
+            self._form.pack_into(values, 0, *x.values(), *self._constant)
         except NO_NUMBERS:
             return False
-        return all_finite(self.row.values[:size])
+        # The sum of finite numbers is finite, unless it overflows.
+        return math.isfinite(sum(self._form.unpack_from(values))) or all_finite(values[:size])
 
     def name(self, x: Mapping[Any, float], slots: Mapping[Any, int]) -> bool:
         """Write down the coordinates of a row; False where a name has none, and 0 stands for it."""

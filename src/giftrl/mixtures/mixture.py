@@ -107,15 +107,13 @@ class Mixture(SingleRows, RowLearner):
 
     def _prepared(self, width: int = 0) -> Calls:
         """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
-        memory = self.features, self.matrix, self.mixing, self._later
-        made_of = *memory, self.loss, self._again, self.compiled
         calls = self._calls
-        if calls is None or not calls.serve(made_of, width):
+        if calls is None or not calls.serve(self, width):
             if calls is not None:  # rows that grow bit by bit do not often find too little room
                 width = max(width, 2 * calls.width if width > calls.width else calls.width)
             view, columns = self.features.record.view(self.dtype), math.prod(self._scores)
             pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
-            units = getattr(self.mixing, "units", UNIT)
+            memory, units = (self.features, self.matrix, self.mixing, self._later), getattr(self.mixing, "units", UNIT)
             parts = Parts(self.loss, self.grid, self.places, pieces, self.features, view, *memory[1:], buffers)
             weights = Weights(
                 self.grid, self.places, self.features, view, self.matrix.x.reshape(-1, columns),
@@ -123,7 +121,8 @@ class Mixture(SingleRows, RowLearner):
             )  # fmt: skip
             loops = self._loop, predict_mixture if self.classes is None else predict_classes
             learn, predict = (door.ready(loop, self.compiled, counted=False) for loop in loops)
-            self._calls = calls = Calls(made_of, width, learn, Held(parts), predict, Held(weights))
+            made_of = self.loss, memory, self._again, self.compiled
+            self._calls = calls = Calls(*made_of, width, learn, Held(parts), predict, Held(weights))
         return calls
 
     def repeat(self) -> None:

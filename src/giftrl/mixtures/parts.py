@@ -1,6 +1,5 @@
 """What the loops for one score and for K scores share: the parts of a mixture, reading a row, and theta."""
 
-from operator import is_not
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,18 +33,31 @@ class Parts(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """The loops of a mixture and what they work with, taken apart once; of use until that memory is replaced."""
+    """The loops of a mixture and what they work with, taken apart once; of use until something of it is replaced."""
 
-    made_of: tuple[Any, ...]
+    loss: Any
+    memory: tuple[Any, ...]  # features, matrix, mixing, later
+    again: bool
+    compiled: bool
     width: int  # the most entries of a row that the buffers have room for
     learn: Loop
     parts: Held
     predict: Loop
     weights: Held
 
-    def serve(self, made_of: tuple[Any, ...], width: int) -> bool:
-        """Whether they can be used for rows of this width and the memory that there is now."""
-        return width <= self.width and not any(map(is_not, made_of, self.made_of))
+    def serve(self, mixture: Any, width: int) -> bool:
+        """Whether a mixture still has the memory that these were made of, and rows of this width have room."""
+        features, matrix, mixing, later = self.memory
+        return (
+            width <= self.width
+            and features is mixture.features
+            and mixing is mixture.mixing
+            and matrix is mixture.matrix
+            and later is mixture._later
+            and self.loss is mixture.loss
+            and self.again is mixture._again
+            and self.compiled is mixture.compiled
+        )
 
 
 @formula(fast=True)
