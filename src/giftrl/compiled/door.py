@@ -1,8 +1,7 @@
 """The one door to compiled code: :func:`ready` turns a loop in plain Python into a compiled one.
 
 A loop that was compiled before, on this machine or another one, is loaded; Numba is imported only where one must be
-compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key, so that none
-is ever stale.
+compiled. A digest of everything that went into a loop (:mod:`giftrl.compiled.digest`) is part of its key.
 """
 
 import hashlib
