@@ -1,6 +1,7 @@
 """Quadratic functions over a ball, and linear ones."""
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -52,43 +53,18 @@ def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float)
     return step
 
 
-def truncated_step(
-    times: Callable[[Array], Array], g: Array, z: Array, radius: float, mu: float, floor: float, late: Callable[[], bool]
-) -> tuple[Array, float]:
-    """:func:`newton_step` for many features: approximate, by conjugate gradients with products H v only.
-
-    Returns:
-        The step, and a better multiplier than ``mu`` to begin with next time; not below ``floor``.
+def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float, most: int, end: float) -> Array:
+    """An x with |b - H x| <= share |b|, or what ``most`` products H v, or the time until ``end``, lead to.
 
     >>> import numpy as np
-    >>> step, mu = truncated_step(lambda v: 4.0 * v, np.array([-4.0]), np.zeros(1), 9.0, 0.0, 0.0, lambda: False)
-    >>> step, mu
-    (array([1.]), 0.0)
+    >>> conjugate_gradients(lambda v: np.array([1.0, 4.0]) * v, np.array([1.0, 2.0]), 1e-9, 10, math.inf).round(9)
+    array([1. , 0.5])
     """
-    c = times(z) - g
-    length = float(np.linalg.norm(c))
-    if length > 0.0 and 0.0 < radius < math.inf:  # where H is nearly 0 along c, so must mu not be
-        mu = max(mu, 0.1 * (length / radius - float(c @ times(c)) / length**2))
-    v = z + _conjugate_gradients(lambda x: times(x) + mu * x, -(g + mu * z), 1e-2, late)
-    norm = float(np.linalg.norm(v))
-    if norm > 0.0 and (norm > radius or mu > floor):
-        w = _conjugate_gradients(lambda x: times(x) + mu * x, v, 1e-1, late)
-        lift = (norm / radius - 1.0) * norm * norm / max(float(v @ w), 1e-300) if radius > 0.0 else math.inf
-        new = min(max(mu + lift, floor, 0.1 * mu), 10.0 * mu + norm / max(float(v @ w), 1e-300) * norm)
-        v, mu = v - (new - mu) * w, new
-        norm = float(np.linalg.norm(v))
-    if norm > radius:
-        v = v * (radius / norm)
-    return v - z, mu
-
-
-def _conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float, late: Callable[[], bool]) -> Array:
-    """An x with |b - H x| <= share |b|, or what 200 products lead to."""
     x, r = np.zeros(len(b)), b.copy()
     p, rr = r.copy(), float(r @ r)
     goal = share * share * rr
-    for _ in range(200):
-        if rr <= goal or late():
+    for k in range(most):
+        if rr <= goal or (k > 0 and time.monotonic() >= end):
             break
         hp = times(p)
         bend = float(p @ hp)

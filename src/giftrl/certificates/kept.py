@@ -231,7 +231,8 @@ class Kept:
         else:
             rows = Scaled(self.rows, units, self.theta)
             theta = units.compared(units.dual(self.theta))[rows.features]
-            problem = Problem(self.loss, rows, self.labels, self.weights, theta, radius, ridge)
+            floor = self.least + self.conjugate
+            problem = Problem(self.loss, rows, self.labels, self.weights, theta, radius, ridge, floor)
             z = np.zeros_like(theta) if start is None else units.coordinates(units.compared(start))[rows.features]
             norm = float(np.linalg.norm(z))
             if norm > radius:

@@ -36,6 +36,7 @@ class Problem:
         theta: in the same coordinates, with K columns for K scores.
         radius: of the ball, infinity for none.
         ridge: the strength of the penalty.
+        floor: a bound that is not above this number is of no use.
     """
 
     loss: Any
@@ -45,6 +46,7 @@ class Problem:
     theta: Array
     radius: float
     ridge: float = 0.0
+    floor: float = -math.inf
 
     @cached_property
     def smooth(self) -> bool:

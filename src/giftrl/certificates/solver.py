@@ -6,25 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from giftrl.certificates.ball import newton_step, price, truncated_step
+from giftrl.certificates.ball import conjugate_gradients, newton_step, price
 from giftrl.certificates.problem import Problem
 from giftrl.certificates.units import Array
 
 #: Up to this many coordinates Newton's method has the matrix of second derivatives, beyond it products only; and the
-#: most numbers in that many K x K blocks, one for each row.
+#: most numbers in the K x K blocks of all rows.
 DIRECT, BLOCKS = 400, 20_000_000
 #: The gap between primal and dual at which the solver stops, as a share of the solution and of the loss of the model 0.
 GAP, LEAST = 1e-8, 1e-13
-
-
-#: How many times smoothing less may be in vain before the solver stops.
+#: The factor by which smoothing falls, and the least smoothing, as a share of what would move predictions by their loss.
+FASTER, SHARPEST = 0.3, 1e-4
+#: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
+SOLVED = 0.1
+#: How many times in a row the gap may stay before the solver gives up.
 PATIENCE = 6
-import os
-DEBUG=os.environ.get('DBG')
-#: The least smoothing, as a share of the first.
-SMOOTHEST = float(os.environ.get('SM','1e-4'))
-INNER = float(os.environ.get('INN','0.1'))
-FACTOR = float(os.environ.get('FAC','0.3'))
 
 
 class Solution(NamedTuple):
@@ -36,31 +32,88 @@ class Solution(NamedTuple):
     gap: float
 
 
-class _Best:
-    """The best dual and the best primal value so far."""
+def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000) -> Solution:
+    """Minimise F by Newton's method, smoothing a loss with kinks less and less.
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.lower, self.upper = -math.inf, math.inf
-        self.duals: Array | None = None
-        self.size = 0.0
+    With few coordinates each step minimises the quadratic model of F over the ball exactly. With many, the ball is
+    replaced by a penalty (mu/2)|z|^2, which falls or rises until the solution is at the edge of the ball, or mu does
+    not matter; the steps are those of conjugate gradients. Any slopes met on the way are duals, and the best are kept.
 
-    def see(self, z: Array, p: Array, a: Array) -> Array:
-        """Take note of a pair of z, with its scores, and a; returns A'(h a)."""
-        upper = self.problem.primal(z, p)
-        if np.linalg.norm(z) <= self.problem.radius * (1.0 + 1e-9):
-            self.upper = min(self.upper, upper)
-        if self.size == 0.0 and math.isfinite(upper):
-            self.size = abs(upper)
-        lower, gathered = self.problem.dual(p, a)
-        res = self.problem.theta - gathered
-        self.unsolved = price(float(np.linalg.norm(res)), self.problem.radius, self.problem.ridge) - float(
-            np.vdot(res - 0.5 * self.problem.ridge * z, z)
-        )
+    Args:
+        problem: what to solve.
+        start: coordinates to begin with, in the ball.
+        time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
+    """
+    walk = _Walk(problem, start, time.monotonic() + time_limit, steps)
+    idle = 0
+    while not (walk.closed or walk.late) and idle < PATIENCE:
+        before, final = walk.gap, walk.sharp
+        walk.minimise()
+        if __import__("os").environ.get("DBG"): print("  eps", walk.eps, "mu", walk.mu, "norm", np.linalg.norm(walk.z), walk.used, walk.lower, walk.upper, walk.here, walk.unsolved)
+        if final and walk.direct and problem.smooth:
+            break
+        idle = idle + 1 if final and walk.gap > 0.9 * before else 0
+        walk.sharpen()
+    return Solution(walk.duals, walk.z, walk.used, walk.gap)
+
+
+class _Walk:
+    """Where Newton's method is, and the best it has seen."""
+
+    def __init__(self, problem: Problem, start: Array, end: float, steps: int) -> None:
+        self.problem, self.end, self.steps, self.used = problem, end, steps, 0
+        self.z, self.p = start, problem.rows.scores(start)
+        self.lean, self.eps, self.mu = np.zeros_like(self.p), 0.0, 0.0
+        blocks = 0 if self.p.ndim == 1 else self.p.size * self.p.shape[1]
+        self.direct = start.size <= DIRECT and blocks <= BLOCKS
+        self.land()
+        self.lower, self.upper, self.duals = -math.inf, math.inf, self.a.copy()
+        self.see()
+        self.size = abs(self.upper) if math.isfinite(self.upper) else 0.0
+        self.least = 0.0
+        if not problem.smooth:
+            self.eps = FASTER * self.roughness
+            self.least = SHARPEST * self.roughness
+        if not self.direct and 0.0 < problem.radius < math.inf:
+            self.mu = self.size / problem.radius**2
+        self.land()
+
+    def land(self) -> None:
+        """Slopes, curvatures and the value of the smoothed problem at z."""
+        self.a, losses, self.bend = self.problem.land(self.p, self.eps, self.lean)
+        self.value = losses + self.rest(self.z)
+
+    def rest(self, z: Array) -> float:
+        """The part of the value that is not the loss of a row."""
+        return self.problem.linear(z) + 0.5 * self.mu * float(np.vdot(z, z))
+
+    def see(self) -> Array:
+        """Take note of z and of the slopes there; returns the gradient of F."""
+        problem, z = self.problem, self.z
+        norm = float(np.linalg.norm(z))
+        inside = min(1.0, problem.radius / norm) if norm > 0.0 else 1.0
+        upper = problem.primal(inside * z, inside * self.p)
+        lower, gathered = problem.dual(self.p, self.a)
+        self.upper = min(self.upper, upper)
+        if lower > self.lower:
+            self.lower, self.duals = lower, self.a.copy()
+        # By Fenchel and Young at the slopes, the gap of the smoothed problem is what is between these two.
+        res = problem.theta - gathered
+        ridge = problem.ridge + self.mu
+        if self.mu > 0.0:
+            self.unsolved = float(np.linalg.norm(res - ridge * z)) * max(norm, problem.radius)
+        else:
+            most = price(float(np.linalg.norm(res)), problem.radius, ridge)
+            self.unsolved = most - float(np.vdot(res - 0.5 * ridge * z, z))
         self.here = upper - lower
-        if self.duals is None or lower > self.lower:
-            self.lower, self.duals = lower, a.copy()
-        return gathered
+        return problem.ridge * z - res
+
+    @property
+    def roughness(self) -> float:
+        """The smoothing that would move predictions by as much as their losses are: loss over squared slopes."""
+        loss = self.problem.primal(np.zeros_like(self.z), self.p)
+        squares = float(np.vdot(self.problem.weighted(self.a), self.a))
+        return loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
 
     @property
     def gap(self) -> float:
@@ -69,92 +122,70 @@ class _Best:
     @property
     def closed(self) -> bool:
         """Whether there is nothing left to gain."""
+        if self.upper <= self.problem.floor + LEAST * self.size:
+            return True
         return self.gap <= max(GAP * min(abs(self.lower), abs(self.upper)), LEAST * self.size)
 
+    @property
+    def late(self) -> bool:
+        return self.used >= self.steps or time.monotonic() >= self.end
 
-def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000) -> Solution:
-    """Minimise F by Newton's method within the ball, smoothing a loss with kinks less and less.
+    @property
+    def sharp(self) -> bool:
+        """Whether smoothing is as small as it gets."""
+        return self.eps <= self.least
 
-    Args:
-        problem: what to solve.
-        start: coordinates to begin with, in the ball.
-        time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
-    """
-    end = time.monotonic() + time_limit
-    z, p = start, problem.rows.scores(start)
-    best = _Best(problem)
-    a = problem.land(p, 0.0, np.zeros_like(p))[0]
-    best.see(z, p, a)
-    lean = np.zeros_like(p)
-    eps = 0.0 if problem.smooth else 0.3 * _roughness(problem, p, a)
-    least, idle = SMOOTHEST * eps, 0
-    used, mu = 0, max(1e-9 * best.size / max(problem.radius, 1e-300) ** 2, 1e-300)
-    while not best.closed and used < steps and time.monotonic() < end:
-        before = best.gap
-        z, p, a, used, mu = _minimise(problem, z, p, eps, lean, best, used, steps, end, mu)
-        if DEBUG: print("   eps", eps, used, best.lower, best.upper, best.gap)
-        if eps == 0.0 or not np.isfinite(a).all():
-            break
-        idle = idle + 1 if best.gap > 0.9 * before and eps == least else 0
-        if idle == PATIENCE:
-            break
-        least = min(least, SMOOTHEST * _roughness(problem, p, a))
-        lean, eps = a, max(FACTOR * eps, least)
-    assert best.duals is not None
-    global LAST; LAST=best.gap
-    return Solution(best.duals, z, used, best.gap)
+    def sharpen(self) -> None:
+        """Smooth less, around the slopes of the last solution, and put the multiplier of the ball right."""
+        if not self.problem.smooth:
+            self.least = min(self.least, SHARPEST * self.roughness)
+            self.lean, self.eps = self.a, max(FASTER * self.eps, self.least)
+        norm = float(np.linalg.norm(self.z))
+        if self.mu > 0.0 and norm > 0.0:
+            # 1/|z| is nearly linear in mu; its derivative takes a solution w of (H + mu) w = z.
+            w = conjugate_gradients(self.times, self.z.ravel(), 0.1, 50, self.end)
+            lift = (norm / self.problem.radius - 1.0) * norm * norm / float(np.vdot(self.z, w))
+            self.mu = min(max(self.mu + lift, 0.1 * self.mu), 100.0 * self.mu)
+        self.land()
 
+    def times(self, v: Array) -> Array:
+        """The product of the second derivatives and v, both flat."""
+        matrix = v.reshape(self.z.shape)
+        product = self.problem.times(matrix, self.p, self.eps, self.lean, self.bend)
+        return (product + (self.problem.ridge + self.mu) * matrix).ravel()
 
-def _roughness(problem: Problem, p: Array, a: Array) -> float:
-    """A smoothing that moves predictions by as much as their losses are: mean loss over mean squared slope."""
-    loss = problem.primal(np.zeros_like(problem.theta), p)
-    squares = float(np.vdot(problem.weighted(a), a))
-    return loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
+    def minimise(self) -> None:
+        """Solve the smoothed problem."""
+        first = 0.0
+        while not self.late:
+            g = self.see() + self.mu * self.z
+            if self.closed or ((self.eps > 0.0 or self.mu > 0.0) and self.unsolved <= SOLVED * self.here):
+                return
+            if self.direct:
+                hessian = self.problem.hessian(self.p, self.eps, self.lean, self.bend)
+                step = newton_step(hessian, g.ravel(), self.z.ravel(), self.problem.radius, self.problem.ridge)
+            else:
+                size = float(np.linalg.norm(g))
+                first = max(first, size)
+                share = max(1e-3, min(0.1, size / first)) if first > 0.0 else 0.1
+                step = conjugate_gradients(self.times, -g.ravel(), share, 200, self.end)
+            if not self.advance(step.reshape(self.z.shape), g):
+                return
+        self.see()
 
-
-def _minimise(
-    problem: Problem, z: Array, p: Array, eps: float, lean: Array, best: _Best, used: int, steps: int, end: float, mu: float
-) -> tuple[Array, Array, Array, int, float]:
-    """The minimum for one eps: z, its scores, slopes, the number of steps so far, and the multiplier of the ball."""
-    rows, shape = problem.rows, z.shape
-    floor = mu
-    blocks = 0 if p.ndim == 1 else p.size * p.shape[1]
-    direct = z.size <= DIRECT and blocks <= BLOCKS
-    a, losses, bend = problem.land(p, eps, lean)
-    value = losses + problem.linear(z)
-    failures = 0
-    while used < steps and time.monotonic() < end:
-        g = best.see(z, p, a) - problem.theta + problem.ridge * z
-        if best.closed or (eps > 0.0 and best.unsolved <= INNER * best.here):
-            break
-        if direct:
-            hessian = problem.hessian(p, eps, lean, bend)
-            step = newton_step(hessian, g.ravel(), z.ravel(), problem.radius, problem.ridge).reshape(shape)
-        else:
-            flat, mu = truncated_step(
-                lambda v: (problem.times(v.reshape(shape), p, eps, lean, bend) + problem.ridge * v.reshape(shape)).ravel(),  # noqa: B023
-                g.ravel(), z.ravel(), problem.radius, mu, floor, lambda: time.monotonic() > end,
-            )
-            step = flat.reshape(shape)
+    def advance(self, step: Array, g: Array) -> bool:
+        """Go along a step as far as that is good; whether it was."""
         slope = float(np.vdot(g, step))
-        # What the step gains is half of this. Where it is little beside the gap, smooth less instead.
-        if -slope <= 1e-16 * abs(value):
-            if direct or failures > 3 or eps > 0.0:
-                break
-            failures, mu = failures + 1, 0.3 * mu
-            continue
-        used += 1
-        moved, length = rows.scores(step), 1.0
+        if not slope < -1e-16 * abs(self.value):
+            return False
+        self.used += 1
+        z, p, value, moved, length = self.z, self.p, self.value, self.problem.rows.scores(step), 1.0
         for _ in range(40):
-            new_p = p + length * moved
-            new_z = z + length * step
-            new_a, losses, new_bend = problem.land(new_p, eps, lean)
-            new_value = losses + problem.linear(new_z)
-            if new_value <= value + 1e-4 * length * slope + 1e-14 * abs(value):
-                break
+            self.z, self.p = z + length * step, p + length * moved
+            self.land()
+            if self.value <= value + 1e-4 * length * slope + 1e-14 * abs(value):
+                return True
             length *= 0.5
-        else:
-            break
-        z, p, a, bend, value = new_z, new_p, new_a, new_bend, new_value
-    best.see(z, p, a)
-    return z, p, a, used, mu
+        self.z, self.p = z, p
+        self.land()
+        return False
