@@ -67,8 +67,10 @@ class BestLoss:
         paid = "" if math.isnan(self.loss_sum) else f"average loss {self.average_loss:.4g}. "
         if not self.lower_bound > self.least:
             return f"{paid}Nothing is proved about linear models {self._size()}; {kept}."
-        what = f"an average loss plus {self.ridge:.4g}/2 times its squared size, per row," if self.ridge > 0.0 else (
-            "an average loss"
+        what = (
+            f"an average loss plus {self.ridge:.4g}/2 times its squared size, per row,"
+            if self.ridge > 0.0
+            else ("an average loss")
         )
         words = f"{paid}No linear model {self._size()} has {what} below {self.average:.4g} on these rows; {kept}."
         if self.loss_sum < self.lower_bound:

@@ -30,6 +30,13 @@ def lower_bound(kept: "Kept", duals: Array, units: Units, radius: float, ridge: 
     off by at most n eps times the sum of their magnitudes. Entry j of the sum of h_i a_i s_i over n_j rows is off by at
     most (n_j + 4) eps sum_i abs(h_i a_i s_ij), and theta_j, by Cauchy and Schwarz, by at most
     n eps sqrt(sum_t h_t a_t^2) sqrt(sum_t h_t s_tj^2). All of this is subtracted.
+
+    >>> from giftrl.certificates.kept import Kept
+    >>> kept = Kept.of_rows("absolute", np.ones((3, 1)), [1.0, 2.0, 4.0])
+    >>> round(lower_bound(kept, np.array([1.0, 0.0, -1.0]), kept.units()[0], radius=9.0), 9)
+    3.0
+    >>> round(lower_bound(kept, np.array([0.5, 0.0, -1.0]), kept.units()[0], radius=9.0), 9)
+    -1.0
     """
     n = len(kept.labels)
     phi_star, a = np.empty(n), duals.copy()

@@ -52,7 +52,7 @@ class Kept:
     >>> kept = Kept.of_rows("squared", rows, [0.0, 1.0, 5.0], loss_sum=2.0, constant=0)
     >>> best = kept.best_loss(np.array([0.0, 1.5]))
     >>> round(best.lower_bound, 6), round(best.regret, 6), best.rows_kept
-    (0.428571, 1.571429, 3)
+    (0.25, 1.75, 3)
     """
 
     loss: Any

@@ -18,15 +18,15 @@ from giftrl.ops.units import kinked
 
 @dataclass(frozen=True)
 class Problem:
-    """The primal problem: the least F(z) = sum_i h_i phi(<A_i, z>; y_i) - <theta, z> + (ridge/2)|z|^2 over |z| <= radius.
+    """The least F(z) = sum_i h_i phi(<A_i, z>; y_i) - <theta, z> + (ridge/2)|z|^2 over |z| <= radius, and its dual.
 
-    Its dual is to maximise D(a) = -sum_i h_i phi*(a_i) - price(|theta - A' (h a)|) over slopes a; D(a) <= F(z) for every
-    pair, and the solutions of a smooth problem have a_i = phi'(<A_i, z>).
+    The dual is to maximise D(a) = -sum_i h_i phi*(a_i) - price(|theta - A' (h a)|) over slopes a. D(a) <= F(z) for
+    every pair, and the solutions of a smooth problem have a_i = phi'(<A_i, z>).
 
     A loss with kinks is smoothed by a penalty on its dual: phi*(a) + (eps/2)(a - b)^2, with the slopes b of an earlier
-    solution in ``lean``. The slope of that is the proximal slope of phi at p + eps b, which is in the domain of phi* for
-    any eps. The penalty is 0 at a = b, so repeating this leads to the solution although eps stays away from 0: it is
-    the proximal point method for the dual (Rockafellar 1976).
+    solution in ``lean``. The slope of the smoothed loss is the proximal slope of phi at p + eps b, which is in the
+    domain of phi* for any eps. The penalty is 0 at a = b, so repeating this leads to the solution although eps stays
+    away from 0: it is the proximal point method for the dual (Rockafellar 1976).
 
     Attributes:
         loss: a loss of one prediction or of K scores.
@@ -37,6 +37,15 @@ class Problem:
         radius: of the ball, infinity for none.
         ridge: the strength of the penalty.
         floor: a bound that is not above this number is of no use.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from giftrl.certificates.units import Units
+    >>> from giftrl.losses import Squared
+    >>> rows = Scaled(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of_features(np.array([8.0]), 2.0), np.zeros(1))
+    >>> problem = Problem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
+    >>> z = np.array([0.5])
+    >>> problem.primal(z, rows.scores(z)), problem.dual(rows.scores(z), np.array([-0.5, -0.5]))[0]
+    (0.25, 0.25)
     """
 
     loss: Any

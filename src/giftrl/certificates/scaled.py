@@ -9,7 +9,7 @@ from giftrl.certificates.loops import second_moments
 from giftrl.certificates.units import Array, Units
 from giftrl.compiled.door import ready
 
-#: The share of numbers that are not 0 from which on rows are held as a full matrix, and the size at which they always are.
+#: From this share of numbers that are not 0, and up to this size, rows are held as a full matrix.
 DENSE, SMALL = 0.15, 20_000
 
 
@@ -56,8 +56,9 @@ class Scaled:
         """A' a."""
         if self.dense:
             return np.asarray(self.x.T @ a)
-        out: Array = self.transposed @ a
-        return out - np.multiply.outer(self.t, a.sum(axis=0))
+        gathered: Array = self.transposed @ a
+        gathered -= np.multiply.outer(self.t, a.sum(axis=0))
+        return gathered
 
     def moments(self, weights: Array) -> Array:
         """A' diag(weights) A."""

@@ -15,7 +15,7 @@ from giftrl.certificates.units import Array
 DIRECT, BLOCKS = 400, 20_000_000
 #: The gap between primal and dual at which the solver stops, as a share of the solution and of the loss of the model 0.
 GAP, LEAST = 1e-8, 1e-13
-#: The factor by which smoothing falls, and the least smoothing, as a share of what would move predictions by their loss.
+#: The factor by which smoothing falls, and the least smoothing, as a share of what moves predictions by their loss.
 FASTER, SHARPEST = 0.3, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
 SOLVED = 0.1
@@ -43,13 +43,23 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
         problem: what to solve.
         start: coordinates to begin with, in the ball.
         time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
+        steps: of Newton's method.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from giftrl.certificates.scaled import Scaled
+    >>> from giftrl.certificates.units import Units
+    >>> from giftrl.losses import Absolute
+    >>> rows = Scaled(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
+    >>> problem = Problem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
+    >>> solution = solve(problem, np.zeros(1))
+    >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
+    (array([ 1.,  0., -1.]), array([2.]), True)
     """
     walk = _Walk(problem, start, time.monotonic() + time_limit, steps)
     idle = 0
     while not (walk.closed or walk.late) and idle < PATIENCE:
         before, final = walk.gap, walk.sharp
         walk.minimise()
-        if __import__("os").environ.get("DBG"): print("  eps", walk.eps, "mu", walk.mu, "norm", np.linalg.norm(walk.z), walk.used, walk.lower, walk.upper, walk.here, walk.unsolved)
         if final and walk.direct and problem.smooth:
             break
         idle = idle + 1 if final and walk.gap > 0.9 * before else 0

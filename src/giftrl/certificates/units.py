@@ -26,8 +26,8 @@ class Units:
     standard deviation of feature j and shift_j its mean, so that the constant feature's coordinate is the mean
     prediction.
 
-    A feature that was 0 in every row has the scale 0. Its weight changes no prediction on these rows, and does not count
-    in the norm of a model; theta_j is 0 there. (Were it not, its norm would be infinite, and nothing would be proved.)
+    A feature that was 0 in every row has the scale 0. Its weight changes no prediction on these rows, and does not
+    count in the norm of a model; theta_j is 0 there. (Were it not, its norm would be infinite, and nothing proved.)
 
     For K classes u and theta have K columns, and the norm is Frobenius'. Softmax and the multiclass hinge compare
     classes: adding the same vector v to every column changes nothing, so the norm of a model is the least over v, which
@@ -59,9 +59,7 @@ class Units:
     relative: bool = False
 
     @classmethod
-    def of_features(
-        cls, squares: Array, weight: float, constant: int | None = None, relative: bool = False
-    ) -> "Units":
+    def of_features(cls, squares: Array, weight: float, constant: int | None = None, relative: bool = False) -> "Units":
         """Feature units, from the sums of weight s_j^2 and of weight."""
         scale = np.sqrt(squares / weight) if weight > 0.0 else np.zeros(len(squares))
         if constant is not None:
