@@ -1,5 +1,6 @@
 """Runs for the bound on the best loss: random rows for any loss, and the least loss within a ball by other means."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,13 @@ class Case:
         z = cp.Variable((d, self.classes) if self.classes else d)
         objective = cp.sum(cp.multiply(self.h, convex(self.loss, a @ z, self.y)))
         constraint = cp.norm(cp.vec(z, order="C")) <= radius
-        cp.Problem(cp.Minimize(objective), [constraint]).solve(solver=cp.CLARABEL)
+        problem = cp.Problem(cp.Minimize(objective), [constraint])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a solution may be inaccurate
+            try:
+                problem.solve(solver=cp.CLARABEL)
+            except cp.SolverError:
+                problem.solve(solver=cp.SCS, eps=1e-10, max_iters=100_000)
         found = np.asarray(z.value)
         norm = np.linalg.norm(found)
         found = found * min(1.0, radius / norm) if norm > 0.0 else found
