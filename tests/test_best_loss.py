@@ -2,11 +2,13 @@
 
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from tests.best_losses import EVERY, any_model, make
 
@@ -119,6 +121,26 @@ def test_a_time_limit_of_nothing_still_gives_a_bound(loss):
     best = case.kept.best_loss(any_model(case, case.kept.units()[0], 1.0), time_limit=0.0)
     assert math.isfinite(best.lower_bound)
     assert best.lower_bound <= case.kept.best_loss(case.zero(), 0.0).lower_bound
+
+
+class Bowl(NamedTuple):
+    """A loss of a user who knows its values and slopes only."""
+
+    def value(self, p, y):
+        return (p - y) ** 4 / 4.0
+
+    def slope(self, p, y):
+        return (p - y) ** 3
+
+
+def test_a_loss_with_values_and_slopes_only():
+    case = make(Bowl(), 6)
+    for units in case.kept.units():
+        best, start = case.kept.within(units, 0.5), case.zero()
+        ball = {"type": "ineq", "fun": lambda z: 0.25 - z @ z}
+        found = minimize(lambda z, units=units: case.total(units.model(z)), start, constraints=ball, method="SLSQP")
+        assert best.least == -math.inf
+        assert best.lower_bound == pytest.approx(found.fun, rel=1e-4)
 
 
 def test_duals_outside_the_domain_are_refused():

@@ -36,7 +36,8 @@ class Kept:
         weights: theirs.
         theta: of committed rows; d numbers, or d x K for K scores.
         conjugate: the sum of h_t phi*(a_t) over committed rows.
-        conjugate_size: the sum of abs(h_t phi*(a_t)), for the allowance for rounding.
+        conjugate_size: the sum of h_t times the size of the terms of phi*(a_t), for the allowance for rounding
+            (:func:`giftrl.certificates.bound.sizes`).
         dual_squares: the sum of h_t a_t^2 over committed rows (and over classes), for the same.
         infimum: the sum of h_t inf phi over committed rows.
         committed: the number of committed rows.
@@ -150,6 +151,7 @@ class Kept:
             duals: for each of these any a in the domain of phi*; a row of K numbers for K scores.
         """
         from giftrl.certificates import loops
+        from giftrl.certificates.bound import sizes
         from giftrl.compiled.door import ready
 
         gone = np.zeros(len(self.labels), bool)
@@ -167,7 +169,7 @@ class Kept:
             labels=self.labels[~gone], weights=self.weights[~gone],
             theta=self.theta - rows.T @ (a.T * h).T,
             conjugate=math.fsum([self.conjugate, *(h * phi_star)]),
-            conjugate_size=self.conjugate_size + float(h @ np.abs(phi_star)),
+            conjugate_size=self.conjugate_size + float(h @ sizes(self.loss, a, labels, phi_star)),
             dual_squares=self.dual_squares + float(np.vdot((a.T * h).T, a)),
             infimum=self.infimum + float(h @ inf),
             committed=self.committed + len(a),

@@ -12,7 +12,6 @@ from giftrl.certificates.ball import price
 from giftrl.certificates.scaled import Scaled
 from giftrl.certificates.units import Array
 from giftrl.compiled.door import ready
-from giftrl.ops.loss import smoothness
 from giftrl.ops.units import kinked
 
 
@@ -59,8 +58,8 @@ class Problem:
 
     @cached_property
     def smooth(self) -> bool:
-        """Whether the loss is differentiable, so that it need not be smoothed."""
-        return smoothness(self.loss) < math.inf or not kinked(self.loss)
+        """Whether the loss is curved where it matters, so that Newton's method works without smoothing it."""
+        return not kinked(self.loss)
 
     @property
     def classes(self) -> int | None:
