@@ -14,7 +14,7 @@ from giftrl.certificates.units import Array
 #: most numbers in the K x K blocks of all rows.
 DIRECT, BLOCKS = 400, 20_000_000
 #: The gap between primal and dual at which the solver stops, as a share of the solution and of the loss of the model 0.
-GAP, LEAST = 1e-8, 1e-13
+GAP, LEAST = 1e-7, 1e-13
 #: The factor by which smoothing falls, and the least smoothing, as a share of what moves predictions by their loss.
 FASTER, SHARPEST = 0.3, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
