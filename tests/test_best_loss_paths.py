@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from giftrl import losses
 from giftrl.certificates import Kept, scaled, solver
 from tests.best_losses import EVERY, any_model, make
 
@@ -88,8 +89,38 @@ def test_wide_rows_within_the_time_limit():
     assert solver.solve(problem, kept.theta[rows.features]).gap <= 1e-6 * best.lower_bound
 
 
-def test_huge_features_prove_nothing_but_break_nothing():
-    kept = Kept.of_rows("squared", np.array([[1e200], [1.0]]), [1.0, 2.0])
-    best = kept.best_loss([1.0])
-    assert best.lower_bound == 0.0
-    assert math.isinf(kept.units()[0].scale[0])
+@pytest.mark.plain
+@pytest.mark.parametrize("name", losses.EVERY)
+@pytest.mark.parametrize(
+    ("rows", "weight", "size"),
+    [
+        (np.zeros((0, 2)), 1.0, 1.0),
+        (np.zeros((3, 2)), 1.0, 1.0),
+        (np.ones((3, 2)), 0.0, 1.0),
+        (np.full((3, 2), 1e-180), 1.0, 1.0),
+        (np.full((3, 2), 1e150), 1.0, 1.0),
+        (np.full((3, 2), 1e200), 1.0, 1.0),
+        (np.ones((3, 2)), 1e300, 1.0),
+        (np.ones((3, 2)), 1.0, 1e300),
+    ],
+    ids=["empty", "zeros", "weightless", "tiny", "large", "huge", "heavy", "model"],
+)
+def test_extremes_break_nothing(name, rows, weight, size):
+    n, classes = len(rows), 3 if name in losses.MULTICLASS else None
+    with np.errstate(over="ignore"):
+        kept = Kept.of_rows(name, rows, [1] * n, [weight] * n, classes=classes, constant=None)
+    model = np.zeros(kept.theta.shape)
+    model[0, ...] = size * np.arange(3) if classes else size
+    best = kept.best_loss(model, time_limit=1.0)
+    assert kept.least <= best.lower_bound < math.inf
+    if rows.size and rows[0, 0] == 1e-180:  # whose square is 0: every model has the size 0, also those that are right
+        assert kept.units()[0].norm(1e190 * model) == 0.0
+        assert best.lower_bound == kept.least
+
+
+def test_a_model_that_is_no_number_is_refused():
+    kept = Kept.of_rows("squared", np.ones((1, 1)), [1.0])
+    with pytest.raises(ValueError, match="must be finite"):
+        kept.best_loss([math.nan])
+    with pytest.raises(ValueError, match="must have the shape"):
+        kept.best_loss([1.0, 2.0])

@@ -1,5 +1,6 @@
 """Quadratic functions over a ball, and linear ones."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -13,10 +14,11 @@ def price(norm: float, radius: float, ridge: float = 0.0) -> float:
 
     With a radius and no ridge it is radius times norm; with a ridge and an infinite radius, norm^2/(2 ridge).
 
-    >>> from math import inf
-    >>> price(3.0, 2.0), price(3.0, inf, 0.5), price(3.0, 2.0, 1.0)
+    >>> price(3.0, 2.0), price(3.0, math.inf, 0.5), price(3.0, 2.0, 1.0)
     (6.0, 9.0, 4.0)
     """
+    if not norm < math.inf:
+        return math.inf  # also where the radius is 0: models that differ in an unmeasured way have no size
     if norm == 0.0 or radius == 0.0:
         return 0.0
     if norm <= ridge * radius:
@@ -56,9 +58,8 @@ def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float)
 def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float, most: int, end: float) -> Array:
     """An x with |b - H x| <= share |b|, or what ``most`` products H v, or the time until ``end``, lead to.
 
-    >>> from math import inf
     >>> import numpy as np
-    >>> conjugate_gradients(lambda v: np.array([1.0, 4.0]) * v, np.array([1.0, 2.0]), 1e-9, 10, inf).round(9)
+    >>> conjugate_gradients(lambda v: np.array([1.0, 4.0]) * v, np.array([1.0, 2.0]), 1e-9, 10, math.inf).round(9)
     array([1. , 0.5])
     """
     x, r = np.zeros(len(b)), b.copy()

@@ -175,6 +175,7 @@ class Kept:
             committed=self.committed + len(a),
         )  # fmt: skip
 
+    @np.errstate(all="ignore")
     def best_loss(self, model: ArrayLike, scale: float = 1.0, time_limit: float = 10.0) -> BestLoss:
         """A number that no linear model up to the size of this one goes below, in the units that give the larger.
 
@@ -185,6 +186,7 @@ class Kept:
         """
         u = np.asarray(model, dtype=float)
         require(u.shape == self.theta.shape, "model", u.shape, f"must have the shape {self.theta.shape}", "see theta")
+        require(bool(np.isfinite(u).all()), "model", model, "must be finite", "it holds infinities or NaN")
         require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
         end = time.monotonic() + time_limit
         found: list[BestLoss] = []
@@ -202,6 +204,7 @@ class Kept:
         found = [self.within(each, math.inf, mu, first, time_limit / len(units)) for each in units]
         return max(found, key=lambda best: best.lower_bound)
 
+    @np.errstate(all="ignore")
     def within(
         self,
         units: Units,
@@ -243,7 +246,7 @@ class Kept:
             bound = lower_bound(self, solution.duals, units, radius, ridge)
             solver = f"{solution.steps} Newton steps"
         return BestLoss(
-            lower_bound=max(bound, self.least),
+            lower_bound=max(bound, self.least) + 0.0,
             loss_sum=self.loss_sum,
             weight=self.weight,
             rows=self.committed + len(self.labels),

@@ -57,12 +57,12 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
     """
     walk = _Walk(problem, start, time.monotonic() + time_limit, steps)
     idle = 0
-    while not (walk.closed or walk.late) and idle < PATIENCE:
+    while not (walk.closed or walk.late) and idle < PATIENCE and math.isfinite(walk.value):
         before, final = walk.gap, walk.sharp
         walk.minimise()
         if final and walk.direct and problem.smooth:
             break
-        idle = idle + 1 if final and walk.gap > 0.9 * before else 0
+        idle = idle + 1 if final and not walk.gap < 0.9 * before else 0
         walk.sharpen()
     return Solution(walk.duals, walk.z, walk.used, walk.gap)
 
@@ -155,7 +155,7 @@ class _Walk:
             # 1/|z| is nearly linear in mu; its derivative takes a solution w of (H + mu) w = z.
             w = conjugate_gradients(self.times, self.z.ravel(), 0.1, 50, self.end)
             lift = (norm / self.problem.radius - 1.0) * norm * norm / float(np.vdot(self.z, w))
-            self.mu = min(max(self.mu + lift, 0.1 * self.mu), 100.0 * self.mu)
+            self.mu = min(max(self.mu + lift, 0.02 * self.mu), 100.0 * self.mu)
         self.land()
 
     def times(self, v: Array) -> Array:
@@ -173,6 +173,8 @@ class _Walk:
                 return
             if self.direct:
                 hessian = self.problem.hessian(self.p, self.eps, self.lean, self.bend)
+                if not (np.isfinite(hessian).all() and np.isfinite(g).all()):
+                    return
                 step = newton_step(hessian, g.ravel(), self.z.ravel(), self.problem.radius, self.problem.ridge)
             else:
                 size = float(np.linalg.norm(g))
