@@ -12,14 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.certificates.best_loss import BestLoss
 from giftrl.certificates.units import Array, Units
 from giftrl.errors import require
-from giftrl.losses import MulticlassHinge, Softmax
+from giftrl.losses import EVERY, MulticlassHinge, Softmax
 
 if TYPE_CHECKING:
     from giftrl.certificates.moments import Moments
-
-
-def _empty() -> Array:
-    return np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -100,13 +96,11 @@ class Kept:
         """
         import scipy.sparse as sp
 
-        from giftrl import losses
-
         x = sp.csr_array(rows, dtype=float)
         x.sum_duplicates()
         h = np.ones(x.shape[0]) if weights is None else np.asarray(weights, dtype=float)
         return cls(
-            loss=losses.EVERY.member(loss, "slope"),
+            loss=EVERY.member(loss, "slope"),
             data=x.data, indices=x.indices, indptr=x.indptr,
             labels=np.asarray(labels, dtype=float if classes is None else np.int64),
             weights=h,

@@ -41,7 +41,7 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
 
     Args:
         problem: what to solve.
-        start: coordinates to begin with, in the ball.
+        start: coordinates to begin with, in the ball, if they are better than 0.
         time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
         steps: of Newton's method.
 
@@ -72,14 +72,17 @@ class _Walk:
 
     def __init__(self, problem: Problem, start: Array, end: float, steps: int) -> None:
         self.problem, self.end, self.steps, self.used = problem, end, steps, 0
-        self.z, self.p = start, problem.rows.scores(start)
+        self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
+        zero, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
+        self.size = abs(zero)
+        if problem.primal(start, scores) < zero:  # a start that is worse than nothing is no start
+            self.z, self.p = start, scores
         self.lean, self.eps, self.mu = np.zeros_like(self.p), 0.0, 0.0
         blocks = 0 if self.p.ndim == 1 else self.p.size * self.p.shape[1]
         self.direct = start.size <= DIRECT and blocks <= BLOCKS
         self.land()
         self.lower, self.upper, self.duals = -math.inf, math.inf, self.a.copy()
         self.see()
-        self.size = abs(self.upper) if math.isfinite(self.upper) else 0.0
         self.least = 0.0
         if not problem.smooth:
             self.eps = FASTER * self.roughness
