@@ -1,0 +1,22 @@
+"""What a run proves about itself, and about every model that it did not play.
+
+======================================= =====================================================================
+:mod:`giftrl.certificates.certificate`  bounds on the regret, from the sums of a run and its trace
+:mod:`giftrl.certificates.kept`         what a run leaves for :meth:`~giftrl.certificates.kept.Kept.best_loss`
+:mod:`giftrl.certificates.best_loss`    the answer: what no linear model of a given size can go below
+:mod:`giftrl.certificates.units`        the size of a model, with each feature in its own units
+:mod:`giftrl.certificates.bound`        the bound that follows from any dual numbers, with an allowance for rounding
+:mod:`giftrl.certificates.solver`       dual numbers for which that bound is nearly as high as it can be
+:mod:`giftrl.certificates.problem`      the rows as that solver sees them, with :mod:`~giftrl.certificates.scaled`,
+                                        :mod:`~giftrl.certificates.ball` and :mod:`~giftrl.certificates.loops`
+:mod:`giftrl.certificates.moments`      the squared loss with few features: exact from second moments
+======================================= =====================================================================
+"""
+
+from giftrl.certificates.best_loss import BestLoss
+from giftrl.certificates.certificate import Certificate, TheoremTerms
+from giftrl.certificates.kept import Kept
+from giftrl.certificates.moments import Moments
+from giftrl.certificates.units import Units
+
+__all__ = ["BestLoss", "Certificate", "Kept", "Moments", "TheoremTerms", "Units"]

@@ -1,0 +1,126 @@
+"""The solver's ways for sparse rows and for many features find the same bounds as those for few."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from giftrl import losses
+from giftrl.certificates import Kept, scaled, solver
+from tests.best_losses import EVERY, any_model, make
+
+each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
+
+
+@pytest.fixture
+def sparse(monkeypatch):
+    monkeypatch.setattr(scaled, "SMALL", 0)
+    monkeypatch.setattr(scaled, "DENSE", 2.0)
+
+
+@pytest.fixture
+def many(monkeypatch):
+    monkeypatch.setattr(solver, "DIRECT", 0)
+
+
+def bounds(case, radius):
+    """The bounds in all units, with half of the rows committed and with none."""
+    half = np.arange(len(case.y)) % 2 == 0
+    committed = case.kept.commit(half, case.slopes_at(any_model(make(case.loss, 8), case.kept.units()[0], 0.2))[half])
+    return np.array(
+        [kept.within(units, radius).lower_bound for kept in (case.kept, committed) for units in kept.units()]
+    )
+
+
+@pytest.mark.plain
+@each_loss
+@pytest.mark.parametrize("radius", [0.1, 1.0])
+def test_sparse_rows(loss, radius, request):
+    case = make(loss, 8)
+    expected = bounds(case, radius)
+    request.getfixturevalue("sparse")
+    np.testing.assert_allclose(bounds(case, radius), expected, rtol=1e-6, atol=1e-6 * case.total(case.zero()))
+
+
+@pytest.mark.plain
+@each_loss
+@pytest.mark.parametrize("radius", [0.1, 1.0])
+def test_many_features(loss, radius, request):
+    case = make(loss, 8)
+    expected = bounds(case, radius)
+    request.getfixturevalue("many")
+    found = bounds(case, radius)
+    assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * case.total(case.zero())).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * case.total(case.zero()))
+
+
+@pytest.mark.plain
+def test_a_ridge_with_many_features(many):
+    case = make(EVERY[0], 3)
+    ridge = case.kept.ridge(0.7).lower_bound
+    solver.DIRECT = 400
+    assert ridge == pytest.approx(case.kept.ridge(0.7).lower_bound, rel=1e-5)
+
+
+def wide(rng, n, d):
+    """Sparse rows with many features, of which one is constant, and labels."""
+    x = sp.random_array((n, d), density=0.02, rng=rng, format="csr")
+    x = sp.csr_array(sp.hstack([x, np.ones((n, 1))]))
+    return x, np.where(x @ rng.normal(size=d + 1) + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def test_wide_rows_within_the_time_limit():
+    x, y = wide(np.random.default_rng(0), 400, 5000)
+    kept = Kept.of_rows("logistic", x, y, constant=5000)
+    model = np.full(5001, 0.01)
+    kept.best_loss(model, time_limit=0.0)  # compiles
+    begin = time.monotonic()
+    soon = kept.best_loss(model, time_limit=0.05)
+    assert time.monotonic() - begin < 2.0
+    best = kept.best_loss(model, time_limit=20.0)
+    assert soon.lower_bound <= best.lower_bound * (1.0 + 1e-9)
+    p = x @ model
+    assert best.lower_bound <= float(np.logaddexp(0.0, -y * p).sum())
+    units = next(units for units in kept.units() if units.name == best.units)
+    rows = scaled.Scaled(kept.rows, units, kept.theta)
+    problem = solver.Problem(kept.loss, rows, kept.labels, kept.weights, kept.theta[rows.features], best.radius)
+    assert solver.solve(problem, kept.theta[rows.features]).gap <= 1e-6 * best.lower_bound
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", losses.EVERY)
+@pytest.mark.parametrize(
+    ("rows", "weight", "size"),
+    [
+        (np.zeros((0, 2)), 1.0, 1.0),
+        (np.zeros((3, 2)), 1.0, 1.0),
+        (np.ones((3, 2)), 0.0, 1.0),
+        (np.full((3, 2), 1e-180), 1.0, 1.0),
+        (np.full((3, 2), 1e150), 1.0, 1.0),
+        (np.full((3, 2), 1e200), 1.0, 1.0),
+        (np.ones((3, 2)), 1e300, 1.0),
+        (np.ones((3, 2)), 1.0, 1e300),
+    ],
+    ids=["empty", "zeros", "weightless", "tiny", "large", "huge", "heavy", "model"],
+)
+def test_extremes_break_nothing(name, rows, weight, size):
+    n, classes = len(rows), 3 if name in losses.MULTICLASS else None
+    with np.errstate(over="ignore"):
+        kept = Kept.of_rows(name, rows, [1] * n, [weight] * n, classes=classes, constant=None)
+    model = np.zeros(kept.theta.shape)
+    model[0, ...] = size * np.arange(3) if classes else size
+    best = kept.best_loss(model, time_limit=1.0)
+    assert kept.least <= best.lower_bound < math.inf
+    if rows.size and rows[0, 0] == 1e-180:  # whose square is 0: every model has the size 0, also those that are right
+        assert kept.units()[0].norm(1e190 * model) == 0.0
+        assert best.lower_bound == kept.least
+
+
+def test_a_model_that_is_no_number_is_refused():
+    kept = Kept.of_rows("squared", np.ones((1, 1)), [1.0])
+    with pytest.raises(ValueError, match="must be finite"):
+        kept.best_loss([math.nan])
+    with pytest.raises(ValueError, match="must have the shape"):
+        kept.best_loss([1.0, 2.0])
