@@ -5,6 +5,7 @@
 # make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md
 # make lint     the first half of make test
 # make unit     the second half of make test
+# make bits     loops from object files against Numba in memory, every shipped one, bit for bit (a quarter of an hour)
 # make wheel    a wheel for this platform with the usual loops compiled, in dist (some minutes)
 # make clean    removes the environment and every cache
 PYTHON ?= python3
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test verify bench bench-test quality lint unit wheel clean
+.PHONY: run test verify bits bench bench-test quality lint unit wheel clean
 
 run: $(STAMP)
 	$(BIN)/giftrl reproduce --quick --out out/reproduction
@@ -30,6 +31,9 @@ unit: $(STAMP)
 
 verify: bench-test
 	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled --hypothesis-profile=verify
+
+bits: $(STAMP)
+	GIFTRL_BITS=every $(BIN)/pytest -n auto tests/test_bits.py
 
 bench-test: $(VENV)/.bench
 	$(BIN)/pytest -n auto benchmarks/tests

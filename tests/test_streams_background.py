@@ -150,3 +150,26 @@ def test_interrupting_a_wait_for_standard_input():
         _, errors = process.communicate(timeout=60)
     assert b"KeyboardInterrupt" in errors and b"Fatal" not in errors
     assert process.returncode != 0
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_signal_while_the_thread_is_started_ends_it_all_the_same(monkeypatch, begun):
+    start, ended = threading.Thread.start, threading.Event()
+
+    def interrupted(thread):
+        if begun:
+            start(thread)
+        raise SystemExit(130)
+
+    def items():
+        try:
+            yield from range(100)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    ahead = Ahead(items())
+    with pytest.raises(SystemExit):
+        list(ahead)
+    ahead.close()
+    assert ended.wait(10.0) or not begun

@@ -24,7 +24,7 @@ class Ahead:
         self._items = items
         self._queue: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
         self._unwanted = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._begun, self._ended = False, threading.Event()
 
     def _put(self, item: Any, problem: BaseException | None) -> None:
         while not self._unwanted.is_set():
@@ -41,10 +41,11 @@ class Ahead:
         finally:
             if isinstance(self._items, Generator):
                 self._items.close()
+            self._ended.set()
 
     def __iter__(self) -> Iterator[Any]:
-        self._thread = threading.Thread(target=self._work, name="giftrl-reader", daemon=True)
-        self._thread.start()
+        self._begun = True
+        threading.Thread(target=self._work, name="giftrl-reader", daemon=True).start()
         try:
             while True:
                 item, problem = self._queue.get()
@@ -62,5 +63,6 @@ class Ahead:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()
-        if self._thread is not None:
-            self._thread.join(PATIENCE)
+        if self._begun:
+            # A signal may have come while the thread was being started, and then it cannot be joined.
+            self._ended.wait(PATIENCE)
