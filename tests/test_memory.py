@@ -23,6 +23,8 @@ def test_what_was_counted_is_enough(kind, monkeypatch):
     """The weights, their norm, the certificate, and whether all of it is finite."""
     dimension = 50_000
     recipe = Recipe(**({"loss": "squared"} | kind))
+    small = make(recipe, 8, 4)
+    assert small.sound and small.x.size == small.certificate.theta.size  # compiled now, which takes memory too
     monkeypatch.setattr(memory, "physical_memory", lambda: 0)
     with pytest.raises(InvalidInput, match="GiB"):
         make(recipe, dimension, 4)
