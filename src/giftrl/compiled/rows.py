@@ -143,7 +143,7 @@ def as_rows(x: Any, dimension: int, *, compiled: bool = True) -> tuple[Rows, int
         raise InvalidInput("x", x.shape, rule, f"it has {x.shape[1]}")
     if sparse:
         x = each_once(x, compiled=compiled)
-    data = x.data if sparse else np.ascontiguousarray(x).reshape(-1)
+    data = x.data if sparse else x.ravel()
     if data.dtype not in REAL:
         try:
             data = data.astype(np.float64)

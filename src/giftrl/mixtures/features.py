@@ -79,6 +79,8 @@ def with_capacity(features: FeatureState, dimension: int, width: int) -> Feature
 
     The dense features are at most 1/0.4 times as many as the entries of an average row, plus those of one more row.
     """
+    if len(features.dense) >= dimension:
+        return features
     places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
     if len(features.dense) >= places:
         return features
