@@ -11,6 +11,7 @@ import json
 import shutil
 import tempfile
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,17 @@ def one_by_one(loss: str) -> None:
         learner = make(Recipe(loss), 3, 3, constant=2)
     else:
         learner = make(Recipe(loss), 3, constant=2)
-        named = NamedLearner(Recipe(loss))
+        named: Any = NamedLearner(Recipe(loss))
         for row, label in zip(VALUES, y, strict=True):
             named.learn_one(dict(zip("uvw", row.tolist(), strict=True)), label)
             named.score_one({"u": 1.0})
+        if find_spec("river") is not None:
+            from giftrl.adapters import river
+
+            adapter: Any = river.FTRLClassifier if loss in CLASSIFIERS else river.FTRLRegressor
+            adapted = adapter(loss=loss)
+            adapted.learn_one({"u": 1.0}, 1)
+            adapted.predict_one({"u": 1.0})
     for rows in (VALUES, csr_array(VALUES)):
         learner.learn(rows[:1], y[:1])
         learner.predict(rows[:1])
@@ -99,6 +107,12 @@ def train(folder: Path, loss: str, formats: tuple[str, ...]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     if "a.arrow" in formats:
         command("convert", folder / "a.svm", folder / "a.arrow")
+    if "a.parquet" in formats:
+        from pyarrow import csv, parquet
+
+        parquet.write_table(csv.read_csv(folder / "a.csv"), folder / "a.parquet")
+    if "a.npz" in formats:
+        np.savez(folder / "a.npz", X=VALUES, y=labels_of(loss))
     options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
     for name in formats:
         command("train", folder / name, "--loss", loss, *options, "--model", folder / "m.giftrl")
@@ -132,7 +146,7 @@ def use(wanted: tuple[str, ...]) -> None:
         for k, loss in enumerate(wanted):
             fit(loss)
             one_by_one(loss)
-            train(Path(folder), loss, (*texts(loss), "a.arrow") if k == 0 else ("a.svm",))
+            train(Path(folder), loss, (*texts(loss), "a.arrow", "a.parquet", "a.npz") if k == 0 else ("a.svm",))
             resume(Path(folder), loss)
 
 

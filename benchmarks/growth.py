@@ -18,15 +18,13 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from scipy import sparse
 
 from benchmarks import floor
 from benchmarks.datasets import Data
 from benchmarks.rcv1_like import draw_features
 from benchmarks.solvers.ours import Many, One
-from benchmarks.table import Grid, machine, write_region
-from giftrl.errors import GiftrlError
+from benchmarks.table import Grid, publish, wide_console
 
 __all__ = ["Point", "draw", "main", "measure", "sweeps"]
 
@@ -161,22 +159,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--quick", action="store_true", help="use small sizes, to see that it works, not how fast it is"
     )
     options = parser.parse_args(argv)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
+    console = wide_console()
     measured: dict[str, list[tuple[int, dict[str, float]]]] = {}
     with console.status("") as status:
         for what, points in sweeps(options.quick).items():
             for point in points:
                 status.update(f"{what}: {_varying(what, point):,}")
                 measured.setdefault(what, []).append((_varying(what, point), measure(point)))
-    console.print(grid(measured).rich(), f"Measured on {machine()}.")
     draw(measured, options.figure)
-    if options.out is not None:
-        try:
-            write_region(options.out, "growth", f"Measured on {machine()}.\n\n{grid(measured).markdown()}")
-        except GiftrlError as problem:
-            raise SystemExit(f"error: {problem}") from None
+    publish(console, [grid(measured)], options.out, "growth")
 
 
 if __name__ == "__main__":

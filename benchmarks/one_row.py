@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from scipy import sparse
 
-from benchmarks.table import Grid, machine, write_region
-from giftrl.errors import GiftrlError
+from benchmarks.table import Grid, publish, wide_console
 
 __all__ = ["AGAINST", "Way", "grid", "main", "measure", "ways"]
 
@@ -156,17 +154,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--calls", type=int, default=CALLS, help="calls at a time")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     options = parser.parse_args(argv)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
+    console = wide_console()
     with console.status("one row a call"):
         table = grid(measure(options.calls, options.repetitions))
-    console.print(table.rich(), f"Measured on {machine()}.")
-    if options.out is not None:
-        try:
-            write_region(options.out, "one-row", f"Measured on {machine()}.\n\n{table.markdown()}")
-        except GiftrlError as problem:
-            raise SystemExit(f"error: {problem}") from None
+    publish(console, [table], options.out, "one-row")
 
 
 if __name__ == "__main__":

@@ -19,12 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
-
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, machine, write_region
+from benchmarks.table import Grid, publish, wide_console
 from benchmarks.text import write_libsvm, write_vw
-from giftrl.errors import GiftrlError
 
 __all__ = ["Case", "Cost", "build_wheel", "cases", "grids", "main", "measure", "write_rows"]
 
@@ -242,9 +239,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help="the number of rows of the large files")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     options = parser.parse_args(argv)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
+    console = wide_console()
     with tempfile.TemporaryDirectory() as name, console.status("building the wheel") as status:
         folder = Path(name)
         site = build_wheel(folder, options.wheel)
@@ -252,18 +247,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_rows(folder, options.rows)
         costs = measure(cases(folder, site), options.repetitions, status.update)
         size = (folder / "many.svm").stat().st_size
-    try:
-        tables = grids(costs, size)
-        for table in tables:
-            console.print(table.rich())
-        if options.out is not None:
-            parts = [
-                f"Measured on {machine()}; medians of {options.repetitions}.",
-                *(each.markdown() for each in tables),
-            ]
-            write_region(options.out, "startup", "\n\n".join(parts))
-    except GiftrlError as problem:
-        raise SystemExit(f"error: {problem}") from None
+    publish(console, grids(costs, size), options.out, "startup", f"; medians of {options.repetitions}")
 
 
 if __name__ == "__main__":

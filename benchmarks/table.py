@@ -3,16 +3,18 @@
 import math
 import os
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from rich.console import Console
 from rich.table import Table
 
 from benchmarks.datasets import Data
 from benchmarks.targets import Check
 from benchmarks.timing import Result
-from giftrl.errors import InvalidInput
+from giftrl.errors import GiftrlError, InvalidInput
 
 __all__ = ["Grid", "check_grid", "machine", "ratio_grid", "write_region"]
 
@@ -149,3 +151,22 @@ def write_region(path: Path, label: str, text: str) -> None:
         raise InvalidInput("out", str(path), f"must have the lines {begin} and {end}", "add them where the table goes")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
+
+
+def wide_console() -> Console:
+    """The terminal; where the output goes elsewhere, lines are long enough for the tables."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    return console
+
+
+def publish(console: Console, tables: Sequence[Grid], out: Path | None, label: str, more: str = "") -> None:
+    """Print tables and what they were measured on, and write them into the region of a page, if one is given."""
+    where = f"Measured on {machine()}{more}."
+    console.print(*(table.rich() for table in tables), where)
+    if out is not None:
+        try:
+            write_region(out, label, "\n\n".join([where, *(table.markdown() for table in tables)]))
+        except GiftrlError as problem:
+            raise SystemExit(f"error: {problem}") from None

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.table import Grid, machine, write_region
-from giftrl.errors import GiftrlError
+from benchmarks.table import Grid, publish, wide_console
 from giftrl.kernels import LinearLearner
 from giftrl.mixtures import MixtureLearner
 
@@ -89,16 +87,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="a Markdown page whose unsorted region is replaced")
     parser.add_argument("--quick", action="store_true", help="use few rows, to see that it works, not how fast it is")
     options = parser.parse_args(argv)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 160
     made = grid(measure(1000, 1) if options.quick else measure(ROWS, REPETITIONS))
-    console.print(made.rich(), f"Measured on {machine()}.")
-    if options.out is not None:
-        try:
-            write_region(options.out, "unsorted", f"Measured on {machine()}.\n\n{made.markdown()}")
-        except GiftrlError as problem:
-            raise SystemExit(f"error: {problem}") from None
+    publish(wide_console(), [made], options.out, "unsorted")
 
 
 if __name__ == "__main__":

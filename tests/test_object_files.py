@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from giftrl import losses
-from giftrl.compiled import digest, objects
+from giftrl.compiled import digest, notice, objects
 from giftrl.compiled.door import ready
 from giftrl.compiled.kinds import spell
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import value
+from tests.commands import giftrl
 from tests.loops import LOSS
 
 SCRIPT = """
@@ -79,6 +80,24 @@ def test_processes_share_compiled_loops_and_an_edited_loss_is_not_stale(folder):
     assert finish(start(folder, cache)) == {"out": [6.0, 2.0], "warnings": [], "numba": True}
 
 
+def test_a_line_says_what_is_compiled_and_how_long_it_takes(folder):
+    said = []
+    for _ in range(2):
+        speak = "from giftrl.compiled import notice; notice.speaking[0] = True"
+        process = start(folder, folder / "cache", speak)
+        said.append(process.communicate(timeout=300)[1])
+    assert said == ["giftrl: compiling both for Scaled (about 4 s, once)\n", ""]
+
+
+def test_a_quiet_command_keeps_the_compiler_silent(tmp_path, monkeypatch):
+    monkeypatch.setattr(notice, "speaking", [True])
+    (tmp_path / "a.svm").write_text("1 1:1\n")
+    giftrl("convert", tmp_path / "a.svm", tmp_path / "a.arrow")
+    assert notice.speaking == [True]
+    giftrl("convert", tmp_path / "a.svm", tmp_path / "b.arrow", "--quiet")
+    assert notice.speaking == [False]
+
+
 def test_another_compiler_keeps_files_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
     ours = objects.path_of("loop_0")
@@ -130,11 +149,13 @@ def test_a_link_in_the_folder_is_replaced_and_what_it_leads_to_stays(folder):
     (kept,) = cache.glob("*.loop")
     mine = folder / "mine.txt"
     mine.write_text("not a loop")
-    kept.unlink()
-    kept.symlink_to(mine)
-    run = finish(start(folder, cache))
-    assert run["out"] == [3.0, 1.0] and str(kept) in run["warnings"][0]
-    assert mine.read_text() == "not a loop" and not kept.is_symlink()
+    good = kept.rename(folder / "good.loop")
+    for target in (mine, good):
+        kept.unlink(missing_ok=True)
+        kept.symlink_to(target)
+        run = finish(start(folder, cache))
+        assert run["out"] == [3.0, 1.0] and run["numba"] and str(kept) in run["warnings"][0]
+        assert mine.read_text() == "not a loop" and not kept.is_symlink()
     assert finish(start(folder, cache)) == {"out": [3.0, 1.0], "warnings": [], "numba": False}
 
 

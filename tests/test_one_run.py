@@ -1,11 +1,15 @@
 """The files of one run: never mixed with those of another, and nothing learnt twice."""
 
+import contextlib
 import os
 import shutil
+import signal
 
 import pytest
 
-from giftrl.growing import unfinished
+from giftrl import files
+from giftrl.cli import terminal
+from giftrl.growing import GrowingFile, unfinished
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import contents, refused
@@ -122,7 +126,6 @@ def test_a_folder_can_be_moved_between_an_interruption_and_its_end(days, tmp_pat
 
 def test_two_processes_do_not_write_one_unfinished_file(days, tmp_path):
     from giftrl.errors import InvalidInput
-    from giftrl.growing import GrowingFile
 
     one = GrowingFile("predictions", tmp_path / "p", checkpoint=tmp_path / "m.checkpoint")
     one.write(b"one")
@@ -168,3 +171,23 @@ def test_a_run_that_fails_before_its_first_checkpoint_leaves_nothing(days, tmp_p
     command[command.index("--checkpoint-every") + 1] = "1000"
     assert giftrl(*command, check=False).returncode == 1
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("checkpoint", ["m.checkpoint", None])
+def test_a_signal_while_a_file_is_made_leaves_nothing_behind(tmp_path, monkeypatch, number, checkpoint):
+    monkeypatch.setattr(files, "ASKED", [])
+    monkeypatch.setattr(terminal, "ASKED", files.ASKED)
+    monkeypatch.setattr(GrowingFile, "_claim", lambda file: os.kill(os.getpid(), number))
+    lock = files._lock
+    monkeypatch.setattr(files, "_lock", lambda folder: (os.kill(os.getpid(), number), lock(folder))[1])
+    earlier = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        terminal.take_signals()
+        with pytest.raises(SystemExit) as end, contextlib.ExitStack() as stack:
+            GrowingFile.opened(stack, "predictions", tmp_path / "p", checkpoint=checkpoint and tmp_path / checkpoint)
+    finally:
+        for each, handler in earlier.items():
+            signal.signal(each, handler)
+    assert end.value.code == 128 + number and not files.HELD
+    assert list(tmp_path.iterdir()) == []

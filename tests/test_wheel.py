@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +26,30 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
 
+def build(folder, **environment):
+    """Build a wheel."""
+    pytest.importorskip("hatchling", reason="pip install hatchling")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    subprocess.run(command, env=os.environ | environment, check=True, timeout=3000)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.verify
+def test_without_a_compiler_the_wheel_is_pure(tmp_path):
+    wheel = build(tmp_path, GIFTRL_WHEEL_LOOPS="1", CC="no-such-compiler -O2")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if "compiled/library/" in name]
+
+
 @pytest.mark.verify
 @pytest.mark.skipif(shutil.which("cc") is None, reason="without a C compiler the wheel is pure Python")
 def test_the_wheel_needs_no_compiler(tmp_path):
     """Every loss at its defaults: train, predict, inspect and partial_fit, dense and sparse, and every text format."""
-    pytest.importorskip("hatchling", reason="pip install hatchling")
     asked = os.environ.get("GIFTRL_WHEEL_LOOPS", "1")
     wanted = list(losses.EVERY) if asked == "1" else asked.split()
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(ROOT)]
-    subprocess.run(build, env=os.environ | {"GIFTRL_WHEEL_LOOPS": asked}, check=True, timeout=3000)
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel = build(tmp_path, GIFTRL_WHEEL_LOOPS=asked)
     assert "-py3-none-" in wheel.name and not wheel.name.endswith("-any.whl")
 
     fresh = tmp_path / "fresh"

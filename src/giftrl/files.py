@@ -61,6 +61,9 @@ def file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 #: The exit statuses that signals have asked for.
 ASKED: list[int] = []
 
+#: As many entries as there are blocks that no signal may end; see :func:`uninterrupted`.
+HELD: list[None] = []
+
 
 def leave_if_asked() -> None:
     """End the process if a signal has asked for that, before a file is put in its place.
@@ -69,6 +72,22 @@ def leave_if_asked() -> None:
     """
     if ASKED:
         raise SystemExit(ASKED[0])
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """A short block that a signal does not end before its last line, for a file that is made and noted for removal.
+
+    >>> with uninterrupted():
+    ...     pass
+    """
+    HELD.append(None)
+    try:
+        yield
+    finally:
+        HELD.pop()
+        if not HELD:
+            leave_if_asked()
 
 
 @contextlib.contextmanager
@@ -150,22 +169,22 @@ def _prefix(target: Path) -> str:
 @contextlib.contextmanager
 def _private_folder(target: Path) -> Iterator[Path]:
     """A new folder beside a target, locked for as long as this process lives and removed in the end."""
-    for attempt in range(10):
-        folder = target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.tmp"
-        folder.mkdir(0o700)
-        lock = _lock(folder)
-        # Another process may take the folder for a leftover before it is locked, and remove it. Where nothing can be
-        # locked, nothing is removed either, and the last attempt will do.
-        if folder.exists() and (lock is not None or fcntl is None or attempt == 9):
-            break
-        _unlock(lock)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-    try:
+    with contextlib.ExitStack() as made:
+        with uninterrupted():
+            for attempt in range(10):
+                folder = target.parent / f"{_prefix(target)}{os.urandom(8).hex()}.tmp"
+                folder.mkdir(0o700)
+                lock = _lock(folder)
+                # Another process may take the folder for a leftover before it is locked, and remove it. Where nothing
+                # can be locked, nothing is removed either, and the last attempt will do.
+                if folder.exists() and (lock is not None or fcntl is None or attempt == 9):
+                    break
+                _unlock(lock)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            made.callback(_unlock, lock)
+            made.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        _unlock(lock)
 
 
 def _remove_leftovers(target: Path) -> None:

@@ -6,10 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from giftrl.errors import InvalidInput, ModelFileError
-from giftrl.files import Finishing, file_errors, is_stream, leave_if_asked, open_stream, replacing
+from giftrl.files import Finishing, file_errors, is_stream, leave_if_asked, open_stream, replacing, uninterrupted
 
 try:
     import fcntl
@@ -62,6 +62,8 @@ def unfinished(path: Named, checkpoint: Named) -> Path:
 class GrowingFile(Finishing):
     """A file that takes the place of an earlier one when it is finished. Pipes and devices are written to as they are.
 
+    :meth:`opened` is the way to make one that a signal does not leave behind.
+
     Args:
         argument: the name of the argument that named the file, for messages.
         path: of the file.
@@ -97,6 +99,14 @@ class GrowingFile(Finishing):
                 if not append:
                     self._handle.truncate(0)
         self._opened.push(self._end)
+
+    @classmethod
+    def opened(cls, stack: contextlib.ExitStack, argument: str, path: Named, **options: Any) -> Self:
+        """A file that the stack finishes, or gives up if an error or a signal ends its block."""
+        if is_stream(path):  # opening a pipe waits for whoever is at its other end
+            return stack.enter_context(cls(argument, path, **options))
+        with uninterrupted():
+            return stack.enter_context(cls(argument, path, **options))
 
     def _claim(self) -> None:
         """Make sure that no other process is writing this file."""

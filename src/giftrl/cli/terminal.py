@@ -8,7 +8,7 @@ import sys
 from typing import IO, Any
 
 from giftrl.errors import InvalidInput
-from giftrl.files import ASKED
+from giftrl.files import ASKED, HELD
 
 
 def take_streams() -> None:
@@ -37,7 +37,8 @@ def take_signals() -> None:
 
     def stop(number: int, frame: Any) -> None:
         ASKED.append(128 + number)
-        raise SystemExit(128 + number)
+        if not HELD:
+            raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as for a command in the background of a script

@@ -26,6 +26,8 @@ from giftrl.compiled.registry import TWINS
 KNOWN = frozenset({"numpy", "numba", *sys.stdlib_module_names})
 #: When this process began, as far as files are concerned that may have been edited since they were imported.
 BEGUN = time.time_ns()
+#: By how much the time of a file can be behind the clock, in nanoseconds: systems mark files by a coarser one.
+COARSE = 50_000_000
 
 
 def digest(loop: Callable[..., Any], members: tuple[Any, ...] = ()) -> tuple[str, bool]:
@@ -136,7 +138,7 @@ def _spelled(value: Any) -> str:
 def _settled(file: str) -> bool:
     """Whether a file is there, and as it was when this process began."""
     try:
-        return Path(file).stat().st_mtime_ns < BEGUN
+        return Path(file).stat().st_mtime_ns < BEGUN - COARSE
     except OSError:
         return False
 

@@ -187,9 +187,7 @@ class Reader:
             file = None
             if self.rejects is not None:
                 append = self.start != Position()
-                file = opened.enter_context(
-                    RejectsFile("rejects", self.rejects, checkpoint=self.checkpoint, append=append)
-                )
+                file = RejectsFile.opened(opened, "rejects", self.rejects, checkpoint=self.checkpoint, append=append)
             for batch, news in self._items(opened):
                 if news is not None:
                     self.features.learn(news)

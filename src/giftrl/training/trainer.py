@@ -201,8 +201,7 @@ class Trainer:
             file = None
             if self.predictions is not None and self._pass == 0:
                 append = self._position != Position()
-                growing = GrowingFile("predictions", self.predictions, checkpoint=checkpoint, append=append)
-                file = opened.enter_context(growing)
+                file = GrowingFile.opened(opened, "predictions", self.predictions, checkpoint=checkpoint, append=append)
             for batch in self.reader:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)
