@@ -103,10 +103,11 @@ class GrowingFile(Finishing):
     @classmethod
     def opened(cls, stack: contextlib.ExitStack, argument: str, path: Named, **options: Any) -> Self:
         """A file that the stack finishes, or gives up if an error or a signal ends its block."""
-        if is_stream(path):  # opening a pipe waits for whoever is at its other end
-            return stack.enter_context(cls(argument, path, **options))
-        with uninterrupted():
-            return stack.enter_context(cls(argument, path, **options))
+        # Opening a pipe waits for whoever is at its other end, and leaves nothing behind.
+        with contextlib.nullcontext() if is_stream(path) else uninterrupted():
+            made = cls(argument, path, **options)
+            stack.enter_context(made)
+        return made
 
     def _claim(self) -> None:
         """Make sure that no other process is writing this file."""

@@ -15,8 +15,10 @@
 
 from giftrl.certificates.best_loss import BestLoss
 from giftrl.certificates.certificate import Certificate, TheoremTerms
+from giftrl.certificates.evidence import Evidence
 from giftrl.certificates.kept import Kept
 from giftrl.certificates.moments import Moments
 from giftrl.certificates.units import Units
+from giftrl.certificates.witnesses import Witnesses
 
-__all__ = ["BestLoss", "Certificate", "Kept", "Moments", "TheoremTerms", "Units"]
+__all__ = ["BestLoss", "Certificate", "Evidence", "Kept", "Moments", "TheoremTerms", "Units", "Witnesses"]

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import mirror
+from giftrl.certificates.best_loss import BestLoss
+from giftrl.certificates.evidence import Evidence
 from giftrl.errors import AssumptionFailed, require
 from giftrl.losses.vector import Vector
 from giftrl.regularizers import SquaredNorm
@@ -57,6 +59,7 @@ class Certificate:
         trace: the rounds one by one, for the bounds that need them.
         theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, where theta was stored in
             fewer bits than it was computed in; the bounds allow for it.
+        evidence: rows that were kept and sums over the others, for :meth:`best_loss`.
 
     >>> import numpy as np
     >>> certificate = Certificate(loss_sum=3.0, conjugate_sum=-1.0, delta_sum=0.0, theta=np.array([3.0, 4.0]))
@@ -74,6 +77,7 @@ class Certificate:
     theta: Vector
     trace: Trace | None = None
     theta_error: float = 0.0
+    evidence: Evidence | None = None
 
     @classmethod
     def from_trace(cls, trace: Trace) -> "Certificate":
@@ -111,6 +115,53 @@ class Certificate:
         loss_sum minus this number is :meth:`regret_bound_ball`: the certified gap to the best model of that norm.
         """
         return -self.conjugate_sum - radius * self._theta_norm(radius, norm)
+
+    def best_loss(self, scale: float = 1.0, time_limit: float = 10.0) -> BestLoss:
+        """What no linear model up to ``scale`` times this one's size goes below, in each feature's own units.
+
+        Args:
+            scale: not negative.
+            time_limit: in seconds. The bound is right whenever its solver stops, and higher the longer it runs.
+
+        >>> from giftrl.kernels import LinearLearner
+        >>> learner = LinearLearner(1, "absolute", compiled=False)
+        >>> learner.keep_witnesses(1000)
+        >>> _ = learner.learn([[1.0]] * 3, [1.0, 2.0, 4.0])
+        >>> best = learner.certificate.best_loss(scale=10.0)
+        >>> round(best.lower_bound, 6), best.rows, best.rows_kept
+        (3.0, 3, 3)
+        """
+        evidence = self._evidence("best_loss")
+        return evidence.kept.best_loss(evidence.model[evidence.features], scale, time_limit)
+
+    def best_ridge_loss(self, mu: float, time_limit: float = 10.0) -> BestLoss:
+        """What loss plus (mu/2) times the squared size is never below, for a linear model of any size.
+
+        Args:
+            mu: positive.
+            time_limit: as for :meth:`best_loss`.
+        """
+        evidence = self._evidence("best_ridge_loss")
+        return evidence.kept.ridge(mu, time_limit, evidence.model[evidence.features])
+
+    def merge(self, other: "Certificate", model: ArrayLike | None = None) -> "Certificate":
+        """The certificate of two runs over different rows with the same features.
+
+        Args:
+            other: of the other run.
+            model: the weights whose size counts in :meth:`best_loss`; None for the mean of both, by weight of rows.
+        """
+        rule, remedy = "must have as many coordinates as this one", "merge runs over the same features"
+        require(other.theta.shape == self.theta.shape, "other", other.theta.shape, rule, remedy)
+        both = self.evidence is not None and other.evidence is not None
+        return Certificate(
+            loss_sum=self.loss_sum + other.loss_sum,
+            conjugate_sum=self.conjugate_sum + other.conjugate_sum,
+            delta_sum=self.delta_sum + other.delta_sum,
+            theta=self.theta + other.theta,
+            theta_error=self.theta_error + other.theta_error,
+            evidence=self._evidence("merge").merge(other._evidence("merge"), model) if both else None,
+        )
 
     def regret_bound_domain(self) -> float:
         """A bound on the regret against every u in V; infinite where V is unbounded in the direction of theta."""
@@ -214,6 +265,13 @@ class Certificate:
         # An error of Euclidean norm e is at most e in the maximum norm and e sqrt(d) in the sum of absolute values.
         error = self.theta_error * (math.sqrt(len(self.theta)) if norm == np.inf else 1.0)
         return float(np.linalg.norm(self.theta, DUAL[norm])) + error
+
+    def _evidence(self, what: str) -> Evidence:
+        if self.evidence is None:
+            raise AssumptionFailed(
+                f"{what} needs rows of the run, and none were remembered; give witness_nonzeros, for instance 1000000"
+            )
+        return self.evidence
 
     def _rounds(self, what: str) -> Trace:
         if self.trace is None:

@@ -2,13 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl.certificates.ball import newton_step, price
 from giftrl.certificates.units import EPS, Array, Units
+
+
+class Duals(NamedTuple):
+    """Sums over rows that were given duals."""
+
+    conjugate: float  # sum_t h_t phi*(a_t), or a little more, which allows for rounding
+    theta: Array  # -sum_t h_t a_t s_t
+    error: Array  # how far each entry of theta may be off
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,6 @@ class Moments:
         batch = float(h.sum())
         if not batch > 0.0:
             return self
-        total = self.weight + batch
         mean, label_mean = np.zeros(s.shape[1]), 0.0
         if self.constant is not None:
             mean, label_mean = h @ s / batch, float(h @ y) / batch
@@ -75,19 +82,34 @@ class Moments:
         if self.constant is not None:
             held[:, self.constant] = 0.0
         weighted = held * h[:, None]
-        # Two sets of rows: their scatters, and that of the two means (Chan, Golub and LeVeque 1979).
-        move, label_move = mean - self.mean, label_mean - self.label_mean
-        both = self.weight * batch / total
+        return self.merge(
+            Moments(
+                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=weighted.T @ held,
+                cross=weighted.T @ y_held, label_scatter=float(h @ (y_held * y_held)), squares=h @ (s * s),
+                label_squares=float(h @ (y * y)), constant=self.constant,
+            )
+        )  # fmt: skip
+
+    def merge(self, other: "Moments") -> "Moments":
+        """The moments of two sets of rows with the same features.
+
+        Their scatters, and that of the two means (Chan, Golub and LeVeque 1979).
+        """
+        total = self.weight + other.weight
+        if not total > 0.0:
+            return self
+        part, both = other.weight / total, self.weight * (other.weight / total)
+        move, label_move = other.mean - self.mean, other.label_mean - self.label_mean
         return Moments(
-            rows=self.rows + len(y),
+            rows=self.rows + other.rows,
             weight=total,
-            mean=self.mean + move * (batch / total),
-            label_mean=self.label_mean + label_move * (batch / total),
-            scatter=self.scatter + weighted.T @ held + both * np.multiply.outer(move, move),
-            cross=self.cross + weighted.T @ y_held + both * label_move * move,
-            label_scatter=self.label_scatter + float(h @ (y_held * y_held)) + both * label_move * label_move,
-            squares=self.squares + h @ (s * s),
-            label_squares=self.label_squares + float(h @ (y * y)),
+            mean=self.mean + move * part,
+            label_mean=self.label_mean + label_move * part,
+            scatter=self.scatter + other.scatter + both * np.multiply.outer(move, move),
+            cross=self.cross + other.cross + both * label_move * move,
+            label_scatter=self.label_scatter + other.label_scatter + both * label_move * label_move,
+            squares=self.squares + other.squares,
+            label_squares=self.label_squares + other.label_squares,
             constant=self.constant,
         )
 
@@ -101,8 +123,18 @@ class Moments:
         z = self._solve(units, radius, ridge)
         if z is None:
             return -math.inf
-        x = units.model(z)
-        c = self.constant
+        duals = self.duals_of(units.model(z))
+        bound = -duals.conjugate - price(units.dual_norm(duals.theta, duals.error), radius, ridge)
+        return bound if math.isfinite(bound) else -math.inf
+
+    def best_model(self, units: Units) -> Array | None:
+        """A nearly best model, whatever its size; None where numbers leave float64."""
+        z = self._solve(units, math.inf, 1e-9 * self.weight)
+        return None if z is None else units.model(z)
+
+    def duals_of(self, model: Array) -> "Duals":
+        """The sums over all rows whose duals are the residuals of one model."""
+        x, c = model.copy(), self.constant
         beta, w = 0.0, self.weight
         if c is not None:
             beta = float(x[c] + self.mean @ x)
@@ -127,8 +159,7 @@ class Moments:
         slack += (abs(beta) + abs(self.label_mean)) * drift + (len(x) + 8.0) * EPS * (
             self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised)
         )
-        bound = value - slack - price(units.dual_norm(theta, error), radius, ridge)
-        return bound if math.isfinite(bound) else -math.inf
+        return Duals(slack - value, theta, error)
 
     def scatter_size(self, x: Array) -> Array:
         """|scatter| |x|: what the terms of the product are at most."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import regularizers, schedules, updates
-from giftrl.certificates import Certificate
+from giftrl.certificates import Certificate, Evidence, Witnesses
 from giftrl.compiled import door
 from giftrl.compiled.kinds import Held
-from giftrl.compiled.rows import Rows, as_rows
+from giftrl.compiled.rows import Rows, as_rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.checks import as_classes, as_labels, as_weights, check_parts, stored_type
 from giftrl.kernels.local import THETA, columns
@@ -81,10 +81,20 @@ class Engine:
             self.coordinates = zeros((dimension, *old.shape[1:]), self.dtype, beside=old[:1].nbytes)
             self.coordinates[: len(old)] = old
             self.dimension = dimension
+            for each in self._every_witnesses():
+                each.grow(dimension)
+
+    def _every_witnesses(self) -> "list[Witnesses]":
+        """The witnesses of each model that has some."""
+        return []
+
+    def own_state(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the state without those of witnesses."""
+        return {"coordinates": self.coordinates, "scalars": self.states}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which :meth:`restore` goes on, bit for bit."""
-        return {"coordinates": self.coordinates, "scalars": self.states}
+        return self.own_state()
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
@@ -92,7 +102,7 @@ class Engine:
         mine = self.coordinates
         fits = coordinates.dtype == mine.dtype and coordinates.shape[1:] == mine.shape[1:]
         fits = fits and len(coordinates) > 0 and states.dtype == np.float64 and states.shape == self.states.shape
-        fits = fits and all(np.isfinite(array).all() for array in state.values())
+        fits = fits and bool(np.isfinite(coordinates).all() and np.isfinite(states).all())
         require(fits, "state", coordinates.shape, f"must be that of {self!r}", "use the parts that it was made with")
         self.dimension = len(coordinates)
         self.coordinates, self.states = coordinates.copy(), states.copy()
@@ -119,7 +129,7 @@ class Engine:
     @property
     def sound(self) -> bool:
         """Whether every number is finite, so that the state can be restored."""
-        return all(bool(np.isfinite(array).all()) for array in self.state().values())
+        return all(bool(np.isfinite(array).all()) for array in self.own_state().values())
 
     @property
     def rounds(self) -> int:
@@ -131,7 +141,7 @@ class Engine:
         """The progressive loss of each model; infinite for one that has overflowed."""
         return self.states[:, LOSS].copy()
 
-    def _certificate(self, state: Array, theta: Array) -> Certificate:
+    def _certificate(self, state: Array, theta: Array, evidence: Evidence | None) -> Certificate:
         # Storing theta in float32 changes each coordinate by at most 2^-24 of itself in each round; by Cauchy and
         # Schwarz the sum over rounds of norm2(theta) is at most sqrt(T sum of norm2(theta)^2).
         rounds = state[TIME] - 1.0
@@ -142,6 +152,7 @@ class Engine:
             delta_sum=float(state[DELTA]),
             theta=theta,
             theta_error=unit * math.sqrt(rounds * float(state[ROUNDING])),
+            evidence=evidence,
         )
 
 
@@ -153,7 +164,10 @@ class RowLearner:
     compiled: bool
     rounds: Any
     theta: Any
+    x: Any
+    loss_sums: Any
     classes: int | None = None  # K; None for one score
+    witnesses: Witnesses | None = None  # what is remembered of rows, for the certificate
 
     @property
     def _scores(self) -> tuple[int, ...]:
@@ -181,6 +195,50 @@ class RowLearner:
             weights: finite and not negative; empty for all 1.
         """
         raise NotImplementedError
+
+    def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
+        """Remember rows from now on, so that the certificate can say what no linear model goes below.
+
+        Args:
+            nonzeros: how many may be kept, 0 for sums over rows alone, None for nothing.
+            constant: the feature that is 1 in every row, or None.
+
+        >>> from giftrl.kernels import LinearLearner
+        >>> learner = LinearLearner(1, "squared", compiled=False)
+        >>> learner.keep_witnesses(100)
+        >>> _ = learner.learn([[1.0], [1.0]], [1.0, 3.0])
+        >>> round(learner.certificate.best_loss(scale=9.0).lower_bound, 6)
+        1.0
+        """
+        rule, remedy = "can be set before the first row only", "make a new learner"
+        require(self.rounds == 0, "nonzeros", nonzeros, rule, remedy)
+        self.witnesses = None
+        if nonzeros is not None:
+            self.witnesses = Witnesses(
+                self.loss, self.dimension, nonzeros, classes=self.classes, constant=constant, compiled=self.compiled
+            )
+
+    def _remember_row(self, row: OneRow, prediction: Array) -> None:
+        """Remember one row that was learnt."""
+        if self.witnesses is not None:
+            if row.kept_by is not self.witnesses:
+                row.kept_by = self.witnesses
+                row.keep = self.witnesses.bind(row.rows.value, row.label, row.weight, prediction)
+            row.keep()
+
+    def _evidence(self) -> Evidence | None:
+        return None if self.witnesses is None else self.witnesses.evidence(float(self.loss_sums[0]), self.x)
+
+    def _witness_state(self) -> dict[str, NDArray[Any]]:
+        """The state of the witnesses, if there are any."""
+        state = {} if self.witnesses is None else self.witnesses.state()
+        return {f"witnesses.{name}": array for name, array in state.items()}
+
+    def _restore_witnesses(self, state: Mapping[str, NDArray[Any]]) -> None:
+        if self.witnesses is not None:
+            self.witnesses.dimension = self.dimension
+            names = [name for name in state if name.startswith("witnesses.")]
+            self.witnesses.restore({name.removeprefix("witnesses."): state[name] for name in names})
 
     def _typed(self, y: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(y, np.float64 if self.classes is None else np.int64)
@@ -223,12 +281,34 @@ class OneLearner(RowLearner, Engine):
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         predictions = np.empty((len(y), *self._scores))
-        self._learn_batch(Batch(rows, self._typed(y), weights, predictions), len(y))
+        labels = self._typed(y)
+        try:
+            self._learn_batch(Batch(rows, labels, weights, predictions), len(y))
+        except Overflowed as problem:
+            first = problem.row or 0
+            self._remember(slice_rows(rows, 0, first), labels[:first], weights[:first], predictions[:first])
+            raise
+        self._remember(rows, labels, weights, predictions)
         return predictions
+
+    def _remember(self, rows: Rows, y: NDArray[Any], weights: Array, predictions: Array) -> None:
+        if self.witnesses is not None:
+            self.witnesses.add(rows, y, weights, predictions, self.loss)
 
     def learn_row(self, row: OneRow) -> None:
         """Learn from one row."""
         self._learn_batch(row.batch, 1)
+        self._remember_row(row, row.score)
+
+    def _every_witnesses(self) -> list[Witnesses]:
+        return [] if self.witnesses is None else [self.witnesses]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return self.own_state() | self._witness_state()
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        self._restore_witnesses(state)
 
     def _learn_batch(self, batch: Batch | Held, n: int) -> None:
         """Learn from n rows."""
@@ -251,7 +331,7 @@ class OneLearner(RowLearner, Engine):
     @property
     def certificate(self) -> Certificate:
         """What the run so far proves about itself; for K classes a comparator is a matrix like x, flattened by rows."""
-        return self._certificate(self.states[0], self.theta.reshape(-1))
+        return self._certificate(self.states[0], self.theta.reshape(-1), self._evidence())
 
 
 def point(psi: Any, uniform: bool, coordinates: NDArray[Any], lam_now: float) -> Array:

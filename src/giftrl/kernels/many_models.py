@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses, schedules, updates
-from giftrl.certificates import Certificate
+from giftrl.certificates import Certificate, Evidence, Witnesses
+from giftrl.certificates.witnesses import as_budget
 from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
@@ -16,7 +17,7 @@ from giftrl.kernels.checks import as_labels, as_weights, check_parts
 from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
-from giftrl.kernels.scalars import LAM
+from giftrl.kernels.scalars import LAM, LOSS
 from giftrl.kernels.uniform import learn_uniform_many
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.built_in import AnySchedule, encode_schedule
@@ -106,7 +107,22 @@ class LinearLearners(Engine):
             theirs = labels[:, which] if one_each else labels
             batch = Batch(rows, theirs, weights, predictions[:, which])
             loop(parts, batch, self.coordinates[:, which], self.states[which])
+        for m, each in enumerate(self._every_witnesses()):
+            own = np.ascontiguousarray(labels[:, m if one_each else 0])
+            each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))
         return predictions
+
+    def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
+        """Remember rows for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
+        models = len(self.settings)
+        self.witnesses: list[Witnesses] = []
+        if nonzeros is not None:
+            each = as_budget(nonzeros) // models
+            settings = (self.loss, self.dimension, each)
+            self.witnesses = [Witnesses(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
+
+    def _every_witnesses(self) -> list[Witnesses]:
+        return getattr(self, "witnesses", [])  # pickles of version 1 have none
 
     def weights_of(self, features: Any) -> Array:
         chosen, lams = self.coordinates[features], self.states[:, LAM].tolist()
@@ -115,7 +131,10 @@ class LinearLearners(Engine):
     @property
     def certificates(self) -> list[Certificate]:
         """What each model proves about itself."""
+        evidence: list[Evidence | None] = [None] * len(self.states)
+        for m, each in enumerate(self._every_witnesses()):
+            evidence[m] = each.evidence(float(self.states[m, LOSS]), self.x[:, m])
         return [
-            self._certificate(state, dual(self.regularizer, self.uniform, self.coordinates[:, m]))
-            for m, state in enumerate(self.states)
+            self._certificate(state, dual(self.regularizer, self.uniform, self.coordinates[:, m]), given)
+            for m, (state, given) in enumerate(zip(self.states, evidence, strict=True))
         ]

@@ -32,7 +32,10 @@ class OneRow:
         self.bound_to: Any = None  # what the two calls work with
         self.learn: Callable[[], Any] | None = None
         self.predict: Callable[[], Any] | None = None
+        self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
         self.batch = Held(Batch(rows, self.label, self.weight, self.score[0]))
+        self.kept_by: Any = None  # the witnesses that it is remembered by
+        self.keep: Callable[[], Any] = _nothing
 
     def bind_to(self, parts: Any) -> None:
         """Say what the learner works with now; calls with anything else are of no use any more."""
@@ -42,6 +45,10 @@ class OneRow:
     def end(self, width: int) -> None:
         """Say how many entries a sparse row has."""
         self.rows.value.indptr[1] = self.width = width
+
+
+def _nothing() -> None:
+    """What is done about a row that is not remembered."""
 
 
 def sparse_row(capacity: int) -> CSR:

@@ -15,7 +15,6 @@ from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.engine import Array, RowLearner
-from giftrl.kernels.parts import Batch
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
@@ -25,7 +24,7 @@ from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.parts import Calls, Parts
+from giftrl.mixtures.parts import Calls, MixtureBatch, Parts
 from giftrl.mixtures.restoring import unsound
 from giftrl.mixtures.single import SingleRows
 from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
@@ -98,11 +97,15 @@ class Mixture(SingleRows, RowLearner):
             and rows.data.dtype == np.float64
         ):
             return self._learn_dense_row(rows.data, y)
-        predictions = np.empty((len(y), *self._scores))
+        labels, predictions = self._typed(y), np.empty((len(y), *self._scores))
+        remembers = self.witnesses is not None and not self._again
+        linear = np.empty((len(y) if remembers else 0, *self._scores))
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
         calls = self._prepared(width)
-        calls.learn(calls.parts, Batch(rows, self._typed(y), weights, predictions))
+        calls.learn(calls.parts, MixtureBatch(rows, labels, weights, predictions, linear))
+        if self.witnesses is not None and remembers:
+            self.witnesses.add(rows, labels, weights, linear, self.loss)
         return predictions
 
     def _prepared(self, width: int = 0) -> Calls:
@@ -225,7 +228,7 @@ class Mixture(SingleRows, RowLearner):
         sums = self.mixing.sums
         return Certificate(
             loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
-            theta=self.theta.reshape(-1),
+            theta=self.theta.reshape(-1), evidence=self._evidence(),
         )  # fmt: skip
 
     def grow(self, dimension: int) -> None:
@@ -237,9 +240,15 @@ class Mixture(SingleRows, RowLearner):
                 more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
                 self._later = self._later._replace(changes=np.concatenate([self._later.changes, more]))
             self.dimension = dimension
+            if self.witnesses is not None:
+                self.witnesses.grow(dimension)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which :meth:`restore` goes on, bit by bit."""
+        return self.own_state() | self._witness_state()
+
+    def own_state(self) -> dict[str, NDArray[Any]]:
+        """The arrays of the state without those of witnesses."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
         if self._again:
             parts["later"] = self._later
@@ -248,7 +257,7 @@ class Mixture(SingleRows, RowLearner):
     @property
     def sound(self) -> bool:
         """Whether the state can be restored: no number in it is NaN, or infinite where it must not be."""
-        return unsound(self, self.state()) is None
+        return unsound(self, self.own_state()) is None
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
@@ -265,6 +274,7 @@ class Mixture(SingleRows, RowLearner):
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
+        self._restore_witnesses(state)
 
     def _with_sums(self, sums: NDArray[Any]) -> NDArray[Any]:
         """The sums of an earlier version, in which real labels were always clipped, as ours are."""

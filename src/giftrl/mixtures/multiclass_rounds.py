@@ -99,6 +99,15 @@ def combine(parts: Any, experts: int, out: Any) -> None:
 
 
 @formula(fast=True)
+def timid(buffers: Any, out: Any) -> None:
+    """The combined scores as they would be if nothing were bold, and nothing clipped."""
+    last, first = buffers.last, len(buffers.weights)
+    for m in range(len(out)):
+        hedged, stacked = buffers.scores[first, m], buffers.scores[first + 1, m]
+        out[m] = (last[0] + last[2]) * hedged + (last[1] + last[3]) * stacked
+
+
+@formula(fast=True)
 def move_thetas(parts: Any, count: Any, g: Any, h: float) -> None:
     """theta -= h g s for each class, s the row as it came; nothing is certified once a theta is out of bounds."""
     row, far = parts.buffers.row, 0
@@ -231,6 +240,8 @@ def learn_classes(parts: Any, batch: Any) -> None:
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
         combine(parts, experts, predictions[i])
+        if len(batch.linear) > 0:
+            timid(buffers, batch.linear[i])
         for r in range(final + 1):
             clip(scores[r], parts.pieces.reach, buffers.classes[CLIPPED])
             losses[r] = value(loss, buffers.classes[CLIPPED], y)

@@ -32,6 +32,19 @@ class Parts(NamedTuple):
     buffers: Any
 
 
+class MixtureBatch(NamedTuple):
+    """A :class:`giftrl.kernels.parts.Batch`, with an array for predictions that are neither clipped nor made bold.
+
+    That one is empty where they are not wanted.
+    """
+
+    rows: Any
+    labels: Any
+    weights: Any
+    predictions: Any
+    linear: Any
+
+
 class Calls(NamedTuple):
     """The loops of a mixture and what they work with, taken apart once; of use until something of it is replaced."""
 

@@ -29,7 +29,7 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 
 def unsound(learner: Any, state: Arrays) -> str | None:
     """The name of an array with which a mixture cannot go on, or None."""
-    own: Arrays = learner.state()
+    own: Arrays = learner.own_state()
     for name in own:
         if name not in state or not _fits(name, own[name], state[name]):
             return name

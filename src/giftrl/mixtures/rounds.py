@@ -139,8 +139,8 @@ def predict_row(parts: Any, count: int, norm: float) -> None:
 
 
 @formula(fast=True)
-def combine(parts: Any, experts: int, choices: int) -> tuple[float, float]:
-    """The combined prediction, and that of the stack."""
+def combine(parts: Any, experts: int, choices: int) -> tuple[float, float, float]:
+    """The combined prediction, that of the stack, and the combined one as it would be if nothing were bold."""
     state, every, last, bold = parts.state, parts.buffers.every, parts.buffers.last, parts.pieces.bold
     origin = state.units[unit.ORIGIN]
     weigh_experts(state, experts, choices, every[WEIGHTS], last[1])
@@ -155,7 +155,7 @@ def combine(parts: Any, experts: int, choices: int) -> tuple[float, float]:
     p = 0.0
     for r in range(CANDIDATES):
         p += last[1, r] * last[ALL, r]
-    return p, origin + f2
+    return p, origin + f2, origin + (last[1, 0] + last[1, 2]) * f1 + (last[1, 1] + last[1, 3]) * f2
 
 
 @formula(fast=True)
@@ -244,9 +244,11 @@ def learn_mixture(parts: Any, batch: Any) -> None:
         count = read_row(parts, rows, i, ONE, pieces.scale)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
-        linear, f = combine(parts, experts, choices)
+        linear, f, timid = combine(parts, experts, choices)
         p = unit.within(units, linear)
         predictions[i] = p
+        if len(batch.linear) > 0:
+            batch.linear[i] = timid
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
         if not pieces.again:
             add_round(state.sums, phi, g * p - phi, h)

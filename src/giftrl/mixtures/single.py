@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.kinds import Held
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.one_row import OneRow, dense_row
 from giftrl.mixtures.features import FeatureState, with_capacity
-from giftrl.mixtures.parts import Calls
+from giftrl.mixtures.parts import Calls, MixtureBatch
 from giftrl.mixtures.weights import desk
 
 Array = NDArray[np.float64]
@@ -21,6 +22,8 @@ class SingleRows:
     dimension: int
     features: FeatureState
     _prepared: Callable[..., Calls]
+    _remember_row: Callable[[OneRow, Array], None]
+    _again: bool
     _row: OneRow | None = None  # for dense rows, once there was one
 
     def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
@@ -40,6 +43,8 @@ class SingleRows:
         if row.learn is None:
             row.learn = calls.learn.bind(calls.parts, row.batch)
         row.learn()
+        if not self._again:
+            self._remember_row(row, row.linear)
 
     def score_row(self, row: OneRow) -> float:
         """<s, x> of one row."""
@@ -52,4 +57,6 @@ class SingleRows:
 
     def one_row(self, rows: Rows) -> OneRow:
         """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
-        return OneRow(rows, desk(self._prepared().weights.value))
+        row = OneRow(rows, desk(self._prepared().weights.value))
+        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        return row

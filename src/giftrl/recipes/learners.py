@@ -1,5 +1,6 @@
 """From a recipe to the learner that it describes."""
 
+from dataclasses import replace
 from typing import Any
 
 from giftrl.errors import Incompatible
@@ -37,9 +38,12 @@ def make(
     if recipe.auto:
         kind = MixtureLearner if len(size) == 1 else MulticlassMixture
         own = {"constant": constant, "preset": recipe.preset}
-        return kind(*size, *recipe.parts[:1], dtype=recipe.dtype, compiled=compiled, **own)
-    kind = LinearLearner if len(size) == 1 else MulticlassLearner
-    return kind(*size, *recipe.parts, dtype=recipe.dtype, compiled=compiled)
+        made = kind(*size, *recipe.parts[:1], dtype=recipe.dtype, compiled=compiled, **own)
+    else:
+        kind = LinearLearner if len(size) == 1 else MulticlassLearner
+        made = kind(*size, *recipe.parts, dtype=recipe.dtype, compiled=compiled)
+    made.keep_witnesses(recipe.witness_nonzeros, constant)
+    return made
 
 
 def make_each(
@@ -47,7 +51,8 @@ def make_each(
 ) -> list[OneScore] | list[LinearLearners]:
     """Learners of that many models of one score each: a single one that learns them in one pass, or one for each.
 
-    A mixture, an L1 term with one strength for all coordinates, and parts of your own cannot share a pass.
+    A mixture, an L1 term with one strength for all coordinates, and parts of your own cannot share a pass. All
+    models share one budget of witnesses.
 
     >>> make_each(Recipe("squared", beta=1.0), 2, 3)[0].x.shape
     (2, 3)
@@ -62,7 +67,10 @@ def make_each(
         except Incompatible:
             pass
         else:
+            together.keep_witnesses(recipe.witness_nonzeros, constant)
             return [together]
+    if recipe.witness_nonzeros is not None:
+        recipe = replace(recipe, witness_nonzeros=recipe.witness_nonzeros // models)
     return [make(recipe, dimension, constant=constant, compiled=compiled) for _ in range(models)]
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any
 
+from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import UnknownName
 from giftrl.recipes.recipe import AUTO, Recipe
 
@@ -22,6 +23,7 @@ class Parameters:
     normalize: str | None = None
     fit_intercept: bool = True
     dtype: Any = "float32"
+    witness_nonzeros: int | None = BUDGET
 
     def _recipe(self, **chosen: Any) -> Recipe:
         """The learner that the parameters describe; ``chosen`` are parts that they leave open."""

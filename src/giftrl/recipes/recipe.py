@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
+from giftrl.certificates.witnesses import as_budget
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.kernels.checks import check_parts, stored_type
 from giftrl.mixtures.experts import preset as known_preset
@@ -52,6 +53,8 @@ class Recipe:
         parameters: further parameters of parts that are given by name, such as ``{"tau": 0.9}`` for the quantile loss.
             A parameter goes to every part that has it.
         dtype: float32 or float64, the type of stored weights.
+        witness_nonzeros: how many nonzeros of rows are kept for the certificate of the best loss; 0 for sums over rows
+            alone, None for nothing.
 
     >>> Recipe("quantile", parameters={"tau": 0.9}).parts
     Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
@@ -68,6 +71,7 @@ class Recipe:
     preset: str = "default"
     parameters: Mapping[str, float] = field(default_factory=dict)
     dtype: Any = "float32"
+    witness_nonzeros: int | None = None
 
     def __post_init__(self) -> None:
         if not self.auto:
@@ -82,6 +86,8 @@ class Recipe:
         else:
             check_parts(*parts)
         stored_type(self.dtype)
+        if self.witness_nonzeros is not None:
+            as_budget(self.witness_nonzeros)
 
     @property
     def auto(self) -> bool:

@@ -16,6 +16,8 @@ Arrays = dict[str, NDArray[Any]]
 OF_DENSE = ("features.dense", "features.stamps")
 #: What it keeps for each feature in later passes.
 CHANGES = "later.changes"
+#: What witnesses keep for each feature, once there are rows that they do not keep.
+WITNESSES = "witnesses.record"
 
 
 def _names(learner: Learner) -> tuple[str, str]:
@@ -45,6 +47,9 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         state |= {each: state[each][:dense] for each in OF_DENSE}
         if CHANGES in state:  # a feature whose weights change has been seen
             state[CHANGES] = state[CHANGES][kept.where]
+    if WITNESSES in state and len(state[WITNESSES]):
+        committed = Touched.of(state[WITNESSES][: kept.length])
+        state |= {WITNESSES: committed.rows, f"{WITNESSES}.seen": committed.where}
     return state | {name: kept.rows, seen: kept.where}
 
 
@@ -65,4 +70,6 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
         state[name] = Touched(state[name], where, rows).array()
         if CHANGES in state:
             state[CHANGES] = Touched(state[CHANGES], where, rows).array()
+        if f"{WITNESSES}.seen" in state:
+            state[WITNESSES] = Touched(state[WITNESSES], state.pop(f"{WITNESSES}.seen"), rows).array()
     return state

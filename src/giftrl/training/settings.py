@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.units import reach
@@ -23,7 +24,7 @@ class Settings(Recipe):
     """A recipe whose parts are given by name, and how rows and labels are prepared for it.
 
     Args:
-        loss, update, lookahead, regularizer, schedule, beta, preset, parameters, dtype: as for
+        loss, update, lookahead, regularizer, schedule, beta, preset, parameters, dtype, witness_nonzeros: as for
             :class:`giftrl.recipes.Recipe`, by name.
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
@@ -47,6 +48,7 @@ class Settings(Recipe):
     interactions: tuple[tuple[str, ...], ...] = ()
     ngrams: tuple[tuple[str, int], ...] = ()
     label_values: tuple[float, ...] | None = None
+    witness_nonzeros: int | None = BUDGET
 
     def __post_init__(self) -> None:
         for name, (kind, _) in KINDS.items():
@@ -148,7 +150,7 @@ class Settings(Recipe):
         if strange:
             remedy = "use the version of giftrl that wrote the model"
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
-        given = dict(state)
+        given = {"witness_nonzeros": None} | dict(state)  # earlier versions remembered no rows
         given["interactions"] = tuple(map(tuple, given.get("interactions", ())))
         given["ngrams"] = tuple((name, int(size)) for name, size in given.get("ngrams", ()))
         if given.get("label_values") is not None:

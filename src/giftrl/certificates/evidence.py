@@ -1,0 +1,126 @@
+"""What a run leaves behind at one moment, and what follows from it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giftrl.certificates import store as at
+from giftrl.certificates.kept import Kept
+from giftrl.certificates.store import Store, joined
+from giftrl.certificates.summed import Summed
+from giftrl.errors import require
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Rows that were kept, sums over the others, what was paid, and the model that was learnt.
+
+    Attributes:
+        loss: of the run.
+        store: the rows and sums; its arrays may have room for more.
+        summed: second moments of rows that are not in the store, or None.
+        dimension: the number of features.
+        constant: the feature that is 1 in every row, or None.
+        loss_sum: what the run paid.
+        model: its weights, d or d x K.
+    """
+
+    loss: Any
+    store: Store = field(repr=False)
+    summed: Summed | None = field(repr=False)
+    dimension: int
+    constant: int | None
+    loss_sum: float
+    model: Array = field(repr=False)
+
+    @property
+    def moments(self) -> Summed | None:
+        """The second moments of all rows, those in the store too; None where they are not those of all rows."""
+        if self.summed is None or self.store.sums[at.COMMITTED] > 0.0:
+            return None
+        return Summed.of(self.loss, self.store, self.constant, self.summed)
+
+    @cached_property
+    def features(self) -> NDArray[np.int64]:
+        """The features that were not 0 in every row, and the constant one."""
+        store, kept = self.store, int(self.store.sums[at.KEPT])
+        seen = np.zeros(self.dimension, bool)
+        seen[store.indices[: store.ends[kept]]] = True
+        seen[: len(store.record)] |= store.record.any(axis=1)
+        if self.summed is not None:
+            seen[self.summed.features] = True
+        if self.constant is not None:
+            seen[self.constant] = True
+        return np.flatnonzero(seen)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """The record from which bounds are computed, over :attr:`features` alone."""
+        store, features, moments = self.store, self.features, self.moments
+        if self.summed is not None and moments is None:
+            record = np.zeros((self.dimension, store.record.shape[1]))
+            record[: len(store.record)] = store.record
+            store = store._replace(record=record, sums=store.sums.copy())
+            self.summed.commit(store)
+        kept, sums = int(store.sums[at.KEPT]), store.sums
+        constant = None if self.constant is None else int(np.searchsorted(features, self.constant))
+        shape = (len(features), *self.model.shape[1:])
+        if moments is not None:
+            exact, none = moments.moments, np.zeros(0)
+            return Kept(
+                loss=self.loss, data=none, indices=np.zeros(0, np.int32), indptr=np.zeros(1, np.int64), labels=none,
+                weights=none, theta=np.zeros(shape), squares=exact.squares, sums=moments.sums, weight=exact.weight,
+                loss_sum=self.loss_sum, committed=exact.rows, constant=constant, moments=exact,
+            )  # fmt: skip
+        entries = slice(0, int(store.ends[kept]))
+        places = np.zeros(self.dimension, np.int32)
+        places[features] = np.arange(len(features), dtype=np.int32)
+        data, indices, indptr = store.data[entries], places[store.indices[entries]], store.ends[: kept + 1]
+        h = np.repeat(store.weights[:kept], np.diff(indptr))
+        squares: Array = np.bincount(indices, h * data * data, len(features)).astype(np.float64)
+        totals: Array = np.bincount(indices, h * data, len(features)).astype(np.float64)
+        theta = np.zeros(shape)
+        if len(store.record):
+            record = store.record[features]
+            squares, totals = squares + record[:, at.SQUARES], totals + record[:, at.SUMS]
+            theta = record[:, at.THETA :].reshape(shape)
+        return Kept(
+            loss=self.loss, data=data, indices=indices, indptr=indptr, labels=store.labels[:kept],
+            weights=store.weights[:kept], theta=theta, squares=squares, sums=totals,
+            weight=float(store.weights[:kept].sum() + sums[at.WEIGHT]), loss_sum=self.loss_sum,
+            conjugate=float(sums[at.CONJUGATE]), conjugate_size=float(sums[at.SIZE]),
+            dual_squares=float(sums[at.DUAL_SQUARES]), infimum=float(sums[at.INFIMUM]),
+            committed=int(sums[at.COMMITTED]), constant=constant,
+        )  # fmt: skip
+
+    def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
+        """What two runs over different rows with the same features leave behind.
+
+        Args:
+            other: of a run with the same loss.
+            model: the weights whose size counts; None for the mean of both, by the weight of their rows.
+        """
+        same = type(other.loss) is type(self.loss) and other.loss == self.loss
+        require(same, "other", other.loss, f"must be of the loss {self.loss!r}", "merge runs of the same loss")
+        fits = (other.dimension, other.constant) == (self.dimension, self.constant)
+        rule, remedy = f"must have {self.dimension} features and the same constant", "merge runs over the same features"
+        require(fits, "other", other.dimension, rule, remedy)
+        if model is None:
+            part = other.kept.weight / max(self.kept.weight + other.kept.weight, 1e-300)
+            mean = (1.0 - part) * self.model + part * other.model
+        else:
+            mean = np.asarray(model, dtype=float)
+            require(mean.shape == self.model.shape, "model", mean.shape, f"must be {self.model.shape}", "see model")
+        summed = self.summed
+        if summed is None or other.summed is None:
+            summed = summed or other.summed
+        else:
+            summed = summed.merge(other.summed, self.constant)
+        store = joined(self.store, other.store)
+        paid = self.loss_sum + other.loss_sum
+        return Evidence(self.loss, store, summed, self.dimension, self.constant, paid, mean)

@@ -1,0 +1,262 @@
+"""The loops that keep rows, and that give duals to the rows that are not kept.
+
+A row that is not kept is committed: it gets a dual a, is added to sums, and is gone. Any a in the domain of phi* gives
+a valid bound (:mod:`giftrl.certificates.bound`), which is high where theta = -sum_t h_t a_t s_t is small. The slope at
+the prediction would leave theta wherever the predictions led. So duals are steered: with H_j the sum of h_t phi''_t
+s_tj^2, row t included,
+
+    a = prox slope of phi at q + k sum_j s_j theta_j / H_j, with the step length h k sum_j s_j^2 / H_j,
+
+where q is the linear prediction, neither clipped nor made bold. That is the slope of a model that has moved by a part
+of Newton's step towards theta = 0, and theta is drawn back to 0 at the price of a few losses that are not quite theirs.
+
+Rows are kept within a budget of nonzeros. Beyond it each row has a key log(U) / (h phi''), with U a random number from
+(0, 1), and those with the largest keys are kept: a random sample in which a row's chance grows with its curvature
+(Efraimidis and Spirakis 2006). U is a function of the number of the row, so that there is nothing else to remember.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from giftrl.certificates.store import (
+    BUDGET,
+    COMMITTED,
+    CONJUGATE,
+    COST,
+    CURVED,
+    DUAL_SQUARES,
+    INFIMUM,
+    KEPT,
+    MISSING,
+    PLACE,
+    RECORD,
+    RESIDUAL,
+    ROOM,
+    ROWS,
+    SIZE,
+    SQUARES,
+    SUMS,
+    THETA,
+    THRESHOLD,
+    WEIGHT,
+)
+from giftrl.compiled.rows import begin, column, end
+from giftrl.ops import formula, operation
+from giftrl.ops import loss as scalar
+from giftrl.ops import vector_loss as vector
+from giftrl.ops.units import kinked
+
+#: k, how strongly duals are steered. From 1 to 4 the bounds differ little.
+STEER = 2.0
+#: The key of a row without curvature: below all others, and above the threshold while every row is kept.
+LAST = -1e308
+MASK = 0xFFFFFFFF
+
+
+class Rows(NamedTuple):
+    """Rows of a batch as they are remembered: with the linear predictions for them, and what these start from."""
+
+    rows: Any
+    labels: Any
+    weights: Any  # empty for all 1
+    scores: Any
+    bases: Any  # empty for all 0
+
+
+class OneScore(NamedTuple):
+    """How a row of a loss of one prediction is committed."""
+
+    cost: float = 0.0  # of its score
+
+    def bend(self, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
+        if not kinked(loss):
+            return scalar.curvature(loss, given.scores[i, 0], y)
+        # A loss of straight pieces: the parabola that is as high at the mean residual, or at the margin 1.
+        away = store.sums[RESIDUAL]
+        return store.sums[WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
+
+    def commit(self, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
+        record, sums, rows = store.record, store.sums, given.rows
+        base = given.bases[i] if len(given.bases) > 0 else 0.0
+        q, corr, c = given.scores[i, 0] + base, 0.0, 0.0
+        for k in range(begin(rows, i), end(rows, i)):
+            j, s = column(rows, i, k), np.float64(rows.data[k])
+            curved = add_entry(record, j, s, h, bend)
+            if curved > 0.0:
+                corr += s / curved * record[j, THETA]
+                c += s / curved * s
+        a = scalar.prox(loss, q + STEER * corr, y, h * STEER * c)
+        phi_star = scalar.conjugate(loss, a, y)
+        if not math.isfinite(phi_star):
+            a = scalar.slope(loss, q, y)
+            a = a if math.isfinite(a) else scalar.slope(loss, 0.0, y)
+            phi_star = scalar.conjugate(loss, a, y)
+        for k in range(begin(rows, i), end(rows, i)):
+            record[column(rows, i, k), THETA] -= h * a * np.float64(rows.data[k])
+        unit = 0.0 if scalar.residual(loss) else 1.0
+        size = abs(phi_star) + (unit + abs(a)) * (abs(a) + abs(y)) + 2.0 * abs(a * base)
+        add_committed(sums, h, phi_star - a * base, size, a * a, scalar.infimum(loss, y))
+        sums[RESIDUAL] += h * abs(q - y)
+
+
+class Scores(NamedTuple):
+    """How a row of a loss of K scores is committed."""
+
+    cost: float  # of its K scores
+
+    def bend(self, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
+        return 1.0 if kinked(loss) else vector.curvature(loss, given.scores[i], y)
+
+    def commit(self, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
+        record, sums, rows, q = store.record, store.sums, given.rows, given.scores[i]
+        p, a, c, squares = store.work[0], store.work[1], 0.0, 0.0
+        for m in range(len(p)):
+            p[m] = q[m]
+        for k in range(begin(rows, i), end(rows, i)):
+            j, s = column(rows, i, k), np.float64(rows.data[k])
+            curved = add_entry(record, j, s, h, bend)
+            if curved > 0.0:
+                c += s / curved * s
+                for m in range(len(p)):
+                    p[m] += STEER * (s / curved * record[j, THETA + m])
+        vector.prox(loss, p, y, h * STEER * c, a)
+        phi_star = vector.conjugate(loss, a, y)
+        if not math.isfinite(phi_star):
+            for m in range(len(p)):
+                p[m] = q[m] if math.isfinite(q[m]) else 0.0
+            vector.slope(loss, p, y, a)
+            phi_star = vector.conjugate(loss, a, y)
+        for m in range(len(a)):
+            squares += a[m] * a[m]
+        for k in range(begin(rows, i), end(rows, i)):
+            j, s = column(rows, i, k), np.float64(rows.data[k])
+            for m in range(len(a)):
+                record[j, THETA + m] -= h * a[m] * s
+        length = math.sqrt(squares)
+        add_committed(sums, h, phi_star, abs(phi_star) + (1.0 + length) * length, squares, scalar.infimum(loss, y))
+
+
+@operation
+def bend(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
+    """The curvature of the loss of row i."""
+    raise NotImplementedError
+
+
+@operation
+def commit(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
+    """Give row i of weight h a steered dual, and add it to the sums."""
+    raise NotImplementedError
+
+
+@formula
+def curvature(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
+    """:func:`bend`, or 0 where it is beyond float64."""
+    bent = bend(kind, loss, store, given, i, y)
+    return bent if math.isfinite(bent) else 0.0
+
+
+@formula
+def add_entry(record: Any, j: int, s: float, h: float, bend: float) -> float:
+    """Add an entry to the sums of its feature, and return H_j."""
+    square = s * s
+    record[j, SQUARES] += h * square
+    record[j, SUMS] += h * s
+    record[j, CURVED] += h * bend * square
+    return float(record[j, CURVED])
+
+
+@formula
+def add_committed(sums: Any, h: float, phi_star: float, size: float, squares: float, infimum: float) -> None:
+    """Add a row to the sums over committed rows."""
+    sums[COMMITTED] += 1.0
+    sums[WEIGHT] += h
+    sums[CONJUGATE] += h * phi_star
+    sums[SIZE] += h * size
+    sums[DUAL_SQUARES] += h * squares
+    sums[INFIMUM] += h * infimum
+
+
+@formula
+def chance(number: int) -> float:
+    """U in (0, 1) for the row of a number: a hash of its bits.
+
+    >>> [round(chance(n), 3) for n in range(4)]
+    [0.443, 0.069, 0.049, 0.765]
+    """
+    x = (number & MASK) ^ ((number >> 32) * 0x7FEB352D & MASK)
+    for _ in range(2):
+        x = (x + 0x1E3779B9) & MASK
+        x = ((x ^ (x >> 16)) * 0x7FEB352D) & MASK
+        x = ((x ^ (x >> 15)) * 0x2C1B3C6D) & MASK
+        x = x ^ (x >> 16)
+    return (x + 0.5) / 4294967296.0
+
+
+@formula
+def count_entries(rows: Any, i: int) -> int:
+    """How many entries of row i are not 0."""
+    count = 0
+    for k in range(begin(rows, i), end(rows, i)):
+        count += 1 if rows.data[k] != 0.0 else 0
+    return count
+
+
+@formula
+def put(store: Any, given: Any, i: int, y: Any, h: float, key: float) -> None:
+    """Keep row i."""
+    at = int(store.sums[KEPT])
+    place = store.ends[at]
+    for k in range(begin(given.rows, i), end(given.rows, i)):
+        s = np.float64(given.rows.data[k])
+        if s != 0.0:
+            store.data[place], store.indices[place] = s, column(given.rows, i, k)
+            place += 1
+    store.ends[at + 1], store.labels[at], store.weights[at], store.keys[at] = place, y, h, key
+    for m in range(store.scores.shape[1]):
+        store.scores[at, m] = given.scores[i, m]
+
+
+@formula
+def remember(kind: Any, loss: Any, store: Any, given: Any, first: int) -> int:
+    """Keep or commit rows from ``first`` on; return where to go on once what is missing is there."""
+    sums = store.sums
+    for i in range(first, len(given.labels)):
+        h = given.weights[i] if len(given.weights) > 0 else 1.0
+        if not h > 0.0:
+            continue
+        y = given.labels[i]
+        bent = curvature(kind, loss, store, given, i, y)
+        key, size = LAST, count_entries(given.rows, i)
+        if h * bent > 0.0:
+            key = max(LAST, math.log(chance(int(sums[ROWS]))) / (h * bent))
+        if len(given.bases) > 0 and given.bases[i] != 0.0:
+            key = -math.inf  # a row with a base is never kept
+        cost = size + kind.cost
+        if key > sums[THRESHOLD] and cost <= sums[BUDGET]:
+            at = int(sums[KEPT])
+            if sums[COST] + cost > sums[BUDGET]:
+                sums[MISSING] = PLACE
+                return i
+            if store.ends[at] + size > len(store.data) or at == len(store.labels):
+                sums[MISSING] = ROOM
+                return i
+            put(store, given, i, y, h, key)
+            sums[KEPT] += 1.0
+            sums[COST] += cost
+        else:
+            if len(store.record) == 0:
+                sums[MISSING] = RECORD
+                return i
+            commit(kind, loss, store, given, i, y, h, bent)
+        sums[ROWS] += 1.0
+    return len(given.labels)
+
+
+@formula
+def commit_some(kind: Any, loss: Any, store: Any, kept: Any, which: Any) -> None:
+    """Commit rows of the store itself, by their numbers."""
+    for i in which:
+        y = kept.labels[i]
+        commit(kind, loss, store, kept, i, y, kept.weights[i], curvature(kind, loss, store, kept, i, y))

@@ -1,0 +1,118 @@
+"""Rows that are kept whole, and sums over those that are not: the arrays that the loops write to."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The columns of ``Store.record``: H, the sums of h s^2 and of h s over committed rows; then theta.
+CURVED, SQUARES, SUMS, THETA = range(4)
+#: The entries of ``Store.sums``: the rows so far, those kept and their cost, the budget, the largest key that was
+#: dropped, what is missing to go on; then, over committed rows: their number, their weight, h phi*(a), h times the size
+#: of its terms, h a^2, h inf phi, h times the residual.
+(
+    ROWS, KEPT, COST, BUDGET, THRESHOLD, MISSING, COMMITTED, WEIGHT, CONJUGATE, SIZE, DUAL_SQUARES, INFIMUM, RESIDUAL,
+    ENTRIES,
+) = range(14)  # fmt: skip
+#: What can be missing: room in the arrays, room in the budget, the record of features.
+ROOM, PLACE, RECORD = 1.0, 2.0, 3.0
+#: The arrays with an entry for each row.
+PER_ROW = ("labels", "weights", "scores", "keys")
+
+
+class Store(NamedTuple):
+    """Rows that are kept, with room for more, and the sums over those that are not."""
+
+    data: NDArray[np.float64]
+    indices: NDArray[np.int32]
+    ends: NDArray[np.int64]  # one more than rows
+    labels: NDArray[Any]
+    weights: NDArray[np.float64]
+    scores: NDArray[np.float64]  # a row for each
+    keys: NDArray[np.float64]
+    record: NDArray[np.float64]  # a row for each feature; none as long as nothing is committed
+    sums: NDArray[np.float64]
+    work: NDArray[np.float64]  # scratch memory: 2 x K numbers
+
+
+def resized(store: Store, entries: int, rows: int) -> Store:
+    """The same rows in larger arrays. The old ones stay as they are: evidence may refer to them."""
+
+    def larger(array: NDArray[Any], length: int) -> NDArray[Any]:
+        made = np.zeros((length, *array.shape[1:]), array.dtype)
+        made[: len(array)] = array
+        return made
+
+    per_row = {name: larger(getattr(store, name), rows) for name in PER_ROW}
+    return store._replace(
+        data=larger(store.data, entries), indices=larger(store.indices, entries), ends=larger(store.ends, rows + 1),
+        **per_row,
+    )  # fmt: skip
+
+
+def shortened(store: Store, kept: int) -> Store:
+    """The rows without the room for more."""
+    entries = int(store.ends[kept])
+    per_row = {name: getattr(store, name)[:kept] for name in PER_ROW}
+    return store._replace(
+        data=store.data[:entries], indices=store.indices[:entries], ends=store.ends[: kept + 1], **per_row
+    )
+
+
+def joined(one: Store, other: Store) -> Store:
+    """The rows of two stores, and the sums over the rows that are in neither."""
+    first, second = (shortened(each, int(each.sums[KEPT])) for each in (one, other))
+    names = ("data", "indices", *PER_ROW)
+    parts = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names}
+    ends = np.concatenate([first.ends, first.ends[-1] + second.ends[1:]])
+    sums = first.sums + second.sums
+    sums[THRESHOLD], sums[MISSING] = max(first.sums[THRESHOLD], second.sums[THRESHOLD]), 0.0
+    record = np.zeros((max(len(first.record), len(second.record)), first.record.shape[1]))
+    for each in (first, second):
+        record[: len(each.record)] += each.record
+    return first._replace(ends=ends, sums=sums, record=record, **parts)
+
+
+def only(store: Store, which: NDArray[np.int64], cost: float) -> Store:
+    """Some of the rows, with as much room as before."""
+    sizes = np.diff(store.ends)[which]
+    starts = np.zeros(len(which) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    taken = np.repeat(store.ends[which] - starts[:-1], sizes) + np.arange(starts[-1])
+    sums = store.sums.copy()
+    sums[KEPT], sums[COST] = len(which), starts[-1] + len(which) * cost
+    per_row = {name: getattr(store, name)[which] for name in PER_ROW}
+    some = store._replace(data=store.data[taken], indices=store.indices[taken], ends=starts, sums=sums, **per_row)
+    return resized(some, len(store.data), len(store.labels))
+
+
+def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray[Any]]) -> str | None:
+    """The name of an array with which witnesses cannot go on, or None."""
+    for name, mine in own._asdict().items():
+        if name == "work":
+            continue
+        given = state.get(name)
+        if given is None or given.dtype != mine.dtype or given.shape[1:] != mine.shape[1:] or given.ndim != mine.ndim:
+            return name
+        if name not in ("sums", "record", "keys", "scores") and not np.isfinite(given).all():
+            return name
+    sums, ends, indices = state["sums"], state["ends"], state["indices"]
+    counts = sums[[ROWS, KEPT, COMMITTED, COST]] if len(sums) == ENTRIES else np.full(1, np.nan)
+    if not (np.isfinite(counts).all() and (counts >= 0.0).all() and sums[BUDGET] == own.sums[BUDGET]):
+        return "sums"
+    kept, entries = int(sums[KEPT]), len(state["data"])
+    if len(ends) != kept + 1 or ends[0] != 0 or ends[-1] != entries or (np.diff(ends) < 0).any():
+        return "ends"
+    if any(len(state[name]) != kept for name in PER_ROW):
+        return "labels"
+    if len(indices) != entries or (entries and not 0 <= indices.min() <= indices.max() < dimension):
+        return "indices"
+    whole = own.labels.dtype.kind == "i" and kept > 0  # classes
+    if whole and not 0 <= state["labels"].min() <= state["labels"].max() < own.scores.shape[1]:
+        return "labels"
+    if sums[COST] != entries + kept * cost or not (state["weights"] > 0.0).all():
+        return "sums"
+    if np.isnan(state["keys"]).any() or len(state["record"]) not in (0, dimension):
+        return "record"
+    return None
