@@ -2,6 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Optional
+
+#: How a bound was found from second moments.
+MOMENTS = "second moments"
+#: A bound for larger models is worth a word if it is lower by no more than this part.
+CLOSE = 0.01
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,15 @@ class BestLoss:
         """A number that the run's regret against every model of that size is not above; it can be negative."""
         return self.loss_sum - self.lower_bound
 
-    def in_words(self) -> str:
-        """What is proved, in a few sentences."""
-        kept = (
-            "all rows were kept"
-            if self.rows_kept >= self.rows
-            else f"{self.rows_kept:,} of {self.rows:,} rows were kept"
-        )
+    def in_words(self, wide: Optional["BestLoss"] = None) -> str:
+        """What is proved, in a few sentences.
+
+        Args:
+            wide: the same for larger models; they are spoken of where nearly the same holds for them.
+        """
+        kept = f"{self.rows_kept:,} of {self.rows:,} rows were kept"
+        if self.rows_kept >= self.rows:
+            kept = "all rows were kept" if self.solver != MOMENTS else "second moments of all rows were kept"
         paid = "" if math.isnan(self.loss_sum) else f"average loss {self.average_loss:.4g}. "
         if not self.lower_bound > self.least:
             return f"{paid}Nothing is proved about linear models {self._size()}; {kept}."
@@ -73,6 +81,8 @@ class BestLoss:
             else ("an average loss")
         )
         words = f"{paid}No linear model {self._size()} has {what} below {self.average:.4g} on these rows; {kept}."
+        if wide is not None and self.lower_bound - wide.lower_bound <= CLOSE * abs(self.lower_bound):
+            words += f" None up to {wide.scale:.4g} times its size has one below {wide.average:.4g}."
         if self.loss_sum < self.lower_bound:
             words += (
                 " This run beat every fixed linear model of that size: it went on learning, or kept its predictions"

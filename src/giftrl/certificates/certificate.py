@@ -134,6 +134,15 @@ class Certificate:
         evidence = self._evidence("best_loss")
         return evidence.kept.best_loss(evidence.model[evidence.features], scale, time_limit)
 
+    def in_words(self, time_limit: float = 10.0) -> str:
+        """What the run achieved and what no linear model of its size goes below, in a few sentences.
+
+        Args:
+            time_limit: as for :meth:`best_loss`.
+        """
+        best = self.best_loss(1.0, 0.7 * time_limit)
+        return best.in_words(self.best_loss(10.0, 0.3 * time_limit))
+
     def best_ridge_loss(self, mu: float, time_limit: float = 10.0) -> BestLoss:
         """What loss plus (mu/2) times the squared size is never below, for a linear model of any size.
 

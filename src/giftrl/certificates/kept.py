@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl.certificates.best_loss import BestLoss
+from giftrl.certificates.best_loss import MOMENTS, BestLoss
 from giftrl.certificates.units import Array, Units
 from giftrl.errors import require
 from giftrl.losses import EVERY, MulticlassHinge, Softmax
@@ -224,7 +224,7 @@ class Kept:
         from giftrl.certificates.solver import solve
 
         if self.moments is not None:
-            bound, solver = self.moments.lower_bound(units, radius, ridge), "second moments"
+            bound, solver = self.moments.lower_bound(units, radius, ridge), MOMENTS
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):
             bound, solver = -math.inf, "none: the features are too large"
         else:

@@ -124,9 +124,10 @@ class Witnesses:
             rows = len(store.labels) if self.kept < len(store.labels) else max(64, 2 * self.kept)
             self.store = resized(store, max(needed, entries), rows)
         elif missing == at.PLACE:
-            self._drop()
+            self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - count_entries(given.rows, i)))
         else:
             self._open_record()
+        self.store.sums[at.MISSING] = 0.0
 
     @property
     def _most(self) -> int:
@@ -137,8 +138,8 @@ class Witnesses:
             columns = self.store.record.shape[1]
             self.store = self.store._replace(record=zeros((self.dimension, columns)))
 
-    def _drop(self) -> None:
-        """Let go of a tenth of the rows, or of all of them where second moments say the same."""
+    def _drop(self, remains: float) -> None:
+        """Let go of rows until those left cost no more than this; or of all, where second moments say the same."""
         store, kept = self.store, self.kept
         used = Summed.of(self.loss, store, self.constant, self.summed)
         if used is not None:
@@ -153,7 +154,7 @@ class Witnesses:
         costs = np.diff(store.ends[: kept + 1]) + self.kind.cost
         order = np.argsort(-store.keys[:kept], kind="stable")
         stay = np.zeros(kept, bool)
-        stay[order[np.cumsum(costs[order]) <= REMAINS * self.budget]] = True
+        stay[order[np.cumsum(costs[order]) <= remains]] = True
         gone = np.flatnonzero(~stay)
         store.sums[at.THRESHOLD] = max(store.sums[at.THRESHOLD], store.keys[gone].max())
         kept_rows = CSR(store.data, store.indices, store.ends, int(np.diff(store.ends[: kept + 1]).max()))

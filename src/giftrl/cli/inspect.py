@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, radius_option
+from giftrl.cli.options import certificate_option, check_files, radius_option
 
 
 @click.command()
@@ -18,9 +18,12 @@ from giftrl.cli.options import check_files, radius_option
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
 )
 @radius_option
+@certificate_option
 @click.option("--plot", type=click.Path(), help="Draw the weights to this .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as_json: bool) -> None:
+def command(
+    model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, as_json: bool
+) -> None:  # fmt: skip
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
 
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
@@ -36,7 +39,7 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
-    from giftrl.training.summary import summary_of
+    from giftrl.training.summary import best_losses, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
     if plot is not None:
@@ -52,7 +55,8 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
             name = trained.features.name(slot) or f"#{slot}"
             of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
             largest.append((name + of, weight * trained.features.sign(slot)))
-    summary = summary_of(trained, radii)
+    best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
+    summary = summary_of(trained, radii, best)
     sizes = abs(weights)
     summary["norms"] = {
         "l1": float(sizes.sum()), "l2": float(np.linalg.norm(weights)), "max": float(sizes.max()),
@@ -65,15 +69,15 @@ def command(model: str, top: int, radii: tuple[float, ...], plot: str | None, as
     if as_json:
         standard_output().write(json_text(summary).encode() + b"\n")
     else:
-        _say(model, summary, trained.certified_weight)
+        _say(model, summary, trained, best, radii)
 
 
-def _say(path: str, summary: dict[str, Any], weight: float) -> None:
+def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple[float, ...]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.progress import decimals
+    from giftrl.cli.progress import decimals, within_norm
 
     console = Console(highlight=False)
 
@@ -101,17 +105,35 @@ def _say(path: str, summary: dict[str, Any], weight: float) -> None:
             for each in summary["experts"]
         ]
         show("experts", ("expert", "share", "", "average loss alone"), experts)
-    proofs = []
-    for radius, bounds in summary["certificate"]["radius"].items():
-        least, gap = (bounds[name] / max(weight, 1e-300) for name in ("best_loss_lower_bound", "regret_bound"))
-        proofs.append((radius, decimals(summary["average_loss"]), decimals(least), decimals(gap)))
-    show("certificate", ("norm of u", "average loss", "certified: no u below", "certified gap"), proofs)
+    proofs = [
+        (
+            "this model's" if each.scale == 1.0 else f"{each.scale:g} times that",
+            *_proved(each, decimals),
+            f"{each.rows_kept:,} of {each.rows:,}",
+        )
+        for each in best
+    ]
+    if proofs:
+        heads = ("size of others", "average loss", "certified best", "gap", "rows kept")
+        show("certificate", heads, proofs)
     scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
     largest = [
         (escape(each["feature"]), f"{each['weight']:.6g}", _bar(each["weight"], scale, 24))
         for each in summary["weights"]
     ]  # fmt: skip
     show("largest weights", ("feature", "weight", ""), largest)
+    lines = [best[0].in_words(best[1])] if best else ["No rows were kept for a certificate of the best loss."]
+    if radii:
+        bounds = summary["certificate"]["radius"]
+        lines += [within_norm(radius, bounds[f"{radius:g}"]["best_loss_lower_bound"], model) for radius in radii]
+    console.print("\n".join(lines), soft_wrap=True, markup=False)
+
+
+def _proved(best: Any, decimals: Any) -> tuple[str, str, str]:
+    """The loss, what no model goes below, and the gap between them, per row; a dash where nothing is proved."""
+    if not best.lower_bound > best.least:
+        return decimals(best.average_loss), "-", "-"
+    return decimals(best.average_loss), decimals(best.average), decimals(best.average_loss - best.average)
 
 
 def _number(value: int | float | str) -> str:

@@ -149,7 +149,13 @@ def _finite_all(context: click.Context, parameter: click.Parameter, values: tupl
 
 radius_option = click.option(
     "--radius", "radii", type=click.FloatRange(min=0.0), multiple=True, callback=_finite_all,
-    help="Certify against every model of this norm or less; may be repeated. Default: the norm of the model.",
+    help="Also certify against every model of this Euclidean norm or less; may be repeated.",
+)  # fmt: skip
+
+
+certificate_option = click.option(
+    "--certificate-seconds", "seconds", type=click.FloatRange(min=0.0), default=5.0, show_default=True,
+    help="How long to look for a good bound on the loss of other models; any time gives one that holds. 0: none.",
 )  # fmt: skip
 
 

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
-import numpy as np
 
-HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda", "certified gap")
+HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
 LAMBDA = HEADS.index("lambda")
-ENDS = (10, 21, 30, 37, 48, 57, 66, 80)  # the last character of each column, within a terminal of 80
+ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
 
 
 def in_columns(cells: Iterable[str]) -> str:
     """A line of the table. A cell that is too wide for its column uses blanks of the next column.
 
-    >>> in_columns(["1,073,741,824", "0.250000", "0.250000", "1", "-0.4321", "7", "1.391e+04", "0.002107"])
-    '1,073,741,824 0.250000 0.250000      1    -0.4321        7 1.391e+04     0.002107'
+    >>> in_columns(["1,073,741,824", "0.250000", "0.250000", "1", "-0.4321", "7", "1.391e+04"])
+    '1,073,741,824 0.250000  0.250000         1     -0.4321         7      1.391e+04'
     """
     line = ""
     for cell, end in zip(cells, ENDS, strict=True):
@@ -65,6 +64,16 @@ def leader(experts: Iterable[tuple[str, float, float]]) -> str:
     return name
 
 
+def within_norm(radius: float, bound: float, model: Any) -> str:
+    """What is proved about models of a Euclidean norm: nothing, where the losses of any model are above the bound."""
+    evidence, weight = model.certificate.evidence, max(model.certified_weight, 1e-300)
+    least = 0.0 if evidence is None else evidence.kept.least
+    if bound <= least:
+        return f"certificate: nothing is proved about linear models of Euclidean norm {radius:g} or less"
+    proved = f"has an average loss below {decimals(bound / weight)} on these rows"
+    return f"certificate: no linear model of Euclidean norm {radius:g} or less {proved}"
+
+
 class Lines:
     """Standard error where it is no terminal: lines of text, and no bar."""
 
@@ -84,12 +93,11 @@ def standard_error(quiet: bool) -> Any:
 
 
 class Progression:
-    """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints, with the certified gap.
+    """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
     *prediction* and *nonzeros* are those of the last example; with several classes, the prediction is a class.
-    *certified gap* is a proved bound: no linear model whose norm is at most that of the present model has an average
-    loss that is lower by more. For a mixture of experts, the column *expert*, in the place of *lambda*, names the
+    For a mixture of experts, the column *expert*, in the place of *lambda*, names the
     expert with the largest share of the prediction.
 
     Args:
@@ -161,18 +169,16 @@ class Progression:
 
     def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
         """Print a line of the table."""
-        certificate, weight = model.certificate, model.weight
+        weight = model.weight
         loss = model.average_loss * weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
         self._loss, self._weight = loss, weight
-        radius = float(np.linalg.norm(model.learner.x))
-        gap = certificate.regret_bound_ball(radius) / model.certified_weight if weight > 0.0 else 0.0
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
         shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
         cells = (
             f"{model.examples:,}", narrow(since), narrow(model.average_loss), f"{batch.labels[row]:.7g}",
             f"{prediction:.7g}" if model.settings.many else shown, f"{batch.indptr[row + 1] - batch.indptr[row]}",
-            state, narrow(gap),
+            state,
         )  # fmt: skip
         self._console.print(in_columns(cells))
 

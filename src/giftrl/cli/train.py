@@ -9,6 +9,7 @@ import click
 
 from giftrl import losses, updates
 from giftrl.cli.options import (
+    certificate_option,
     check_files,
     feature_options,
     input_options,
@@ -92,6 +93,11 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "-p", "--predictions", type=click.Path(),
     help="Write the prediction for each row to this file, made before its label was used; of the first pass.",
 )  # fmt: skip
+@click.option(
+    "--witness-nonzeros", type=click.IntRange(0), default=1_000_000, show_default=True,
+    help="How many nonzeros of rows are kept for the certificate (12 bytes each). 0: sums over rows alone.",
+)  # fmt: skip
+@certificate_option
 @radius_option
 @click.option(
     "--checkpoint-every", type=click.IntRange(1), metavar="N", help="Write a checkpoint after every N examples."
@@ -107,7 +113,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
     passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
-    predictions: str | None, quiet: bool, as_json: bool, **options: Any,
+    predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -133,7 +139,7 @@ def command(
     from giftrl.outputs import writing
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
-    from giftrl.training.summary import summary_of
+    from giftrl.training.summary import best_losses, summary_of
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
@@ -175,9 +181,13 @@ def command(
             model = trainer.run(progression.watch, progression.passed)
         if model_path is not None:
             model.save(model_path)
-        summary = summary_of(model, radii)
-        summary["seconds_total"] = time.perf_counter() - begun
+        learnt = time.perf_counter()
+        shown = seconds > 0.0 and (outputs or not quiet)
+        best = best_losses(model.certificate, seconds) if shown else []
+        summary = summary_of(model, radii, best)
+        summary["seconds_total"] = learnt - begun
         summary["seconds_learning"] = trainer.seconds_learning
+        summary["seconds_certificate"] = time.perf_counter() - learnt
         # A run that goes on has not read everything, and cannot say what matched nothing.
         if passes > 1:
             course = trainer.course.passes
@@ -189,7 +199,7 @@ def command(
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if not quiet:
-        _say(console, summary, model, before, model_path)
+        _say(console, summary, model, before, model_path, best, radii)
 
 
 def _go_on(path: str, options: dict[str, Any]) -> Any:
@@ -216,9 +226,11 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
     return model
 
 
-def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None) -> None:
+def _say(
+    console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None, best: Any, radii: Any
+) -> None:
     """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
-    from giftrl.cli.progress import counted, decimals
+    from giftrl.cli.progress import counted, decimals, within_norm
 
     seconds, learnt = summary["seconds_total"], summary["examples"] + model.repeated.examples - before
     rate = learnt / max(seconds, 1e-9)
@@ -235,10 +247,9 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
     if passes and passes["held_out_losses"]:
         loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
         lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
-    for radius, bounds in summary["certificate"]["radius"].items():
-        least = decimals(bounds["best_loss_lower_bound"] / max(model.certified_weight, 1e-300))
-        who = f"no linear model of norm {float(radius):g} or less"
-        lines.append(f"certified: {who} has an average loss below {least} on this data")
+    if radii:
+        for radius, bounds in summary["certificate"]["radius"].items():
+            lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
     report = model.features.report()
     if report.collided:
         share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
@@ -247,4 +258,6 @@ def _say(console: Any, summary: dict[str, Any], model: Any, before: int, path: s
     lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
     if path is not None:
         lines.append(f"model written to {path}")
+    if best:
+        lines.append(f"certificate: {best[0].in_words(best[1])}")
     console.print("\n".join(lines))

@@ -1,15 +1,32 @@
 """What a model has come to, as plain values."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from giftrl.certificates import BestLoss, Certificate
 from giftrl.recipes.learners import Mixture
 from giftrl.training.model import LinearModel
 
+#: How many times the size of the model the others may have that a summary speaks of.
+SCALES = (1.0, 10.0)
 
-def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any]:
+
+def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
+    """What no linear model of the size of this one, and of ten times its size, goes below; none without witnesses.
+
+    Args:
+        certificate: of a model.
+        seconds: how long to look for better bounds.
+    """
+    if certificate.evidence is None:
+        return []
+    return [certificate.best_loss(scale, seconds / len(SCALES)) for scale in SCALES]
+
+
+def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[BestLoss] = ()) -> dict[str, Any]:
     """Counts, the progressive loss, what the learner is like, what it proves, and its settings.
 
     A mixture has ``experts``: the name of each, its share of the prediction, and the average loss that it has alone.
@@ -18,6 +35,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
     Args:
         model: before, during or after training.
         radii: the norms of the models that are certified against; none for the norm of the model itself.
+        best: what is proved about models by their size, from :func:`best_losses`.
 
     >>> from giftrl.training import Settings
     >>> summary = summary_of(LinearModel(Settings(beta=1.0, bits=4)), [1.0])
@@ -49,6 +67,13 @@ def summary_of(model: LinearModel, radii: Sequence[float] = ()) -> dict[str, Any
         summary["lambda"] = learner.lam
     return summary | {
         "theta_norm": learner.theta_norm,
-        "certificate": {"bound_sum": certificate.bound_sum, "delta_sum": certificate.delta_sum, "radius": bounds},
+        "certificate": {
+            "bound_sum": certificate.bound_sum,
+            "delta_sum": certificate.delta_sum,
+            "radius": bounds,
+            "best_loss": {
+                f"{each.scale:g}": asdict(each) | {"average": each.average, "regret": each.regret} for each in best
+            },
+        },
         "settings": model.settings.state(),
     }

@@ -1,0 +1,319 @@
+"""Rows that a learner keeps, duals that are steered: no bound is above the optimum, and no split of rows matters."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from giftrl import losses
+from giftrl.certificates import Witnesses, summed
+from giftrl.certificates import store as at
+from giftrl.certificates.steering import chance
+from giftrl.errors import AssumptionFailed, InvalidInput
+from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.ops.vector_loss import multiclass
+from tests.best_losses import EVERY, make
+from tests.test_best_loss import below
+
+pytestmark = pytest.mark.plain
+each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
+few = settings(max_examples=max(4, settings.default.max_examples // 10))
+seeds = st.integers(0, 10**6)
+
+
+def learner_for(case, budget, auto=True, compiled=False):
+    """A learner of the rows of a case that keeps witnesses."""
+    d, constant = case.x.shape[1], case.kept.constant
+    if auto:
+        own = {"constant": constant, "compiled": compiled}
+        made = (
+            MixtureLearner(d, case.loss, **own)
+            if case.classes is None
+            else MulticlassMixture(d, case.classes, case.loss, **own)
+        )
+    elif case.classes is None:
+        made = LinearLearner(d, case.loss, compiled=compiled)
+    else:
+        made = MulticlassLearner(d, case.classes, case.loss, compiled=compiled)
+    made.keep_witnesses(budget, constant)
+    return made
+
+
+def learn(learner, case, sizes=()):
+    """Learn all rows, in batches of these sizes and then the rest."""
+    first = 0
+    for size in [*sizes, len(case.y)]:
+        last = min(len(case.y), first + size)
+        if last > first:
+            learner.learn(case.x[first:last], case.y[first:last], case.h[first:last])
+        first = last
+    return learner
+
+
+def same(one, other):
+    """Whether two states are the same bits."""
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+@each_loss
+@few
+@given(
+    seed=seeds, budget=st.integers(0, 60), auto=st.booleans(), constant=st.booleans(), n=st.integers(1, 30),
+    scale=st.floats(0.1, 10.0),
+)  # fmt: skip
+def test_no_bound_is_above_the_optimum(loss, seed, budget, auto, constant, n, scale):
+    case = make(loss, seed, n, constant=constant)
+    learner = learn(learner_for(case, budget, auto), case)
+    best = learner.certificate.best_loss(scale)
+    kept = learner.certificate.evidence.kept
+    for units in kept.units():
+        found = kept.within(units, scale * units.norm(learner.x[learner.certificate.evidence.features]))
+        full = case.kept.units()[0 if units.name.startswith("each feature c") else -1]
+        optimum, _ = case.best(full, found.radius)
+        assert below(found.lower_bound, optimum)
+    assert best.lower_bound >= learner.certificate.evidence.kept.least
+    assert best.rows == n and best.rows_kept <= n
+    assert best.weight == pytest.approx(case.h.sum())
+    assert best.loss_sum == learner.certificate.loss_sum
+
+
+@each_loss
+@few
+@given(seed=seeds, auto=st.booleans(), constant=st.booleans(), scale=st.floats(0.1, 10.0))
+def test_within_the_budget_the_bound_is_that_of_all_rows(loss, seed, auto, constant, scale):
+    case = make(loss, seed, constant=constant)
+    learner = learn(learner_for(case, 10**6, auto), case)
+    best, twin = learner.certificate.best_loss(scale), case.kept.best_loss(learner.x, scale)
+    assert best.rows_kept == best.rows == len(case.y)
+    assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+
+
+@each_loss
+@few
+@given(seed=seeds, budget=st.integers(0, 60), auto=st.booleans(), sizes=st.lists(st.integers(1, 9), max_size=6))
+def test_any_split_and_any_pause_lead_to_the_same_bits(loss, seed, budget, auto, sizes):
+    case = make(loss, seed, n=25)
+    whole = learn(learner_for(case, budget, auto), case)
+    assert same(learn(learner_for(case, budget, auto), case, sizes).state(), whole.state())
+    part = learner_for(case, budget, auto)
+    first = min(len(case.y), sum(sizes))
+    if first:
+        part.learn(case.x[:first], case.y[:first], case.h[:first])
+    going_on = learner_for(case, budget, auto)
+    going_on.restore(part.state())
+    for other in (going_on, copy.deepcopy(part), pickle.loads(pickle.dumps(part))):
+        if first < len(case.y):
+            other.learn(case.x[first:], case.y[first:], case.h[first:])
+        assert same(other.state(), whole.state())
+
+
+@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_dense_rows_sparse_rows_and_single_rows_are_remembered_alike(auto, form):
+    case = make(losses.Logistic(), 1, n=40)
+    case.h[:] = 1.0
+    whole = learn(learner_for(case, 50, auto), case)
+    rows, one = form(case.x), learner_for(case, 50, auto)
+    for i in range(len(case.y)):
+        one.learn(rows[[i]], case.y[[i]])
+    assert same(one.witnesses.state(), whole.witnesses.state())
+
+
+@each_loss
+@few
+@given(seed=seeds, budget=st.integers(0, 60), share=st.floats(0.0, 1.0), scale=st.floats(0.1, 10.0))
+def test_the_certificate_of_two_runs_is_about_the_rows_of_both(loss, seed, budget, share, scale):
+    case = make(loss, seed, n=20)
+    half = round(share * 20)
+    parts = [learner_for(case, each) for each in (budget, 10**6)]
+    for part, rows in zip(parts, (slice(0, half), slice(half, 20)), strict=True):
+        if half not in (0, 20) or rows.stop > rows.start:
+            part.learn(case.x[rows], case.y[rows], case.h[rows])
+    merged = parts[0].certificate.merge(parts[1].certificate)
+    best, evidence = merged.best_loss(scale), merged.evidence
+    assert best.rows == 20
+    for units in case.kept.units():
+        own = next(each for each in evidence.kept.units() if each.name == units.name)
+        found = evidence.kept.within(own, scale * own.norm(evidence.model[evidence.features]))
+        assert below(found.lower_bound, case.best(units, found.radius)[0])
+    if best.rows_kept == 20:
+        twin = case.kept.best_loss(evidence.model, scale)
+        assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+
+
+@few
+@given(seed=seeds, budget=st.integers(4, 60), constant=st.booleans(), auto=st.booleans())
+def test_second_moments_of_the_squared_loss_lose_nothing(seed, budget, constant, auto):
+    case = make(losses.Squared(), seed, n=60, constant=constant)
+    learner = learn(learner_for(case, budget, auto), case)
+    if budget < np.count_nonzero(case.x):
+        assert learner.witnesses.summed is not None and learner.witnesses.kept < 60
+    best, twin = learner.certificate.best_loss(2.0), case.kept.best_loss(learner.x, 2.0)
+    assert best.rows_kept == best.rows == 60
+    assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+
+
+@few
+@given(seed=seeds, constant=st.booleans(), late=st.integers(0, 50))
+def test_second_moments_are_committed_when_features_become_many(seed, constant, late):
+    rng = np.random.default_rng(seed)
+    n, d = 60, 9
+    x = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    x[:late, 4:] = 0.0
+    x[:, 0] = 1.0
+    y = x @ rng.normal(size=d) + rng.normal(size=n)
+    learner = MixtureLearner(d, "squared", constant=0 if constant else None, compiled=False)
+    learner.keep_witnesses(25, 0 if constant else None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summed, "FEW", 5)
+        learner.learn(x, y)
+        best = learner.certificate.best_loss(3.0)
+    optimum = 0.5 * np.linalg.lstsq(x, y)[1].sum()
+    assert best.rows == n
+    reach = 3.0 * max(units.norm(learner.x) for units in learner.certificate.evidence.kept.units())
+    assert reach > 0.0 and best.lower_bound >= 0.0
+    free = np.linalg.lstsq(x, y)[0]
+    if all(units.norm(free) <= 3.0 * units.norm(learner.x) for units in learner.certificate.evidence.kept.units()):
+        assert below(best.lower_bound, optimum * (1.0 + 1e-9))
+
+
+def test_what_is_kept_fills_the_budget_and_prefers_curvature():
+    rng = np.random.default_rng(0)
+    witnesses = Witnesses(losses.Logistic(), 1, 500, compiled=False)
+    rows, scores = np.ones((5000, 1)), rng.choice([0.0, 6.0], 5000)
+    from giftrl.compiled.rows import as_rows
+
+    witnesses.add(as_rows(rows, 1)[0], np.ones(5000), np.zeros(0), scores)
+    assert 0.85 * 500 <= witnesses.kept <= 500 and witnesses.rows == 5000
+    kept = witnesses.store.scores[: witnesses.kept, 0]
+    assert (kept == 0.0).mean() > 0.9  # the curvature at 6 is a hundredth of that at 0
+    assert witnesses.store.sums[at.COMMITTED] == 5000 - witnesses.kept
+
+
+def test_chances_are_uniform_and_differ():
+    u = np.array([chance(number) for number in range(20_000)] + [chance(k << 32) for k in range(1, 1000)])
+    assert ((u > 0.0) & (u < 1.0)).all() and len(np.unique(u)) > 0.99 * len(u)
+    assert abs(u.mean() - 0.5) < 0.01 and abs(np.corrcoef(u[:-1], u[1:])[0, 1]) < 0.02
+    counts = np.histogram(u, 20, (0.0, 1.0))[0]
+    assert counts.min() > 0.9 * len(u) / 20
+
+
+def test_evidence_stays_as_it_is_when_more_rows_are_learnt():
+    case = make(losses.Hinge(), 3, n=60)
+    learner = learner_for(case, 40)
+    learner.learn(case.x[:30], case.y[:30])
+    certificate = learner.certificate
+    twin = copy.deepcopy(certificate).best_loss()
+    learner.learn(case.x[30:], case.y[30:])
+    assert certificate.best_loss() == twin and twin.rows == 30
+    assert learner.certificate.best_loss().rows == 60
+
+
+@each_loss
+@pytest.mark.parametrize("budget", [0, 20, 1000])
+def test_hostile_numbers_are_survived(loss, budget):
+    case = make(loss, 5, n=30, orders=150.0)
+    learner = learn(learner_for(case, budget), case)
+    with np.errstate(all="ignore"):
+        best = learner.certificate.best_loss()
+    assert not math.isnan(best.lower_bound) and best.lower_bound >= learner.certificate.evidence.kept.least
+    assert best.in_words()
+
+
+@each_loss
+@pytest.mark.parametrize("budget", [0, 30])
+def test_compiled_and_plain_loops_agree(loss, budget):
+    case = make(loss, 7, n=40)
+    plain, fast = (learn(learner_for(case, budget, False, each), case).witnesses.state() for each in (False, True))
+    for name in plain:
+        assert plain[name] == pytest.approx(fast[name], rel=1e-6, abs=1e-9), name
+
+
+def test_many_models_share_a_budget_and_have_a_certificate_each():
+    case = make(losses.Logistic(), 2, n=50)
+    labels = np.column_stack([case.y, -case.y])
+    many = LinearLearners(case.x.shape[1], [("proximal", "temporal")] * 2, "logistic", compiled=False)
+    many.keep_witnesses(60, case.kept.constant)
+    many.learn(case.x, labels, case.h)
+    for m, certificate in enumerate(many.certificates):
+        alone = LinearLearner(case.x.shape[1], "logistic", compiled=False)
+        alone.keep_witnesses(30, case.kept.constant)
+        alone.learn(case.x, labels[:, m], case.h)
+        twin = alone.certificate.best_loss()
+        assert certificate.best_loss().lower_bound == pytest.approx(twin.lower_bound, rel=1e-6)
+
+
+def test_rows_of_weight_0_and_of_later_passes_are_not_remembered():
+    case = make(losses.Squared(), 2, n=20)
+    case.h[::2] = 0.0
+    for auto in (True, False):
+        learner = learn(learner_for(case, 100, auto), case)
+        assert learner.witnesses.rows == 10
+    mixture = learn(learner_for(case, 100), case)
+    mixture.repeat()
+    learn(mixture, case)
+    mixture.settle()
+    assert mixture.witnesses.rows == 10
+
+
+def test_without_witnesses_best_loss_says_what_to_do():
+    with pytest.raises(AssumptionFailed, match="witness_nonzeros"):
+        LinearLearner(1, "squared", compiled=False).certificate.best_loss()
+
+
+@pytest.mark.parametrize("nonzeros", [-1, 1.5, "many", True, 2**40])
+def test_a_budget_is_a_whole_number(nonzeros):
+    with pytest.raises(InvalidInput, match="witness_nonzeros"):
+        LinearLearner(1, "squared", compiled=False).keep_witnesses(nonzeros)
+
+
+def test_witnesses_are_chosen_before_the_first_row():
+    learner = LinearLearner(1, "squared", compiled=False)
+    learner.learn([[1.0]], [1.0])
+    with pytest.raises(InvalidInput, match="before the first row"):
+        learner.keep_witnesses(10)
+
+
+DAMAGE = {
+    "indices": lambda a: a.__setitem__(0, 99),
+    "ends": lambda a: a.__setitem__(1, -5),
+    "weights": lambda a: a.__setitem__(0, -1.0),
+    "sums": lambda a: a.__setitem__(at.KEPT, 1e9),
+    "keys": lambda a: a.__setitem__(0, math.nan),
+    "data": lambda a: a.__setitem__(0, math.inf),
+}
+
+
+@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Softmax(), losses.Squared()], ids=repr)
+def test_a_damaged_state_is_refused(loss):
+    case = make(loss, 1, n=40)
+    learner = learn(learner_for(case, 60), case)
+    for name in learner.state():
+        if not name.startswith("witnesses."):
+            continue
+        state = {key: array.copy() for key, array in learner.state().items()}
+        short = name.removeprefix("witnesses.")
+        ways = [
+            lambda state, name=name: state.pop(name),
+            lambda state, name=name: state.update({name: state[name][1:]}),
+        ]
+        if short in DAMAGE:
+            ways.append(lambda state, name=name, short=short: DAMAGE[short](state[name]))
+        if short == "labels" and multiclass(loss):
+            ways.append(lambda state, name=name: state[name].__setitem__(0, 17))
+        for way in ways:
+            bad = {key: array.copy() for key, array in state.items()}
+            if len(bad[name]) == 0:
+                continue
+            way(bad)
+            if name == "witnesses.summed.features" and name not in bad:
+                continue
+            with pytest.raises((InvalidInput, KeyError)):
+                learner_for(case, 60).restore(bad)
