@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from giftrl.certificates import scaled
 from giftrl.certificates.best_loss import MOMENTS, BestLoss
 from giftrl.certificates.units import Array, Units
 from giftrl.errors import require
@@ -110,7 +111,16 @@ class Kept:
 
     @cached_property
     def rows(self) -> Any:
-        """The witnesses as a matrix."""
+        """The witnesses as a matrix: sparse, or dense if it is small."""
+        shape = len(self.labels), len(self.squares)
+        if shape[0] * shape[1] > scaled.SMALL:
+            return self._sparse
+        dense = np.zeros(shape)  # SciPy would take longer to import than the answer takes
+        dense[np.repeat(np.arange(shape[0]), np.diff(self.indptr)), self.indices] = self.data
+        return dense
+
+    @cached_property
+    def _sparse(self) -> Any:
         import scipy.sparse as sp
 
         return sp.csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), len(self.squares)))
@@ -151,12 +161,12 @@ class Kept:
         gone = np.zeros(len(self.labels), bool)
         gone[np.asarray(which)] = True
         a = np.array(duals, dtype=float)
-        rows, labels, h = self.rows[gone], self.labels[gone], self.weights[gone]
+        rows, labels, h = self._sparse[gone], self.labels[gone], self.weights[gone]
         phi_star, inf, checked = np.empty(len(a)), np.empty(len(a)), a.copy()
         ready(loops.conjugates if a.ndim == 1 else loops.conjugate_scores)(self.loss, a, labels, checked, phi_star)
         require(np.array_equal(a, checked), "duals", duals, "must be in the domain of the conjugate", "use slopes")
         ready(loops.infima)(self.loss, labels, inf)
-        left = self.rows[~gone]
+        left = self._sparse[~gone]
         return replace(
             self,
             data=left.data, indices=left.indices, indptr=left.indptr,
@@ -220,7 +230,6 @@ class Kept:
         """
         from giftrl.certificates.bound import lower_bound
         from giftrl.certificates.problem import Problem
-        from giftrl.certificates.scaled import Scaled
         from giftrl.certificates.solver import solve
 
         if self.moments is not None:
@@ -228,7 +237,7 @@ class Kept:
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):
             bound, solver = -math.inf, "none: the features are too large"
         else:
-            rows = Scaled(self.rows, units, self.theta)
+            rows = scaled.Scaled(self.rows, units, self.theta)
             theta = units.compared(units.dual(self.theta))[rows.features]
             floor = self.least + self.conjugate
             problem = Problem(self.loss, rows, self.labels, self.weights, theta, radius, ridge, floor)

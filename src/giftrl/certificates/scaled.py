@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from giftrl.certificates.loops import second_moments
 from giftrl.certificates.units import Array, Units
@@ -27,16 +26,23 @@ class Scaled:
     """
 
     def __init__(self, rows: Any, units: Units, theta: Array) -> None:
-        used = np.zeros(rows.shape[1], bool)
-        used[rows.indices] = True
+        full = isinstance(rows, np.ndarray)
+        used = rows.any(axis=0) if full else np.zeros(rows.shape[1], bool)
+        used[[] if full else rows.indices] = True
         used |= theta.any(axis=1) if theta.ndim == 2 else theta != 0.0
         if units.constant is not None:
             used[units.constant] = True
         self.features = np.flatnonzero(used & (units.scale > 0.0))
         scale = units.scale[self.features]
+        self.t: Array = units.shift[self.features] / scale
+        if full:
+            self.dense, self.x = True, rows[:, self.features] / scale - self.t
+            self.t = np.zeros(len(scale))
+            return
+        import scipy.sparse as sp
+
         x = sp.csr_array(rows[:, self.features] if len(self.features) < rows.shape[1] else rows, copy=True)
         x.data /= scale[x.indices]
-        self.t: Array = units.shift[self.features] / scale
         size = x.shape[0] * x.shape[1]
         self.dense = size <= SMALL or x.nnz >= DENSE * size
         if self.dense:

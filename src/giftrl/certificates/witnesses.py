@@ -85,10 +85,10 @@ class Witnesses:
             scores: linear predictions, neither clipped nor made bold.
             loss: in place of the witnesses' own: the same with bases.
         """
-        bases = NONE
+        n, bases = len(labels), NONE
         if isinstance(loss, Based):
-            labels, bases = loss.labels, loss.bases
-        given = steering.Rows(rows, labels, weights, scores.reshape(len(labels), -1), bases)
+            labels, bases = loss.labels[:n], loss.bases[:n]
+        given = steering.Rows(rows, labels, weights, scores.reshape(n, self.store.scores.shape[1]), bases)
         loop, first = self._loop, 0
         while (first := loop(self.kind, self.loss, self.store, given, first)) < len(labels):
             self._make_room(given, first)

@@ -135,6 +135,8 @@ class Settings(Recipe):
             del state["preset"]
         state["parameters"] = dict(self.parameters)
         state["interactions"] = [list(each) for each in self.interactions]
+        if self.witness_nonzeros is None:  # as versions that remembered no rows wrote and read them
+            del state["witness_nonzeros"]
         if not self.ngrams:  # as versions before n-grams wrote and read them
             del state["ngrams"]
         else:
