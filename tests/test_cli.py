@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
+from giftrl.certificates import Kept
 from giftrl.cli.vowpal_wabbit import OPTIONS
 from giftrl.kernels import LinearLearner
 from tests.commands import GIFTRL, environment, giftrl, write_rows
@@ -59,11 +60,18 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
         "prediction",
         "nonzeros",
         "lambda",
-        "certified",
-        "gap",
     ]
     assert [line.split()[0] for line in lines[1:10]] == ["1", "2", "4", "8", "16", "32", "64", "128", "256"]
-    assert "certified: no linear model of norm 2.5 or less" in shown
+    assert "certificate: no linear model of Euclidean norm 2.5 or less has an average loss below 0." in shown
+    best = found["certificate"]["best_loss"]
+    assert lines[-1].startswith(f"certificate: average loss {found['average_loss']:.4g}. No linear model with weights")
+    assert f"has an average loss below {best['1']['average']:.4g} on these rows; all rows were kept." in lines[-1]
+    assert best["1"]["rows_kept"] == best["1"]["rows"] == 400
+    kept = Kept.of_rows("logistic", x, y, constant=x.shape[1] - 1)
+    for scale in (1.0, 10.0):
+        twin = kept.best_loss(learner.x, scale)
+        assert best[f"{scale:g}"]["lower_bound"] == pytest.approx(twin.lower_bound, rel=1e-3)
+    assert best["10"]["lower_bound"] < best["1"]["lower_bound"] < found["average_loss"] * 400
 
 
 def test_predictions_are_those_of_the_weights(rows, tmp_path):
@@ -85,7 +93,7 @@ def test_predictions_are_those_of_the_weights(rows, tmp_path):
 def test_inspect_shows_tables_and_draws(rows, tmp_path):
     giftrl("train", rows, "--model", tmp_path / "m.giftrl", "--quiet")
     shown = giftrl("inspect", tmp_path / "m.giftrl", "--top", 40, "--plot", tmp_path / "w.svg").stdout.decode()
-    for word in ("setting", "logistic", "certified gap", "largest weights", "(constant)", "theta_norm"):
+    for word in ("setting", "logistic", "certified best", "largest weights", "(constant)", "theta_norm"):
         assert word in shown
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")
 

@@ -88,17 +88,14 @@ def test_lines_of_the_table_keep_their_columns():
     batch = SimpleNamespace(labels=np.array([452_600.0]), indptr=np.array([0, 1234]))
     with Progression(console, False) as progression:
         for examples, loss in ((1, 0.5), (1 << 24, 0.75), (1 << 30, 123_456.0)):
-            certificate = SimpleNamespace(loss_sum=loss * examples, regret_bound_ball=lambda r, n=examples: 0.25 * n)
             model = SimpleNamespace(
-                examples=examples, weight=float(examples), certified_weight=float(examples), average_loss=loss,
-                certificate=certificate,
+                examples=examples, weight=float(examples), average_loss=loss,
                 learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(many=False),
             )  # fmt: skip
             progression.line(model, batch, 0, -123.45678)
     head, *lines = screen.getvalue().splitlines()
-    assert [len(line) for line in (head, *lines)] == [80] * 4
-    assert lines[1].split() == ["16,777,216", "0.750000", "0.750000", "452600", "-123.4568", "1234", "1.235e+04",
-                                "0.250000"]  # fmt: skip
+    assert [len(line) for line in (head, *lines)] == [79] * 4
+    assert lines[1].split() == ["16,777,216", "0.750000", "0.750000", "452600", "-123.4568", "1234", "1.235e+04"]
     assert lines[2].split()[:3] == ["1,073,741,824", "125416", "123456"]
 
 
@@ -128,8 +125,8 @@ def test_a_terminal_of_80_columns_is_wide_enough(tmp_path):
     rows = write_rows(tmp_path / "rows.svm", n=300)
     text = in_a_terminal(GIFTRL, "train", str(rows), "--passes", "3", "--holdout", "0", columns=80)
     lines = lines_of(text)
-    table = [line for line in lines if re.match(r" *[\d,]+ +\d\.\d{6} ", line) or "certified gap" in line]
+    table = [line for line in lines if re.match(r" *[\d,]+ +\d\.\d{6} ", line) or "since last" in line]
     bars = [line for line in lines if "━" in line]
-    assert len(table) == 10 and {len(line) for line in table} == {80}
+    assert len(table) == 10 and {len(line) for line in table} == {79}
     assert max(map(len, bars)) <= 79
     assert re.search(r" 100% [\d,]+/s \d:\d\d:\d\d$", bars[-1])

@@ -126,7 +126,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     if radii:
         bounds = summary["certificate"]["radius"]
         lines += [within_norm(radius, bounds[f"{radius:g}"]["best_loss_lower_bound"], model) for radius in radii]
-    console.print("\n".join(lines), soft_wrap=True, markup=False)
+    console.print("\n".join(lines), markup=False)
 
 
 def _proved(best: Any, decimals: Any) -> tuple[str, str, str]:
