@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from click.testing import CliRunner
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 
 from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.adapters.named_rows import NamedLearner
@@ -60,14 +60,25 @@ def fit(loss: str) -> None:
                 FTRLRegressor(loss=loss).partial_fit(rows[:1], y[:1]).predict(rows)
 
 
+def prove(loss: str) -> None:
+    """Ask for certificates: with all rows kept, with some, with none, and with sparse rows of many features."""
+    kind: Any = FTRLClassifier if loss in CLASSIFIERS else FTRLRegressor
+    for rows in (VALUES, csr_array(VALUES)):
+        for budget in (1_000_000, 60, 0):
+            model = kind(loss=loss, witness_nonzeros=budget).fit(rows, labels_of(loss))
+            model.certificate_.best_loss()
+    wide = random_array((len(VALUES), 1000), density=0.01, format="csr", rng=0)
+    kind(loss=loss).fit(csr_array(wide), labels_of(loss)).certificate_.best_loss()
+
+
 def one_by_one(loss: str) -> None:
     """Learn and predict single rows: with names, as the adapter for River does, and dense."""
-    y = labels_of(loss).astype(float)
+    y, recipe = labels_of(loss).astype(float), Recipe(loss, witness_nonzeros=60)
     if loss in losses.MULTICLASS:
-        learner = make(Recipe(loss), 3, 3, constant=2)
+        learner = make(recipe, 3, 3, constant=2)
     else:
-        learner = make(Recipe(loss), 3, constant=2)
-        named: Any = NamedLearner(Recipe(loss))
+        learner = make(recipe, 3, constant=2)
+        named: Any = NamedLearner(recipe)
         for row, label in zip(VALUES, y, strict=True):
             named.learn_one(dict(zip("uvw", row.tolist(), strict=True)), label)
             named.score_one({"u": 1.0})
@@ -145,6 +156,7 @@ def use(wanted: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for k, loss in enumerate(wanted):
             fit(loss)
+            prove(loss)
             one_by_one(loss)
             train(Path(folder), loss, (*texts(loss), "a.arrow", "a.parquet", "a.npz") if k == 0 else ("a.svm",))
             resume(Path(folder), loss)

@@ -114,7 +114,8 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     classes put it into ``river.multiclass.OneVsRestClassifier``.
 
     Args:
-        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, dtype:
+        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept,
+            dtype, witness_nonzeros:
             as for :class:`giftrl.linear.FTRLClassifier`.
 
     >>> from river import datasets, evaluate, metrics
@@ -182,7 +183,8 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     A number for ``beta`` is about the size of the weights that you expect.
 
     Args:
-        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, dtype:
+        loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept,
+            dtype, witness_nonzeros:
             as for :class:`giftrl.linear.FTRLRegressor`.
         clip: with beta="auto", whether predictions stay in the range of the numbers seen. By default they do: in a
             stream, the first predictions come before much is known.

@@ -67,6 +67,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             by time, teach little in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
         dtype: ``"float32"`` or ``"float64"``, how weights are stored.
+        witness_nonzeros: how many nonzeros of rows are kept for ``certificate_.best_loss()``, 12 bytes each; 0 for sums
+            over rows alone, None for nothing.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
 
     Attributes:
