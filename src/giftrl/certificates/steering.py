@@ -80,21 +80,15 @@ class OneScore(NamedTuple):
     def commit(self, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
         record, sums, rows = store.record, store.sums, given.rows
         base = given.bases[i] if len(given.bases) > 0 else 0.0
-        q, corr, c = given.scores[i, 0] + base, 0.0, 0.0
-        for k in range(begin(rows, i), end(rows, i)):
-            j, s = column(rows, i, k), np.float64(rows.data[k])
-            curved = add_entry(record, j, s, h, bend)
-            if curved > 0.0:
-                corr += s / curved * record[j, THETA]
-                c += s / curved * s
+        q = given.scores[i, 0] + base
+        corr, c = enter(record, rows, i, h, h * bend)
         a = scalar.prox(loss, q + STEER * corr, y, h * STEER * c)
         phi_star = scalar.conjugate(loss, a, y)
         if not math.isfinite(phi_star):
             a = scalar.slope(loss, q, y)
             a = a if math.isfinite(a) else scalar.slope(loss, 0.0, y)
             phi_star = scalar.conjugate(loss, a, y)
-        for k in range(begin(rows, i), end(rows, i)):
-            record[column(rows, i, k), THETA] -= h * a * np.float64(rows.data[k])
+        leave(record, rows, i, h * a)
         unit = 0.0 if scalar.residual(loss) else 1.0
         size = abs(phi_star) + (unit + abs(a)) * (abs(a) + abs(y)) + 2.0 * abs(a * base)
         add_committed(sums, h, phi_star - a * base, size, a * a, scalar.infimum(loss, y))
@@ -116,11 +110,10 @@ class Scores(NamedTuple):
             p[m] = q[m]
         for k in range(begin(rows, i), end(rows, i)):
             j, s = column(rows, i, k), np.float64(rows.data[k])
-            curved = add_entry(record, j, s, h, bend)
-            if curved > 0.0:
-                c += s / curved * s
-                for m in range(len(p)):
-                    p[m] += STEER * (s / curved * record[j, THETA + m])
+            part = add_entry(record, j, s, h, h * bend)
+            c += part * s
+            for m in range(len(p)):
+                p[m] += STEER * (part * record[j, THETA + m])
         vector.prox(loss, p, y, h * STEER * c, a)
         phi_star = vector.conjugate(loss, a, y)
         if not math.isfinite(phi_star):
@@ -157,14 +150,34 @@ def curvature(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> f
     return bent if math.isfinite(bent) else 0.0
 
 
-@formula
-def add_entry(record: Any, j: int, s: float, h: float, bend: float) -> float:
-    """Add an entry to the sums of its feature, and return H_j."""
+@formula(fast=True)
+def add_entry(record: Any, j: int, s: float, h: float, bent: float) -> float:
+    """Add an entry of a row to the sums of its feature, and return s/H_j; 0 where H_j is 0."""
     square = s * s
+    curved = record[j, CURVED] + bent * square
+    record[j, CURVED] = curved
     record[j, SQUARES] += h * square
     record[j, SUMS] += h * s
-    record[j, CURVED] += h * bend * square
-    return float(record[j, CURVED])
+    return s / curved if curved > 0.0 else 0.0
+
+
+@formula(fast=True)
+def enter(record: Any, rows: Any, i: int, h: float, bent: float) -> tuple[float, float]:
+    """Add row i to the sums of its features; return sum_j s_j theta_j/H_j and sum_j s_j^2/H_j."""
+    corr, c = 0.0, 0.0
+    for k in range(begin(rows, i), end(rows, i)):
+        j, s = column(rows, i, k), np.float64(rows.data[k])
+        part = add_entry(record, j, s, h, bent)
+        corr += part * record[j, THETA]
+        c += part * s
+    return corr, c
+
+
+@formula(fast=True)
+def leave(record: Any, rows: Any, i: int, z: float) -> None:
+    """theta -= z s."""
+    for k in range(begin(rows, i), end(rows, i)):
+        record[column(rows, i, k), THETA] -= z * np.float64(rows.data[k])
 
 
 @formula
@@ -204,59 +217,95 @@ def count_entries(rows: Any, i: int) -> int:
 
 
 @formula
-def put(store: Any, given: Any, i: int, y: Any, h: float, key: float) -> None:
-    """Keep row i."""
+def put(store: Any, given: Any, i: int, y: Any, h: float) -> int:
+    """Keep row i; return how many entries it has."""
     at = int(store.sums[KEPT])
-    place = store.ends[at]
+    first = store.ends[at]
+    place = first
     for k in range(begin(given.rows, i), end(given.rows, i)):
         s = np.float64(given.rows.data[k])
         if s != 0.0:
             store.data[place], store.indices[place] = s, column(given.rows, i, k)
             place += 1
-    store.ends[at + 1], store.labels[at], store.weights[at], store.keys[at] = place, y, h, key
+    store.ends[at + 1], store.labels[at], store.weights[at] = place, y, h
     for m in range(store.scores.shape[1]):
         store.scores[at, m] = given.scores[i, m]
+    return int(place - first)
+
+
+@formula
+def key_of(number: int, bent: float) -> float:
+    """The key of a row by its number and its weight times curvature."""
+    return max(LAST, math.log(chance(number)) / bent) if bent > 0.0 else LAST
 
 
 @formula
 def remember(kind: Any, loss: Any, store: Any, given: Any, first: int) -> int:
-    """Keep or commit rows from ``first`` on; return where to go on once what is missing is there."""
-    sums = store.sums
+    """Keep or commit rows from ``first`` on; return where to go on once what is missing is there.
+
+    As long as every row is kept, none needs a key.
+    """
+    sums, every = store.sums, store.sums[THRESHOLD] == -math.inf
     for i in range(first, len(given.labels)):
         h = given.weights[i] if len(given.weights) > 0 else 1.0
         if not h > 0.0:
             continue
-        y = given.labels[i]
-        bent = curvature(kind, loss, store, given, i, y)
-        key, size = LAST, count_entries(given.rows, i)
-        if h * bent > 0.0:
-            key = max(LAST, math.log(chance(int(sums[ROWS]))) / (h * bent))
-        if len(given.bases) > 0 and given.bases[i] != 0.0:
-            key = -math.inf  # a row with a base is never kept
-        cost = size + kind.cost
-        if key > sums[THRESHOLD] and cost <= sums[BUDGET]:
-            at = int(sums[KEPT])
-            if sums[COST] + cost > sums[BUDGET]:
+        y, at, bent, key = given.labels[i], int(sums[KEPT]), 0.0, 0.0
+        stays = not (len(given.bases) > 0 and given.bases[i] != 0.0)  # a row with a base is never kept
+        if stays and not every:
+            bent = curvature(kind, loss, store, given, i, y)
+            key = key_of(int(sums[ROWS]), h * bent)
+            stays = key > sums[THRESHOLD]
+        if stays:
+            size = end(given.rows, i) - begin(given.rows, i)
+            if sums[COST] + size + kind.cost > sums[BUDGET] or store.ends[at] + size > len(store.data):
+                size = count_entries(given.rows, i)  # zeros do not count; mostly there are none
+            stays = size + kind.cost <= sums[BUDGET]
+            if stays and sums[COST] + size + kind.cost > sums[BUDGET]:
                 sums[MISSING] = PLACE
                 return i
-            if store.ends[at] + size > len(store.data) or at == len(store.labels):
+            if stays and (store.ends[at] + size > len(store.data) or at == len(store.labels)):
                 sums[MISSING] = ROOM
                 return i
-            put(store, given, i, y, h, key)
+        if stays:
+            size = put(store, given, i, y, h)
+            if not every:
+                store.keys[at] = key
             sums[KEPT] += 1.0
-            sums[COST] += cost
+            sums[COST] += size + kind.cost
         else:
             if len(store.record) == 0:
                 sums[MISSING] = RECORD
                 return i
-            commit(kind, loss, store, given, i, y, h, bent)
+            commit(kind, loss, store, given, i, y, h, curvature(kind, loss, store, given, i, y))
         sums[ROWS] += 1.0
     return len(given.labels)
 
 
 @formula
-def commit_some(kind: Any, loss: Any, store: Any, kept: Any, which: Any) -> None:
-    """Commit rows of the store itself, by their numbers."""
-    for i in which:
-        y = kept.labels[i]
-        commit(kind, loss, store, kept, i, y, kept.weights[i], curvature(kind, loss, store, kept, i, y))
+def give_keys(kind: Any, loss: Any, store: Any, own: Any, count: int) -> None:
+    """Give the rows of the store their keys."""
+    for i in range(count):
+        bent = own.weights[i] * curvature(kind, loss, store, own, i, own.labels[i])
+        store.keys[i] = key_of(i, bent)
+
+
+@formula
+def drop(kind: Any, loss: Any, store: Any, own: Any, stay: Any) -> None:
+    """Commit rows of the store that do not stay, and move the others together; ``own`` are the rows as they were."""
+    for i in range(len(stay)):
+        if not stay[i]:
+            y = own.labels[i]
+            commit(kind, loss, store, own, i, y, own.weights[i], curvature(kind, loss, store, own, i, y))
+    at, place = 0, 0
+    for i in range(len(stay)):
+        if stay[i]:
+            for k in range(own.rows.indptr[i], own.rows.indptr[i + 1]):
+                store.data[place], store.indices[place] = store.data[k], store.indices[k]
+                place += 1
+            store.labels[at], store.weights[at], store.keys[at] = store.labels[i], store.weights[i], store.keys[i]
+            for m in range(store.scores.shape[1]):
+                store.scores[at, m] = store.scores[i, m]
+            at += 1
+            store.ends[at] = place
+    store.sums[KEPT], store.sums[COST] = at, place + at * kind.cost

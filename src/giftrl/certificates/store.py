@@ -17,8 +17,8 @@ CURVED, SQUARES, SUMS, THETA = range(4)
 ) = range(14)  # fmt: skip
 #: What can be missing: room in the arrays, room in the budget, the record of features.
 ROOM, PLACE, RECORD = 1.0, 2.0, 3.0
-#: The arrays with an entry for each row.
-PER_ROW = ("labels", "weights", "scores", "keys")
+#: The arrays with an entry for each row; keys are there once rows have been dropped.
+PER_ROW = ("labels", "weights", "scores")
 
 
 class Store(NamedTuple):
@@ -30,31 +30,33 @@ class Store(NamedTuple):
     labels: NDArray[Any]
     weights: NDArray[np.float64]
     scores: NDArray[np.float64]  # a row for each
-    keys: NDArray[np.float64]
+    keys: NDArray[np.float64]  # empty as long as every row is kept
     record: NDArray[np.float64]  # a row for each feature; none as long as nothing is committed
     sums: NDArray[np.float64]
     work: NDArray[np.float64]  # scratch memory: 2 x K numbers
 
 
-def resized(store: Store, entries: int, rows: int) -> Store:
-    """The same rows in larger arrays. The old ones stay as they are: evidence may refer to them."""
-
-    def larger(array: NDArray[Any], length: int) -> NDArray[Any]:
-        made = np.zeros((length, *array.shape[1:]), array.dtype)
-        made[: len(array)] = array
-        return made
-
-    per_row = {name: larger(getattr(store, name), rows) for name in PER_ROW}
-    return store._replace(
-        data=larger(store.data, entries), indices=larger(store.indices, entries), ends=larger(store.ends, rows + 1),
-        **per_row,
-    )  # fmt: skip
+def resized(store: Store, entries: int, rows: int, anew: bool = False) -> Store:
+    """The same rows with room for so many entries and rows; ``anew`` in arrays that nobody else has."""
+    kept = int(store.sums[KEPT])
+    used = {"data": int(store.ends[kept]), "indices": int(store.ends[kept]), "ends": kept + 1}
+    sizes = {"data": entries, "indices": entries, "ends": rows + 1} | dict.fromkeys(PER_ROW, rows)
+    if store.sums[THRESHOLD] > -np.inf:
+        sizes["keys"] = rows
+    made: dict[str, NDArray[Any]] = {}
+    for name, size in sizes.items():
+        old = getattr(store, name)
+        if len(old) == size and not anew:
+            continue
+        made[name] = np.empty((size, *old.shape[1:]), old.dtype)  # the system gives memory when it is written to
+        made[name][: used.get(name, kept)] = old[: used.get(name, kept)]
+    return store._replace(**made)
 
 
 def shortened(store: Store, kept: int) -> Store:
     """The rows without the room for more."""
     entries = int(store.ends[kept])
-    per_row = {name: getattr(store, name)[:kept] for name in PER_ROW}
+    per_row = {name: getattr(store, name)[:kept] for name in (*PER_ROW, "keys")}
     return store._replace(
         data=store.data[:entries], indices=store.indices[:entries], ends=store.ends[: kept + 1], **per_row
     )
@@ -71,20 +73,7 @@ def joined(one: Store, other: Store) -> Store:
     record = np.zeros((max(len(first.record), len(second.record)), first.record.shape[1]))
     for each in (first, second):
         record[: len(each.record)] += each.record
-    return first._replace(ends=ends, sums=sums, record=record, **parts)
-
-
-def only(store: Store, which: NDArray[np.int64], cost: float) -> Store:
-    """Some of the rows, with as much room as before."""
-    sizes = np.diff(store.ends)[which]
-    starts = np.zeros(len(which) + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
-    taken = np.repeat(store.ends[which] - starts[:-1], sizes) + np.arange(starts[-1])
-    sums = store.sums.copy()
-    sums[KEPT], sums[COST] = len(which), starts[-1] + len(which) * cost
-    per_row = {name: getattr(store, name)[which] for name in PER_ROW}
-    some = store._replace(data=store.data[taken], indices=store.indices[taken], ends=starts, sums=sums, **per_row)
-    return resized(some, len(store.data), len(store.labels))
+    return first._replace(ends=ends, keys=np.zeros(0), sums=sums, record=record, **parts)
 
 
 def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray[Any]]) -> str | None:
@@ -104,7 +93,9 @@ def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray
     kept, entries = int(sums[KEPT]), len(state["data"])
     if len(ends) != kept + 1 or ends[0] != 0 or ends[-1] != entries or (np.diff(ends) < 0).any():
         return "ends"
-    if any(len(state[name]) != kept for name in PER_ROW):
+    if any(len(state[name]) != kept for name in PER_ROW) or len(state["keys"]) != (
+        kept if sums[THRESHOLD] > -np.inf else 0
+    ):
         return "labels"
     if len(indices) != entries or (entries and not 0 <= indices.min() <= indices.max() < dimension):
         return "indices"

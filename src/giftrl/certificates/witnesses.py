@@ -10,7 +10,7 @@ from giftrl.certificates import steering
 from giftrl.certificates import store as at
 from giftrl.certificates.evidence import Evidence
 from giftrl.certificates.steering import OneScore, Scores, count_entries
-from giftrl.certificates.store import Store, only, resized, shortened, unsound
+from giftrl.certificates.store import Store, resized, shortened, unsound
 from giftrl.certificates.summed import Summed
 from giftrl.compiled.door import Loop, ready
 from giftrl.compiled.rows import CSR
@@ -23,7 +23,7 @@ NONE = np.zeros(0)
 #: The budget of learners that are made from a recipe, in nonzeros: about 12 megabytes.
 BUDGET = 1_000_000
 #: The part of the budget that is left in use when rows are dropped; as they are dropped by the thousand, that is rare.
-REMAINS = 0.9
+REMAINS = 0.6
 
 
 class Witnesses:
@@ -55,6 +55,7 @@ class Witnesses:
         self.loss, self.dimension, self.budget = loss, dimension, as_budget(budget)
         self.classes, self.constant, self.compiled = classes, constant, compiled
         self.summed: Summed | None = None  # second moments of rows that are gone
+        self._lent = False  # whether evidence refers to the arrays of the store
         scores = classes or 1
         self.kind = OneScore() if classes is None else Scores(float(classes))
         sums = np.zeros(at.ENTRIES)
@@ -113,25 +114,22 @@ class Witnesses:
 
     @property
     def _loop(self) -> Loop:
-        return ready(steering.remember, self.compiled)
+        return ready(steering.remember, self.compiled, counted=False)
 
     def _make_room(self, given: Any, i: int) -> None:
         """Provide what is missing for row i."""
         store, missing = self.store, self.store.sums[at.MISSING]
         if missing == at.ROOM:
             needed = int(store.ends[self.kept]) + count_entries(given.rows, i)
-            entries = len(store.data) if needed <= len(store.data) else min(max(needed, 2 * needed, 1024), self._most)
-            rows = len(store.labels) if self.kept < len(store.labels) else max(64, 2 * self.kept)
-            self.store = resized(store, max(needed, entries), rows)
+            entries, rows = len(store.data), len(store.labels)
+            if needed > entries:
+                entries = max(needed, min(max(8 * entries, 1024), self.budget))
+            self.store = resized(store, entries, rows if self.kept < rows else max(64, 4 * rows))
         elif missing == at.PLACE:
             self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - count_entries(given.rows, i)))
         else:
             self._open_record()
         self.store.sums[at.MISSING] = 0.0
-
-    @property
-    def _most(self) -> int:
-        return max(1, self.budget)
 
     def _open_record(self) -> None:
         if len(self.store.record) == 0:
@@ -140,27 +138,33 @@ class Witnesses:
 
     def _drop(self, remains: float) -> None:
         """Let go of rows until those left cost no more than this; or of all, where second moments say the same."""
-        store, kept = self.store, self.kept
-        used = Summed.of(self.loss, store, self.constant, self.summed)
-        if used is not None:
-            self.summed = used
-            self.store = only(store, np.zeros(0, np.int64), self.kind.cost)
+        if self._lent:  # evidence refers to the rows where they are
+            self.store = resized(self.store, len(self.store.data), len(self.store.labels), anew=True)
+            self._lent = False
+        first = self.store.sums[at.COMMITTED] == 0.0
+        moments = Summed.of(self.loss, self.store, self.constant, self.summed) if first else None
+        if moments is not None:
+            self.summed = moments
+            self.store.sums[[at.KEPT, at.COST]] = 0.0
             return
         self._open_record()
         if self.summed is not None:  # too many features by now
             self.summed.commit(self.store)
             self.summed = None
-        store = self.store
-        costs = np.diff(store.ends[: kept + 1]) + self.kind.cost
-        order = np.argsort(-store.keys[:kept], kind="stable")
-        stay = np.zeros(kept, bool)
-        stay[order[np.cumsum(costs[order]) <= remains]] = True
-        gone = np.flatnonzero(~stay)
-        store.sums[at.THRESHOLD] = max(store.sums[at.THRESHOLD], store.keys[gone].max())
-        kept_rows = CSR(store.data, store.indices, store.ends, int(np.diff(store.ends[: kept + 1]).max()))
-        own = steering.Rows(kept_rows, store.labels, store.weights, store.scores, NONE)
-        ready(steering.commit_some, self.compiled)(self.kind, self.loss, store, own, gone)
-        self.store = only(store, np.flatnonzero(stay), self.kind.cost)
+        store, kept = self.store, self.kept
+        sizes = np.diff(store.ends[: kept + 1])
+        rows = CSR(store.data, store.indices, store.ends[: kept + 1].copy(), int(sizes.max()))
+        own = steering.Rows(rows, store.labels, store.weights, store.scores, NONE)
+        if store.sums[at.THRESHOLD] == -np.inf:
+            self.store = store = store._replace(keys=np.empty(len(store.labels)))
+            ready(steering.give_keys, self.compiled, counted=False)(self.kind, self.loss, store, own, kept)
+        keys, costs, stay = store.keys[:kept], sizes + self.kind.cost, np.ones(kept, bool)
+        part = min(1.0, remains / costs.sum())
+        while costs[stay].sum() > remains:  # once, where rows have about the same size
+            place = kept - int(part * kept)
+            store.sums[at.THRESHOLD] = np.partition(keys, place - 1)[place - 1]
+            stay, part = keys > store.sums[at.THRESHOLD], 0.95 * part
+        ready(steering.drop, self.compiled, counted=False)(self.kind, self.loss, store, own, stay)
 
     def grow(self, dimension: int) -> None:
         """Add features up to this number."""
@@ -173,6 +177,7 @@ class Witnesses:
 
     def evidence(self, loss_sum: float, model: NDArray[Any]) -> Evidence:
         """What has been remembered so far, which stays as it is when more rows come."""
+        self._lent = True
         store = self.store._replace(sums=self.store.sums.copy(), record=self.store.record.copy())
         return Evidence(self.loss, store, self.summed, self.dimension, self.constant, loss_sum, model)
 
