@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 #: The columns of ``Store.record``: H, the sums of h s^2 and of h s over committed rows; then theta.
 CURVED, SQUARES, SUMS, THETA = range(4)
 #: The entries of ``Store.sums``: the rows so far, those kept and their cost, the budget, the largest key that was
-#: dropped, what is missing to go on; then, over committed rows: their number, their weight, h phi*(a), h times the size
-#: of its terms, h a^2, h inf phi, h times the residual.
+#: dropped, what is missing to go on, and at which row of a batch; then, over committed rows: their number, their
+#: weight, h phi*(a), h times the size of its terms, h a^2, h inf phi, h times the residual.
 (
-    ROWS, KEPT, COST, BUDGET, THRESHOLD, MISSING, COMMITTED, WEIGHT, CONJUGATE, SIZE, DUAL_SQUARES, INFIMUM, RESIDUAL,
-    ENTRIES,
-) = range(14)  # fmt: skip
+    ROWS, KEPT, COST, BUDGET, THRESHOLD, MISSING, NEXT, COMMITTED, WEIGHT, CONJUGATE, SIZE, DUAL_SQUARES, INFIMUM,
+    RESIDUAL, ENTRIES,
+) = range(15)  # fmt: skip
 #: What can be missing: room in the arrays, room in the budget, the record of features.
 ROOM, PLACE, RECORD = 1.0, 2.0, 3.0
 #: The arrays with an entry for each row; keys are there once rows have been dropped.
@@ -69,7 +69,7 @@ def joined(one: Store, other: Store) -> Store:
     parts = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names}
     ends = np.concatenate([first.ends, first.ends[-1] + second.ends[1:]])
     sums = first.sums + second.sums
-    sums[THRESHOLD], sums[MISSING] = max(first.sums[THRESHOLD], second.sums[THRESHOLD]), 0.0
+    sums[THRESHOLD] = max(first.sums[THRESHOLD], second.sums[THRESHOLD])
     record = np.zeros((max(len(first.record), len(second.record)), first.record.shape[1]))
     for each in (first, second):
         record[: len(each.record)] += each.record

@@ -91,8 +91,11 @@ class Witnesses:
             labels, bases = loss.labels[:n], loss.bases[:n]
         given = steering.Rows(rows, labels, weights, scores.reshape(n, self.store.scores.shape[1]), bases)
         loop, first = self._loop, 0
-        while (first := loop(self.kind, self.loss, self.store, given, first)) < len(labels):
+        loop(self.kind, self.loss, self.store, given, first)
+        while self.store.sums[at.MISSING]:
+            first = int(self.store.sums[at.NEXT])
             self._make_room(given, first)
+            loop(self.kind, self.loss, self.store, given, first)
 
     def bind(self, rows: Any, label: Any, weight: Any, score: Any) -> Callable[[], None]:
         """A call that takes in one row at a time, from memory that is written anew for each."""
@@ -106,7 +109,8 @@ class Witnesses:
                 if bound_to is not self.store:
                     bound_to = self.store
                     remember = self._loop.bind(self.kind, self.loss, bound_to, given, 0)
-                if remember():
+                remember()
+                if not bound_to.sums.item(at.MISSING):
                     return
                 self._make_room(given, 0)
 
@@ -129,7 +133,6 @@ class Witnesses:
             self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - count_entries(given.rows, i)))
         else:
             self._open_record()
-        self.store.sums[at.MISSING] = 0.0
 
     def _open_record(self) -> None:
         if len(self.store.record) == 0:
