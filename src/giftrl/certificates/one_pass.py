@@ -61,6 +61,8 @@ class Pass(NamedTuple):
             loop(kept.loss, p, labels, a, phi_star)
             if not np.isfinite(phi_star).all():  # scores beyond float64: the dual 0 is always in the domain
                 a = np.zeros_like(a)
-            held = replace(kept, **dict(zip(Block._fields, block, strict=True)))
+            held = replace(
+                kept, data=block.data, indices=block.indices, indptr=block.indptr, labels=labels, weights=weights
+            )
             kept = held.commit(np.ones(len(labels), bool), a)
         return Pass(kept, value, loss, zero, hessian)

@@ -64,7 +64,7 @@ def by_passes(
     >>> block = Block(kept.data, kept.indices, kept.indptr, labels, np.ones(3))
     >>> best = by_passes(kept.without_rows(), lambda: [block], np.array([0.0, 1.0]))
     >>> round(best.lower_bound, 6), best.loss_sum, best.passes < 6
-    (0.5, 2.0, True)
+    (1.964325, 2.0, True)
     """
     require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
     walk = _Walk(empty, blocks, model, scale, time.monotonic() + time_limit, gap, sample, watch)
@@ -89,8 +89,9 @@ class _Walk:
         self.watch, self.passes, self.rows, self.idle = watch, 0, 0, 0
         self.balls = [(units, scale * units.norm(model)) for units in empty.units()]
         self.smooth, self.eps, self.rough = not kinked(empty.loss), 0.0, 0.0
-        columns = model.size // len(model)
-        self.direct, self.sample, self.sampled = columns * len(model) <= DIRECT, sample, None
+        columns = 1 if model.ndim == 1 else model.shape[1]
+        self.direct, self.sample = columns * len(model) <= DIRECT, sample
+        self.sampled: Sampled | None = None
         self.units, self.radius = self.balls[0]
         self.bounds, self.at = [-math.inf] * len(self.balls), 0  # the best bound of each ball, and the present ball
         # The least loss met in the present ball; that of the model, and of 0; the sum of infima.
@@ -105,7 +106,8 @@ class _Walk:
         if not self.smooth:  # predictions are moved by about as much as their losses are
             self.rough = loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
         u = self.model if here.loss <= here.zero else np.zeros_like(self.model)
-        for self.at, (self.units, self.radius) in enumerate(self.balls):
+        for number, (units, radius) in enumerate(self.balls):
+            self.at, self.units, self.radius = number, units, radius
             self.features = np.flatnonzero(self.units.scale > 0.0)
             z = self.coordinates(u)
             norm = float(np.linalg.norm(z))
