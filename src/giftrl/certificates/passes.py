@@ -13,7 +13,7 @@ from giftrl.certificates.bound import lower_bound
 from giftrl.certificates.kept import Kept
 from giftrl.certificates.one_pass import Pass
 from giftrl.certificates.sampled import Sampled
-from giftrl.certificates.solver import GAP, LEAST
+from giftrl.certificates.solver import LEAST
 from giftrl.certificates.units import Array
 from giftrl.errors import require
 from giftrl.ops.units import kinked
@@ -24,6 +24,8 @@ DIRECT = 2000
 FASTER, SHARPEST = 0.25, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the whole gap.
 SOLVED = 0.3
+#: The gap at which the passes end, as a share of the solution.
+GAP = 1e-6
 #: How many passes in a row may leave the bound where it is, and how many tries a step has.
 PATIENCE, TRIES = 6, 8
 
@@ -205,6 +207,9 @@ class _Walk:
         if self.wanted > 0.0 and self.loss - self.least <= (1.0 + self.wanted) * excess:
             return True
         small, bound = LEAST * abs(self.zero), self.bounds[self.at]
-        if time.monotonic() >= self.end or self.idle >= PATIENCE or self.upper <= self.least + small:
+        if time.monotonic() >= self.end or self.idle >= PATIENCE:
+            return True
+        # No bound about the present ball is above a loss that was met in it.
+        if self.upper <= max(*self.bounds, self.least + small):
             return True
         return self.upper - bound <= max(GAP * min(abs(bound), abs(self.upper)), small)

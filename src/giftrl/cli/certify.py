@@ -59,8 +59,8 @@ from giftrl.cli.options import (
 )  # fmt: skip
 @click.option(
     "--first-index", type=click.IntRange(0, 1),
-    help="With weights in an array: the number of their first feature in LIBSVM text. Default: 0 if DATA has a feature "
-    "0, else 1.",
+    help="With weights in an array: the number that the first one's feature has in DATA. Default: 0 if DATA has a "
+    "feature 0, else 1.",
 )  # fmt: skip
 @quiet_option("--quiet", help="Print nothing but the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -145,6 +145,7 @@ class Progress:
         self._quiet, self._console = quiet, standard_error(quiet)
         self._bar: Any = None
         self._rows: Any = None
+        self._said = ""
         self._begun = time.perf_counter()
 
     def __enter__(self) -> "Progress":
@@ -181,7 +182,8 @@ class Progress:
 
     def passed(self, passes: int, bound: float) -> None:
         """Say what a pass has proved."""
-        if not self._quiet:
+        average = f"{bound / self._rows.weight:.4g}"
+        if not self._quiet and average != self._said:
+            self._said = average
             seconds = time.perf_counter() - self._begun
-            average = f"{bound / self._rows.weight:.4g}"
             self._console.print(f"pass {passes}: no model of that size below {average} ({seconds:.1f} s)")

@@ -144,12 +144,13 @@ def in_words(best: BestLoss) -> str:
         return f"{average}{said}\n{more}{best.least / best.weight:.4g}."
     if below < 0.0 and best.scale < 1.0:
         return f"{average}{said}\nThis model is better than every one of that size."
+    the_best = "the best" if best.scale == 1.0 else "the best of these"
     if gap >= 1.0:
-        last = f"The average loss of this model is at most {1.0 + gap:.3g} times that of the best."
+        last = f"The average loss of this model is at most {1.0 + gap:.3g} times that of {the_best}."
     elif gap < 1e-6:
-        last = "This model is the best, to six digits."
+        last = f"This model is {the_best}, to six digits."
     else:
-        last = f"This model is at most {100.0 * gap:.2g}% from the best."
+        last = f"This model is at most {100.0 * gap:.2g}% from {the_best}."
     if best.least != 0.0:
         last = f"{last[:-1]}, counted from {best.least / best.weight:.4g}, which no predictions at all go below."
     return f"{average}{said}\n{last}"

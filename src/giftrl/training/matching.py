@@ -20,6 +20,7 @@ from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 
+NUMBER = re.compile("[0-9]+")
 #: The name of the constant feature, and other names for it where no feature has them.
 CONSTANT, ALSO = "(constant)", ("intercept", "(intercept)")
 
@@ -95,12 +96,12 @@ def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Arra
     if given.hashed is not None:
         from giftrl.training.vw_weights import vw_hashes
 
-        known = [(int(slot), name) for slot in data.coordinates if (name := data.features.name(int(slot))) is not None]
-        for (slot, _), number in zip(known, vw_hashes([name for _, name in known], given.bits), strict=True):
+        names = [data.features.name(int(slot)) or "" for slot in data.coordinates]
+        for slot, number in zip(data.coordinates, vw_hashes(names, given.bits), strict=True):
             weights[slot] = given.hashed.get(number, 0.0)
         require(bool(weights.any()), "weights", given.path, "has no weight for any feature of the data", _same(data))
         return weights, notes
-    names = _in_order(given, data, first) if given.names is None else given.names
+    names = _in_order(given, data, first) if given.names is None else _numbered(given.names, data, notes)
     places = given.places or [given.path] * len(names)
     slots = _slots(given, data, names, places)
     weights[slots[slots >= 0]] = given.values[slots >= 0]
@@ -146,9 +147,25 @@ def _require_constant(data: Rereading, values: Array, place: str) -> None:
     require(good, "weights", place, "has a constant, which the data is read without", "leave out --no-constant")
 
 
+def _numbered(names: list[str], data: Rereading, notes: list[str]) -> list[str]:
+    """The names, or numbers that are larger by 1 where those of the file count from 0 and those of the data from 1."""
+    own = [name for name in names if name != CONSTANT and name not in ALSO]
+    known = _names(data)
+    if "0" not in own or "0" in known or not all(map(NUMBER.fullmatch, [*own, *known])):
+        return names
+    notes.append("the numbers of the weights count from 0 and those of the data from 1: 1 was added")
+    return [str(int(name) + 1) if NUMBER.fullmatch(name) else name for name in names]
+
+
+def _names(data: Rereading) -> list[str]:
+    """The names of all features of the data but the constant one."""
+    found = (data.features.name(int(slot)) for slot in data.coordinates)
+    return [name for name in found if name is not None and name != CONSTANT]
+
+
 def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
     """The names of the features of an array."""
-    count, schema, features = len(given.values), data.schema, data.features
+    count, schema = len(given.values), data.schema
     if schema is not None:
         kinds = dict(zip(schema.names, schema.kinds, strict=True))
         other = [name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.CATEGORIES, Kind.NUMBERS)]
@@ -160,12 +177,12 @@ def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
         rule = f"has {count} weights, and the data has {len(columns)} columns of numbers"
         require(count == len(columns), "weights", given.path, rule, "give a weight for each, or --ignore columns")
         return columns
-    known = [name for slot in data.coordinates if (name := features.name(int(slot))) not in (None, CONSTANT)]
-    numbers = [int(name) for name in known if name is not None and re.fullmatch("[0-9]+", name)]
-    if len(numbers) < len(known):
-        strange = next(name for name in known if name is None or not re.fullmatch("[0-9]+", name))
+    known = _names(data)
+    strange = next((name for name in known if not NUMBER.fullmatch(name)), None)
+    if strange is not None:
         rule = f"has no names, and the features of the data have: {strange!r}"
         raise InvalidInput("weights", given.path, rule, f'give names, as in {{"{strange}": 0.5}}')
+    numbers = [int(name) for name in known]
     start = first if first is not None else int(0 not in numbers)
     low, high = min(numbers, default=start), max(numbers, default=start)
     inside = start <= low and high < start + count
@@ -175,5 +192,4 @@ def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
 
 
 def _same(data: Rereading) -> str:
-    some = [repr(data.features.name(int(slot))) for slot in data.coordinates[:4] if slot != data.features.constant]
-    return f"its names must be those of the data, such as {', '.join(some[:3]) or 'none'}"
+    return f"its names must be those of the data, such as {', '.join(map(repr, _names(data)[:3])) or 'none'}"

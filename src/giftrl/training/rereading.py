@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates import Kept
 from giftrl.certificates.blocks import Block, Sample
-from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.errors import BadSource
 from giftrl.ops.loss import residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
@@ -95,10 +95,13 @@ class Rereading:
             self.weight += math.fsum(block.weights)
             self.sample.add(block)
         self.schema, self.rejected, self.notes = reader.schema, reader.rejected, reader.unmatched
-        where = self.sources if isinstance(self.sources, str) else ", ".join(map(str, self.sources))
-        require(self.rows > 0, "data", where, "has no rows with labels", "give rows to certify the model on")
-        require(self.weight > 0.0, "data", where, "has no row of positive weight", "give some rows a weight")
-        require(self.weight < math.inf, "data", where, "has weights whose sum leaves float64", "scale the weights")
+        for good, rule, remedy in (
+            (self.rows > 0, "has no rows with labels", "give rows to certify the model on"),
+            (self.weight > 0.0, "has no row of positive weight", "give some rows a weight"),
+            (self.weight < math.inf, "has weights whose sum leaves the range of float64", "scale the weights"),
+        ):
+            if not good:
+                raise BadSource(", ".join(source.name for source in reader.sources), rule, remedy)
 
     def blocks(self) -> Iterator[Block]:
         """Read all rows once more."""
@@ -154,7 +157,7 @@ class Rereading:
         return Block(batch.data, self._columns[batch.indices], batch.indptr, labels, batch.weights)
 
 
-def _changed(source: str) -> InvalidInput:
+def _changed(source: str) -> BadSource:
     return BadSource(source, "changed while it was read", "use a copy that stays as it is")
 
 
