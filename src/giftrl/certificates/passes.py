@@ -195,7 +195,8 @@ class _Walk:
         none, before = np.empty((0, *u.shape[1:])), self.bounds[self.at]
         found = [lower_bound(done.kept, none, units, radius) for units, radius in self.balls]
         self.bounds = [max(pair) for pair in zip(self.bounds, found, strict=True)]
-        self.idle = 0 if self.bounds[self.at] > before + 1e-3 * (self.upper - before) else self.idle + 1
+        gain = max(self.bounds[self.at] - before, self.upper - done.loss)
+        self.idle = 0 if gain > 1e-3 * (self.upper - before) else self.idle + 1
         if self.watch is not None:
             self.watch(self.passes, max(*self.bounds, self.least))
         return done
