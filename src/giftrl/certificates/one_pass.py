@@ -15,6 +15,9 @@ from giftrl.certificates.scaled import Scaled
 from giftrl.certificates.units import Array, Units
 from giftrl.compiled.door import ready
 
+#: The parts of a step at which the loss is added up as well.
+LENGTHS = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.005, 0.001)
+
 
 class Pass(NamedTuple):
     """What one pass over all rows adds up at a model u.
@@ -31,9 +34,17 @@ class Pass(NamedTuple):
     loss: float  # the sum of losses of u
     zero: float  # the sum of losses of the model 0
     hessian: Array | None  # second derivatives of the smoothed losses, in the coordinates of some units
+    along: tuple[float, ...] = ()  # the sums of smoothed losses of models on the way to u
 
     @staticmethod
-    def over(empty: Kept, blocks: Iterable[Block], u: Array, eps: float = 0.0, bent: Units | None = None) -> "Pass":
+    def over(
+        empty: Kept,
+        blocks: Iterable[Block],
+        u: Array,
+        eps: float = 0.0,
+        bent: Units | None = None,
+        step: Array | None = None,
+    ) -> "Pass":
         """Read all rows.
 
         Args:
@@ -42,8 +53,11 @@ class Pass(NamedTuple):
             u: a model.
             eps: how much the loss is smoothed (:class:`giftrl.certificates.problem.Problem`).
             bent: the units in which second derivatives are wanted, or None.
+            step: the step that led to u. For each of :data:`LENGTHS`, the loss of the model after that part of the step
+                is added up too.
         """
         kept, value, loss, zero, hessian = empty, 0.0, 0.0, 0.0, None
+        along = np.zeros(0 if step is None else len(LENGTHS))
         for block in blocks:
             rows, labels, weights = block.matrix(len(u)), block.labels, block.weights
             p = np.asarray(rows @ u)
@@ -52,6 +66,10 @@ class Pass(NamedTuple):
             value += smoothed
             loss += loss_sum(kept.loss, labels, weights, p)
             zero += loss_sum(kept.loss, labels, weights, origin)
+            if step is not None:
+                q = np.asarray(rows @ step)
+                shorter = [land(kept.loss, labels, weights, p - (1.0 - part) * q, eps, origin)[1] for part in LENGTHS]
+                along += shorter
             if bent is not None:  # every feature has a coordinate, whether these rows have it or not
                 scaled = Scaled(rows, bent, np.ones(len(u)))
                 part = Problem(kept.loss, scaled, labels, weights, u, math.inf).hessian(p, eps, origin, bend)
@@ -65,4 +83,4 @@ class Pass(NamedTuple):
                 kept, data=block.data, indices=block.indices, indptr=block.indptr, labels=labels, weights=weights
             )
             kept = held.commit(np.ones(len(labels), bool), a)
-        return Pass(kept, value, loss, zero, hessian)
+        return Pass(kept, value, loss, zero, hessian, tuple(along.tolist()))

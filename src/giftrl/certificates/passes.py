@@ -11,7 +11,7 @@ from giftrl.certificates.best_loss import BestLoss
 from giftrl.certificates.blocks import Block
 from giftrl.certificates.bound import lower_bound
 from giftrl.certificates.kept import Kept
-from giftrl.certificates.one_pass import Pass
+from giftrl.certificates.one_pass import LENGTHS, Pass
 from giftrl.certificates.sampled import Sampled
 from giftrl.certificates.solver import LEAST
 from giftrl.certificates.units import Array
@@ -24,8 +24,10 @@ DIRECT = 2000
 FASTER, SHARPEST = 0.25, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the whole gap.
 SOLVED = 0.3
-#: The gap at which the passes end, as a share of the solution.
-GAP = 1e-6
+#: The gap at which the passes end, as a share of the solution: for a smooth loss, and for one with kinks.
+GAP, ROUGH_GAP = 1e-6, 3e-4
+#: The least damping of steps for a loss with kinks.
+LIGHTEST = 1e-4
 #: How many passes in a row may leave the bound where it is, and how many tries a step has.
 PATIENCE, TRIES = 6, 8
 
@@ -94,6 +96,7 @@ class _Walk:
         columns = 1 if model.ndim == 1 else model.shape[1]
         self.direct, self.sample = columns * len(model) <= DIRECT, sample
         self.sampled: Sampled | None = None
+        self.damping = LIGHTEST  # a part of the mean curvature, added to it where the loss has kinks
         self.units, self.radius = self.balls[0]
         self.bounds, self.at = [-math.inf] * len(self.balls), 0  # the best bound of each ball, and the present ball
         # The least loss met in the present ball; that of the model, and of 0; the sum of infima.
@@ -157,7 +160,9 @@ class _Walk:
         if here.hessian is not None:
             if not np.isfinite(here.hessian).all():
                 return np.zeros_like(z)
-            return newton_step(here.hessian, -theta.ravel(), z.ravel(), self.radius, 0.0).reshape(z.shape)
+            # A loss with kinks has next to no curvature in some directions, and steps would be far too long there.
+            ridge = 0.0 if self.smooth else self.damping * float(np.trace(here.hessian)) / len(here.hessian)
+            return newton_step(here.hessian, -theta.ravel(), z.ravel(), self.radius, ridge).reshape(z.shape)
         if self.sampled is not None:
             return self.sampled.step(z, theta, self.eps, self.end - time.monotonic())
         return np.zeros_like(z)
@@ -169,12 +174,18 @@ class _Walk:
             if self.finished:
                 return False
             self.z = z + length * step
-            self.here = self.read(self.whole(self.z))
+            # A smoothed loss is quadratic in pieces, and whole steps are often too long.
+            looking = self.whole(step) if self.eps > 0.0 and length == 1.0 else None
+            self.here = self.read(self.whole(self.z), looking)
             self.upper = min(self.upper, self.here.loss)
             if self.here.value <= here.value + 1e-4 * length * slope + 1e-14 * abs(here.value):
+                self.damping = max(LIGHTEST, self.damping * (0.25 if length == 1.0 else min(1.0 / length, 32.0)))
                 if self.sampled is not None:
                     self.sampled.trust(length == 1.0)
                 return True
+            if self.here.along:
+                length *= LENGTHS[int(np.argmin(self.here.along))]
+                continue
             # The least point of the parabola through the two values, with the slope at the first.
             over = self.here.value - here.value - length * slope
             least = -0.5 * slope * length / over if over < math.inf else 0.1
@@ -187,10 +198,10 @@ class _Walk:
         coordinates[self.features] = z
         return self.units.model(coordinates)
 
-    def read(self, u: Array) -> Pass:
-        """A pass at a model."""
+    def read(self, u: Array, step: Array | None = None) -> Pass:
+        """A pass at a model, to which a step may have led."""
         bent = self.units if self.direct and (self.smooth or self.eps > 0.0) else None
-        done = Pass.over(self.empty, self.blocks(), u, self.eps, bent)
+        done = Pass.over(self.empty, self.blocks(), u, self.eps, bent, step)
         self.passes, self.rows, self.least = self.passes + 1, done.kept.committed, done.kept.infimum
         none, before = np.empty((0, *u.shape[1:])), self.bounds[self.at]
         found = [lower_bound(done.kept, none, units, radius) for units, radius in self.balls]
@@ -213,4 +224,5 @@ class _Walk:
         # No bound about the present ball is above a loss that was met in it.
         if self.upper <= max(*self.bounds, self.least + small):
             return True
-        return self.upper - bound <= max(GAP * min(abs(bound), abs(self.upper)), small)
+        share = GAP if self.smooth else ROUGH_GAP
+        return self.upper - bound <= max(share * min(abs(bound), abs(self.upper)), small)

@@ -39,7 +39,7 @@ from giftrl.cli.options import (
 )  # fmt: skip
 @click.option(
     "--witness-nonzeros", type=click.IntRange(0), default=20_000_000, show_default=True, metavar="N",
-    help="Keep DATA in memory if it has no more nonzeros than this, at about 50 bytes for each; else read it again.",
+    help="Keep DATA in memory if it has no more nonzeros than this, at about 120 bytes for each; else read it again.",
 )  # fmt: skip
 @click.option(
     "--loss", help=f"With --weights: {', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}."
