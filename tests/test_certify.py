@@ -133,6 +133,16 @@ def test_a_loss_of_0_and_a_bound_of_0(tmp_path):
     assert "Nothing is proved" in said and "at most 1.25 above the best, which may be as low as 0." in said
 
 
+def test_weights_beyond_all_measure(tmp_path):
+    rows = tmp_path / "rows.svm"
+    rows.write_text("2 1:1e5\n4 1:2e5\n")
+    (tmp_path / "w").write_text("1 1e308\n")
+    for more in ((), ("--witness-nonzeros", 0)):
+        found = certified("--weights", tmp_path / "w", "--loss", "squared", rows, *more)
+        assert (found["average_loss"], found["lower_bound"], found["gap"]) == (None, 0.0, None)
+        giftrl("certify", "--weights", tmp_path / "w", "--loss", "squared", rows, *more)
+
+
 def test_gap_and_time_limit_stop_early(folder):
     tight = certified(folder / "m", folder / "rows.svm")
     for more in ((), ("--witness-nonzeros", 10)):
@@ -140,6 +150,7 @@ def test_gap_and_time_limit_stop_early(folder):
         assert loose["gap"] <= 10.0 and loose["lower_bound"] < tight["lower_bound"]
         late = certified(folder / "m", folder / "rows.svm", "--time-limit", 0, *more)
         assert 0.0 <= late["lower_bound"] <= tight["lower_bound"] and late["passes"] <= 1
+        assert late["notes"] == ["stopped at --time-limit 0; more time may prove more"]
 
 
 def test_rows_that_the_model_has_not_seen(folder, tmp_path):

@@ -8,9 +8,12 @@ import pytest
 from giftrl.certificates import Kept, passes
 from giftrl.certificates.blocks import Block, Sample
 from giftrl.certificates.passes import by_passes
-from giftrl.errors import InvalidInput
+from giftrl.errors import BadSource, InvalidInput
 from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
 from giftrl.ops.units import kinked
+from giftrl.streams.names.features import Dictionary
+from giftrl.training import Settings
+from giftrl.training.rereading import Rereading
 from tests.best_losses import EVERY, make
 
 pytestmark = pytest.mark.plain
@@ -116,3 +119,15 @@ def test_rows_without_features():
     kept = Kept.of_rows("squared", np.empty((3, 0)), [1.0, 2.0, 3.0])
     block = Block(kept.data, kept.indices, kept.indptr, kept.labels, kept.weights)
     assert by_passes(kept.without_rows(), lambda: [block], np.empty(0)).lower_bound == pytest.approx(7.0)
+
+
+def test_data_that_changes_is_refused(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1 2:1\n")
+    rows = Rereading([path], Settings(), Dictionary(), most=0)
+    rows.survey()
+    assert rows.again and rows.sample.share < 1.0
+    for changed in ("1 1:1\n", "1 1:1\n-1 3:1\n", "1 1:1\n-1 2:1\n1 1:1\n"):
+        path.write_text(changed)
+        with pytest.raises(BadSource, match="rows.svm: changed while it was read; use a copy"):
+            list(rows.blocks())

@@ -1,5 +1,7 @@
 """``giftrl certify``: prove how far a model is from the best linear model of its size."""
 
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -109,8 +111,11 @@ def command(
             given = {"constant": not options.pop("no_constant"), "first": options.pop("first_index"), **options}
             rows, weights, notes = rows_for_weights(weights_path, data, **given, **reading)
         progress.surveyed(rows)
+        surveyed = time.perf_counter()
         best = certify(rows, weights, scale=scale, gap=gap, time_limit=time_limit, watch=progress.passed)
     notes = [*rows.notes, *notes]
+    if time.perf_counter() - surveyed >= time_limit:
+        notes.append(f"stopped at --time-limit {time_limit:g}; more time may prove more")
     if as_json:
         result = values_of(rows, best) | {"notes": notes, "seconds": time.perf_counter() - begun}
         standard_output().write(json_text(result).encode() + b"\n")
@@ -118,7 +123,15 @@ def command(
     if not quiet:
         for each in notes:
             click.echo(f"giftrl: note: {each}", err=True)
-    click.echo(in_words(best))
+    click.echo(_wrapped(in_words(best)))
+
+
+def _wrapped(text: str) -> str:
+    """Lines that are broken between words where a terminal would break them anywhere."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(click.wrap_text(line, width) for line in text.splitlines())
 
 
 def _require_for_weights(path: str | None, options: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Features
 from giftrl.streams.reader import Reader
+from giftrl.streams.sources.source import find_sources
 from giftrl.training.settings import Settings
 
 #: Called after each batch with how much has been read, between 0 and 1, or None where that is not known.
@@ -79,7 +80,7 @@ class Rereading:
     @property
     def again(self) -> bool:
         """Whether the sources can be read more than once."""
-        paths = [source.path for source in self._reader().sources]
+        paths = [source.path for source in find_sources(self.sources)]
         return all(path is not None and path.is_file() for path in paths)
 
     def survey(self) -> None:
