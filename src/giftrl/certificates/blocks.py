@@ -88,4 +88,7 @@ class Sample:
 
     def rows(self) -> Block:
         """The rows that are kept, in their order. There must be some."""
-        return Block.joined([block for block, _ in self._blocks])
+        blocks, keys = [block for block, _ in self._blocks], np.concatenate([each for _, each in self._blocks])
+        if len(blocks) > 1:  # the blocks themselves are not needed any more
+            self._blocks = [(Block.joined(blocks), keys)]
+        return self._blocks[0][0]

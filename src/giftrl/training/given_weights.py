@@ -85,7 +85,8 @@ def named(path: str, found: Iterable[tuple[str, str, Any]], **more: Any) -> Give
         try:
             row = [float(each) for each in (numbers if isinstance(numbers, list) else [numbers])]
         except (TypeError, ValueError):
-            raise _wrong(place, f"the weight of {name!r} is no number: {numbers!r}", REMEDY) from None
+            said = " ".join(map(str, numbers)) if isinstance(numbers, list) else str(numbers)
+            raise _wrong(place, f"the weight of {name!r} is no number: {said!r}", REMEDY) from None
         if not row or not all(map(math.isfinite, row)):
             raise _wrong(place, f"the weight of {name!r} is not finite", "give the weights of a model that converged")
         if rows and len(row) != len(rows[0]):
