@@ -196,7 +196,7 @@ def test_errors_say_what_and_what_instead(rows, arguments, words):
 
 def test_help_has_examples_for_every_command():
     shown = giftrl("--help").stdout.decode()
-    for command in ("train", "predict", "inspect", "convert", "warmup"):
+    for command in ("train", "predict", "inspect", "certify", "convert", "warmup"):
         assert command in shown
         assert f"giftrl {command}" in giftrl(command, "--help").stdout.decode()
 

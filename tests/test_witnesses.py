@@ -13,7 +13,7 @@ from scipy import sparse
 from giftrl import losses
 from giftrl.certificates import Witnesses, summed
 from giftrl.certificates import store as at
-from giftrl.certificates.steering import chance
+from giftrl.certificates.keeping import chance
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner

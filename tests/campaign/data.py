@@ -107,6 +107,7 @@ EXAMPLES = {
         (("train", "DATA", "--from", "m", "--quiet", "--model", "m"), ("m",)),
     ],
     "predict": [(("predict", "m", "DATA", "-o", "p", "--quiet"), ("p",))],
+    "certify": [(("certify", "m", "DATA", "--witness-nonzeros", "20", "--time-limit", "1", "--quiet"), ())],
     "inspect": [(("inspect", "m", "--plot", "plot.svg", "--json"), ("plot.svg",))],
     "sweep": [
         (

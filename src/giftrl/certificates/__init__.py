@@ -9,7 +9,14 @@
 :mod:`giftrl.certificates.solver`       dual numbers for which that bound is nearly as high as it can be
 :mod:`giftrl.certificates.problem`      the rows as that solver sees them, with :mod:`~giftrl.certificates.scaled`,
                                         :mod:`~giftrl.certificates.ball` and :mod:`~giftrl.certificates.loops`
+:mod:`giftrl.certificates.passes`       the same for rows that do not fit in memory and are read again and again, with
+                                        :mod:`~giftrl.certificates.blocks`, :mod:`~giftrl.certificates.one_pass` and
+                                        :mod:`~giftrl.certificates.sampled`
 :mod:`giftrl.certificates.moments`      the squared loss with few features: exact from second moments
+:mod:`giftrl.certificates.witnesses`    what a learner remembers of its rows as they come, with
+                                        :mod:`~giftrl.certificates.store`, :mod:`~giftrl.certificates.keeping`,
+                                        :mod:`~giftrl.certificates.steering` and :mod:`~giftrl.certificates.summed`
+:mod:`giftrl.certificates.evidence`     that memory at one moment, from which bounds follow
 ======================================= =====================================================================
 """
 

@@ -27,6 +27,7 @@ class BestLoss:
         ridge: the strength of the penalty, 0 for none.
         scale: the size as a multiple of that of the run's own model; NaN where the size was given otherwise.
         least: what no model at all goes below: the sum of the infima of the losses.
+        passes: how many times the rows were read to find a dual for each of them; 0 where they were kept or summed up.
 
     >>> best = BestLoss(1565.4, 1694.7, 11055.0, 11055, 11055, "each feature in its own units", 5.0, "", scale=1.0)
     >>> round(best.average, 4), round(best.regret, 1)
@@ -47,6 +48,7 @@ class BestLoss:
     ridge: float = 0.0
     scale: float = math.nan
     least: float = 0.0
+    passes: int = 0
 
     @property
     def average(self) -> float:
@@ -70,7 +72,9 @@ class BestLoss:
             wide: the same for larger models; they are spoken of where nearly the same holds for them.
         """
         kept = f"{self.rows_kept:,} of {self.rows:,} rows were kept"
-        if self.rows_kept >= self.rows:
+        if self.passes:
+            kept = f"all rows were read {self.passes} time{'' if self.passes == 1 else 's'}"
+        elif self.rows_kept >= self.rows:
             kept = "all rows were kept" if self.solver != MOMENTS else "second moments of all rows were kept"
         paid = "" if math.isnan(self.loss_sum) else f"average loss {self.average_loss:.4g}. "
         if not self.lower_bound > self.least:

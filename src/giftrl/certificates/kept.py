@@ -109,6 +109,15 @@ class Kept:
             squares=(x * x).T @ h, sums=x.T @ h, weight=math.fsum(h), loss_sum=loss_sum, constant=constant,
         )  # fmt: skip
 
+    def without_rows(self) -> "Kept":
+        """The same sums over features, and no row: neither kept nor committed."""
+        none = np.empty(0)
+        return replace(
+            self, data=none, indices=np.empty(0, np.int64), indptr=np.zeros(1, np.int64), labels=self.labels[:0],
+            weights=none, theta=np.zeros_like(self.theta), conjugate=0.0, conjugate_size=0.0, dual_squares=0.0,
+            infimum=0.0, committed=0, moments=None,
+        )  # fmt: skip
+
     @cached_property
     def rows(self) -> Any:
         """The witnesses as a matrix: sparse, or dense if it is small."""
@@ -180,13 +189,16 @@ class Kept:
         )  # fmt: skip
 
     @np.errstate(all="ignore")
-    def best_loss(self, model: ArrayLike, scale: float = 1.0, time_limit: float = 10.0) -> BestLoss:
+    def best_loss(
+        self, model: ArrayLike, scale: float = 1.0, time_limit: float = 10.0, target: float = math.inf
+    ) -> BestLoss:
         """A number that no linear model up to the size of this one goes below, in the units that give the larger.
 
         Args:
             model: weights, d or d x K; they also are where the solver begins.
             scale: how many times the size of ``model`` the others may have.
             time_limit: in seconds; the bound is right whenever the solver stops, and higher the longer it runs.
+            target: a bound that is high enough: the solver stops when it has it.
         """
         u = np.asarray(model, dtype=float)
         require(u.shape == self.theta.shape, "model", u.shape, f"must have the shape {self.theta.shape}", "see theta")
@@ -197,7 +209,9 @@ class Kept:
         for left, units in enumerate(reversed(self.units())):
             radius = scale * units.norm(u)
             share = (end - time.monotonic()) / (2 if left == 0 and self.constant is not None else 1)
-            found.append(self.within(units, radius, start=u, time_limit=share))
+            found.append(self.within(units, radius, start=u, time_limit=share, target=target))
+            if found[-1].lower_bound >= target:
+                break
         return replace(max(found, key=lambda best: best.lower_bound), scale=scale)
 
     def ridge(self, mu: float, time_limit: float = 10.0, start: ArrayLike | None = None) -> BestLoss:
@@ -217,6 +231,7 @@ class Kept:
         start: Array | None = None,
         time_limit: float = 10.0,
         steps: int = 1000,
+        target: float = math.inf,
     ) -> BestLoss:
         """A number that loss plus (ridge/2)|u|^2 is not below for any u with |u| <= radius, in given units.
 
@@ -227,6 +242,7 @@ class Kept:
             start: a model to begin with, or None for the model 0.
             time_limit: in seconds.
             steps: the most steps of Newton's method.
+            target: a bound that is high enough: the solver stops when it has it.
         """
         from giftrl.certificates.bound import lower_bound
         from giftrl.certificates.problem import Problem
@@ -245,7 +261,9 @@ class Kept:
             norm = float(np.linalg.norm(z))
             if norm > radius:
                 z = z * (radius / norm)
-            solution = solve(problem, z, time_limit, steps)
+            # A little more than the target, for the allowance that is subtracted.
+            enough = target + self.conjugate + 1e-9 * abs(target)
+            solution = solve(problem, z, time_limit, steps, enough)
             bound = lower_bound(self, solution.duals, units, radius, ridge)
             solver = f"{solution.steps} Newton steps"
         return BestLoss(

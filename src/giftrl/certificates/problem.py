@@ -67,12 +67,7 @@ class Problem:
 
     def land(self, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
         """The slopes at the scores p, the sum of smoothed losses, and curvatures (K scores: nothing)."""
-        a, phi, bend = np.empty_like(p), np.empty(len(p)), np.empty(len(p) if p.ndim == 1 else 0)
-        if p.ndim == 1:
-            ready(loops.land)(self.loss, p, self.labels, eps, lean, a, phi, bend)
-        else:
-            ready(loops.land_scores)(self.loss, p, self.labels, eps, lean, a, phi, np.empty(p.shape[1]))
-        return a, float(self.weights @ phi), bend
+        return land(self.loss, self.labels, self.weights, p, eps, lean)
 
     def dual(self, p: Array, a: Array) -> tuple[float, Array]:
         """D(a), and A'(h a); an a outside the domain of phi* is replaced by the slope at p."""
@@ -84,9 +79,7 @@ class Problem:
 
     def primal(self, z: Array, p: Array) -> float:
         """F(z)."""
-        phi = np.empty(len(p))
-        ready(loops.values)(self.loss, p, self.labels, phi)
-        return float(self.weights @ phi) + self.linear(z)
+        return loss_sum(self.loss, self.labels, self.weights, p) + self.linear(z)
 
     def linear(self, z: Array) -> float:
         """The part of F that is not the loss of a row."""
@@ -123,3 +116,25 @@ class Problem:
         step = (loops.STEP * eps if eps > 0.0 else loops.STEP) / size
         high, low = self.land(p + step * direction, eps, lean)[0], self.land(p - step * direction, eps, lean)[0]
         return self.rows.gather(self.weighted((high - low) / (2.0 * step)))
+
+
+def land(loss: Any, labels: Any, weights: Array, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
+    """The slopes at the scores p, the sum of losses that are smoothed by eps, and curvatures (K scores: nothing)."""
+    a, phi, bend = np.empty_like(p), np.empty(len(p)), np.empty(len(p) if p.ndim == 1 else 0)
+    if p.ndim == 1:
+        ready(loops.land)(loss, p, labels, eps, lean, a, phi, bend)
+    else:
+        ready(loops.land_scores)(loss, p, labels, eps, lean, a, phi, np.empty(p.shape[1]))
+    return a, float(weights @ phi), bend
+
+
+def loss_sum(loss: Any, labels: Any, weights: Array, p: Array) -> float:
+    """The sum by weight of the losses at the scores p.
+
+    >>> from giftrl.losses import Squared
+    >>> loss_sum(Squared(), np.array([1.0, 0.0]), np.array([1.0, 2.0]), np.array([3.0, 1.0]))
+    3.0
+    """
+    phi = np.empty(len(p))
+    ready(loops.values)(loss, p, labels, phi)
+    return float(weights @ phi)

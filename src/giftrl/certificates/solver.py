@@ -32,7 +32,9 @@ class Solution(NamedTuple):
     gap: float
 
 
-def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000) -> Solution:
+def solve(
+    problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000, target: float = math.inf
+) -> Solution:
     """Minimise F by Newton's method, smoothing a loss with kinks less and less.
 
     With few coordinates each step minimises the quadratic model of F over the ball exactly. With many, the ball is
@@ -44,6 +46,7 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
         start: coordinates to begin with, in the ball, if they are better than 0.
         time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
         steps: of Newton's method.
+        target: a value of the dual with which the solver is content.
 
     >>> import numpy as np, scipy.sparse as sp
     >>> from giftrl.certificates.scaled import Scaled
@@ -55,7 +58,7 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
     >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
     (array([ 1.,  0., -1.]), array([2.]), True)
     """
-    walk = _Walk(problem, start, time.monotonic() + time_limit, steps)
+    walk = _Walk(problem, start, time.monotonic() + time_limit, steps, target)
     idle = 0
     while not (walk.closed or walk.late) and idle < PATIENCE and math.isfinite(walk.value):
         before, final = walk.gap, walk.sharp
@@ -70,8 +73,8 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
 class _Walk:
     """Where Newton's method is, and the best it has seen."""
 
-    def __init__(self, problem: Problem, start: Array, end: float, steps: int) -> None:
-        self.problem, self.end, self.steps, self.used = problem, end, steps, 0
+    def __init__(self, problem: Problem, start: Array, end: float, steps: int, target: float) -> None:
+        self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         zero, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
         self.size = abs(zero)
@@ -135,7 +138,7 @@ class _Walk:
     @property
     def closed(self) -> bool:
         """Whether there is nothing left to gain."""
-        if self.upper <= self.problem.floor + LEAST * self.size:
+        if self.lower >= self.target or self.upper <= self.problem.floor + LEAST * self.size:
             return True
         return self.gap <= max(GAP * min(abs(self.lower), abs(self.upper)), LEAST * self.size)
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import steering
+from giftrl.certificates import keeping
 from giftrl.certificates import store as at
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.steering import OneScore, Scores, count_entries
+from giftrl.certificates.steering import OneScore, Rows, Scores
 from giftrl.certificates.store import Store, resized, shortened, unsound
 from giftrl.certificates.summed import Summed
 from giftrl.compiled.door import Loop, ready
@@ -89,7 +89,7 @@ class Witnesses:
         n, bases = len(labels), NONE
         if isinstance(loss, Based):
             labels, bases = loss.labels[:n], loss.bases[:n]
-        given = steering.Rows(rows, labels, weights, scores.reshape(n, self.store.scores.shape[1]), bases)
+        given = Rows(rows, labels, weights, scores.reshape(n, self.store.scores.shape[1]), bases)
         loop, first = self._loop, 0
         loop(self.kind, self.loss, self.store, given, first)
         while self.store.sums[at.MISSING]:
@@ -99,7 +99,7 @@ class Witnesses:
 
     def bind(self, rows: Any, label: Any, weight: Any, score: Any) -> Callable[[], None]:
         """A call that takes in one row at a time, from memory that is written anew for each."""
-        given = steering.Rows(rows, label, weight, score.reshape(1, -1), NONE)
+        given = Rows(rows, label, weight, score.reshape(1, -1), NONE)
         remember: Any = None
         bound_to: Store | None = None
 
@@ -118,19 +118,19 @@ class Witnesses:
 
     @property
     def _loop(self) -> Loop:
-        return ready(steering.remember, self.compiled, counted=False)
+        return ready(keeping.remember, self.compiled, counted=False)
 
     def _make_room(self, given: Any, i: int) -> None:
         """Provide what is missing for row i."""
         store, missing = self.store, self.store.sums[at.MISSING]
         if missing == at.ROOM:
-            needed = int(store.ends[self.kept]) + count_entries(given.rows, i)
+            needed = int(store.ends[self.kept]) + keeping.count_entries(given.rows, i)
             entries, rows = len(store.data), len(store.labels)
             if needed > entries:
                 entries = max(needed, min(max(8 * entries, 1024), self.budget))
             self.store = resized(store, entries, rows if self.kept < rows else max(64, 4 * rows))
         elif missing == at.PLACE:
-            self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - count_entries(given.rows, i)))
+            self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - keeping.count_entries(given.rows, i)))
         else:
             self._open_record()
 
@@ -157,17 +157,17 @@ class Witnesses:
         store, kept = self.store, self.kept
         sizes = np.diff(store.ends[: kept + 1])
         rows = CSR(store.data, store.indices, store.ends[: kept + 1].copy(), int(sizes.max()))
-        own = steering.Rows(rows, store.labels, store.weights, store.scores, NONE)
+        own = Rows(rows, store.labels, store.weights, store.scores, NONE)
         if store.sums[at.THRESHOLD] == -np.inf:
             self.store = store = store._replace(keys=np.empty(len(store.labels)))
-            ready(steering.give_keys, self.compiled, counted=False)(self.kind, self.loss, store, own, kept)
+            ready(keeping.give_keys, self.compiled, counted=False)(self.kind, self.loss, store, own, kept)
         keys, costs, stay = store.keys[:kept], sizes + self.kind.cost, np.ones(kept, bool)
         part = min(1.0, remains / costs.sum())
         while costs[stay].sum() > remains:  # once, where rows have about the same size
             place = kept - int(part * kept)
             store.sums[at.THRESHOLD] = np.partition(keys, place - 1)[place - 1]
             stay, part = keys > store.sums[at.THRESHOLD], 0.95 * part
-        ready(steering.drop, self.compiled, counted=False)(self.kind, self.loss, store, own, stay)
+        ready(keeping.drop, self.compiled, counted=False)(self.kind, self.loss, store, own, stay)
 
     def grow(self, dimension: int) -> None:
         """Add features up to this number."""

@@ -15,6 +15,7 @@ COMMANDS = {
     "train": "Learn a linear model from a stream.",
     "predict": "Predict with a model.",
     "inspect": "Show a model's settings, weights and certificate.",
+    "certify": "Prove how far a model is from the best linear model of its size.",
     "sweep": "Run every beta and update over a data set, and draw the losses.",
     "reproduce": "Make the paper's figures and compare them with the published ones.",
     "datasets": "Download the paper's data sets and verify them.",

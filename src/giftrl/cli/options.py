@@ -126,6 +126,20 @@ def label_list(context: click.Context, parameter: click.Parameter, value: str | 
     return tuple(labels)
 
 
+def parameter_list(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """The parameters of ``--set tau=0.9``."""
+    parameters = {}
+    for value in values:
+        name, _, number = value.partition("=")
+        try:
+            parameters[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
+    return parameters
+
+
 #: How names of features become coordinates.
 feature_options = _together(
     click.option("--bits", type=click.IntRange(1, 30), default=18, show_default=True,

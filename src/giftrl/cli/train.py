@@ -14,24 +14,12 @@ from giftrl.cli.options import (
     feature_options,
     input_options,
     label_list,
+    parameter_list,
     quiet_option,
     radius_option,
     reading_of,
 )
 from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
-
-
-def _parameters(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    parameters = {}
-    for value in values:
-        name, _, number = value.partition("=")
-        try:
-            parameters[name] = float(number)
-        except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(f"{value!r} is not name=number; write --set tau=0.9")
-    return parameters
 
 
 def _beta(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
@@ -66,7 +54,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--schedule", help="With a number for beta: constant, sqrt, adagrad_norm, ada_implicit, temporal (the default)."
 )
 @click.option(
-    "--set", "parameters", multiple=True, callback=_parameters, metavar="NAME=NUMBER",
+    "--set", "parameters", multiple=True, callback=parameter_list, metavar="NAME=NUMBER",
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
 )  # fmt: skip
 @click.option(

@@ -65,7 +65,9 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
 def _stream(settings: Any, path: Path) -> None:
     from giftrl.training import train
 
-    train(settings, [path]).learner.x  # noqa: B018 (compiles the weights, which summaries and predictions need)
+    model = train(settings, [path])
+    model.learner.x  # noqa: B018 (compiles the weights, which summaries and predictions need)
+    model.certificate.best_loss()
 
 
 def _arrays(settings: Any) -> None:

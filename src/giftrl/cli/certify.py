@@ -1,0 +1,202 @@
+"""``giftrl certify``: prove how far a model is from the best linear model of its size."""
+
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from giftrl import losses
+from giftrl.cli.options import (
+    check_files,
+    input_options,
+    label_list,
+    parameter_list,
+    products,
+    quiet_option,
+    reading_of,
+)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="MODEL DATA...")
+@click.option(
+    "--weights", "weights_path", type=click.Path(dir_okay=False),
+    help="Certify these weights, in the place of MODEL: of scikit-learn (.npz or .npy), of VW (--invert_hash or "
+    "--readable_model), a JSON object, or lines of a name and a weight.",
+)  # fmt: skip
+@click.option(
+    "--gap", type=click.FloatRange(min=0.0), default=0.0, show_default=True,
+    help="Stop when the model is proved to be within this part of the best, such as 0.01. 0: as near as possible.",
+)  # fmt: skip
+@click.option(
+    "--time-limit", type=click.FloatRange(min=0.0), default=60.0, show_default=True, metavar="SECONDS",
+    help="Stop after so much time, apart from reading DATA once. The bound holds whenever that is.",
+)  # fmt: skip
+@click.option(
+    "--scale", type=click.FloatRange(min=0.0), default=1.0, show_default=True,
+    help="Compare with models up to so many times the size of this one.",
+)  # fmt: skip
+@click.option(
+    "--witness-nonzeros", type=click.IntRange(0), default=20_000_000, show_default=True, metavar="N",
+    help="Keep DATA in memory if it has no more nonzeros than this, at about 120 bytes for each; else read it again.",
+)  # fmt: skip
+@click.option(
+    "--loss", help=f"With --weights: {', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}."
+)
+@click.option(
+    "--labels", callback=label_list, metavar="A,B",
+    help="With --weights: the labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels.",
+)  # fmt: skip
+@click.option(
+    "--set", "parameters", multiple=True, callback=parameter_list, metavar="NAME=NUMBER",
+    help="With --weights: a parameter of the loss, such as tau=0.9; may be repeated.",
+)  # fmt: skip
+@click.option("--no-constant", is_flag=True, help="With --weights: no model has a constant feature.")
+@click.option(
+    "-q", "--interactions", multiple=True, callback=products, metavar="PRODUCT",
+    help="With --weights: add the products of namespaces or columns, as for train; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--first-index", type=click.IntRange(0, 1),
+    help="With weights in an array: the number that the first one's feature has in DATA. Default: 0 if DATA has a "
+    "feature 0, else 1.",
+)  # fmt: skip
+@quiet_option("--quiet", help="Print nothing but the result.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@input_options
+def command(
+    files: tuple[str, ...], weights_path: str | None, gap: float, time_limit: float, scale: float,
+    witness_nonzeros: int, quiet: bool, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Prove how far MODEL is from the best linear model of its size, on the rows of DATA.
+
+    Prints the average loss of the model and a number that no linear model up to its size goes below on these rows,
+    whatever it was trained with. Size is measured with each feature in its own units. Rows need labels. The model is
+    used as it is: its predictions are linear, and not clipped.
+
+    With --weights FILE in the place of MODEL, the weights are those of another program. Names are those that features
+    have in DATA: age, city=Rome, namespace^feature, 17; the constant is called intercept or (constant). Weights in an
+    array (coef, intercept and classes of scikit-learn) have the order of the columns, or of the numbers in LIBSVM text.
+
+    \b
+    Examples:
+      giftrl certify clicks.giftrl clicks.svm.gz
+      giftrl certify clicks.giftrl clicks.svm.gz --gap 0.01 --scale 10
+      giftrl certify --weights sklearn.npz --loss logistic --labels 0,1 clicks.svm.gz
+      giftrl certify --weights vw.txt --loss logistic clicks.vw
+    """
+    begun = time.perf_counter()
+    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.training.certify import certify, in_words, rows_for_model, values_of
+    from giftrl.training.matching import rows_for_weights
+
+    reading = reading_of(options)
+    data = files if weights_path is not None else files[1:]
+    if not data:
+        raise click.UsageError("DATA is missing; write giftrl certify MODEL DATA, or --weights FILE DATA")
+    _require_for_weights(weights_path, options)
+    inputs: dict[str, Sequence[str]] = {"data": data}
+    inputs |= {"weights": [weights_path]} if weights_path is not None else {"model": files[:1]}
+    check_files(inputs, {"rejects": reading["rejects"]})
+    standard_output()
+    notes: list[str] = []
+    with Progress(quiet or as_json) as progress:
+        reading |= {"most": witness_nonzeros, "watch": progress.watch}
+        if weights_path is None:
+            rows, weights = rows_for_model(files[0], data, **reading)
+        else:
+            given = {"constant": not options.pop("no_constant"), "first": options.pop("first_index"), **options}
+            rows, weights, notes = rows_for_weights(weights_path, data, **given, **reading)
+        progress.surveyed(rows)
+        surveyed = time.perf_counter()
+        best = certify(rows, weights, scale=scale, gap=gap, time_limit=time_limit, watch=progress.passed)
+    notes = [*rows.notes, *notes]
+    if time.perf_counter() - surveyed >= time_limit:
+        notes.append(f"stopped at --time-limit {time_limit:g}; more time may prove more")
+    if as_json:
+        result = values_of(rows, best) | {"notes": notes, "seconds": time.perf_counter() - begun}
+        standard_output().write(json_text(result).encode() + b"\n")
+        return
+    if not quiet:
+        for each in notes:
+            click.echo(f"giftrl: note: {each}", err=True)
+    click.echo(_wrapped(in_words(best)))
+
+
+def _wrapped(text: str) -> str:
+    """Lines that are broken between words where a terminal would break them anywhere."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(click.wrap_text(line, width) for line in text.splitlines())
+
+
+def _require_for_weights(path: str | None, options: dict[str, Any]) -> None:
+    """Raise an error if options about weights are given without weights."""
+    names = {
+        "loss": "--loss", "labels": "--labels", "parameters": "--set", "no_constant": "--no-constant",
+        "interactions": "--interactions", "first_index": "--first-index",
+    }  # fmt: skip
+    for name, option in names.items():
+        if path is None and options[name] not in (None, False, (), {}):
+            raise click.UsageError(f"{option} needs --weights: MODEL knows its own; leave it out")
+
+
+class Progress:
+    """A bar on the terminal while rows are read, and a line for each pass.
+
+    Args:
+        quiet: show nothing.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        from giftrl.cli.progress import standard_error
+
+        self._quiet, self._console = quiet, standard_error(quiet)
+        self._bar: Any = None
+        self._rows: Any = None
+        self._said = ""
+        self._begun = time.perf_counter()
+
+    def __enter__(self) -> "Progress":
+        if not self._quiet and self._console.is_terminal:
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console, transient=True
+            )
+            self._bar.add_task("reading", total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def watch(self, fraction: float | None) -> None:
+        """Show how much has been read."""
+        if self._bar is not None and fraction is not None:
+            self._bar.update(self._bar.task_ids[0], total=1.0, completed=fraction)
+
+    def surveyed(self, rows: Any) -> None:
+        """Say what was read, and what comes next."""
+        self._rows = rows
+        if self._quiet:
+            return
+        what = f"{rows.rows:,} rows, {len(rows.coordinates):,} features"
+        skipped = f", {rows.rejected:,} skipped" if rows.rejected else ""
+        kept = "kept in memory" if rows.sample.share == 1.0 else "too large to keep, so they are read again"
+        self._console.print(f"{what}{skipped}, {kept} ({time.perf_counter() - self._begun:.1f} s)")
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=None, description="looking for the best model of that size")
+
+    def passed(self, passes: int, bound: float) -> None:
+        """Say what a pass has proved."""
+        average = f"{bound / self._rows.weight:.4g}"
+        if not self._quiet and average != self._said:
+            self._said = average
+            seconds = time.perf_counter() - self._begun
+            self._console.print(f"pass {passes}: no model of that size below {average} ({seconds:.1f} s)")

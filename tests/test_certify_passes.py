@@ -1,0 +1,133 @@
+"""The bound for rows that are read again and again instead of being kept."""
+
+import time
+
+import numpy as np
+import pytest
+
+from giftrl.certificates import Kept, passes
+from giftrl.certificates.blocks import Block, Sample
+from giftrl.certificates.passes import by_passes
+from giftrl.errors import BadSource, InvalidInput
+from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
+from giftrl.ops.units import kinked
+from giftrl.streams.names.features import Dictionary
+from giftrl.training import Settings
+from giftrl.training.rereading import Rereading
+from tests.best_losses import EVERY, make
+
+pytestmark = pytest.mark.plain
+
+
+def pieces(kept, size=25):
+    """The rows of a record, in blocks."""
+    bounds = [(first, first + size) for first in range(0, len(kept.labels), size)]
+    return [
+        Block(part.data, part.indices, part.indptr, kept.labels[a:b], kept.weights[a:b])
+        for a, b in bounds
+        for part in [kept.rows[a:b]]
+    ]
+
+
+def answer(case, u, **options):
+    blocks = pieces(case.kept)
+    return by_passes(case.kept.without_rows(), lambda: blocks, u, **options)
+
+
+@pytest.mark.parametrize("loss", EVERY, ids=repr)
+@pytest.mark.parametrize("many", [False, True])
+def test_passes_prove_nearly_as_much_as_all_rows(loss, many, monkeypatch):
+    case = make(loss, seed=3, n=100, d=4)
+    if many:  # as if there were more features than a matrix is made for
+        monkeypatch.setattr(passes, "DIRECT", 0)
+    u = 0.5 * case.rng.normal(size=case.kept.theta.shape)
+    whole = case.kept.best_loss(u, time_limit=20.0)
+    best = answer(case, u, sample=Block.joined(pieces(case.kept)[::2]), time_limit=10.0)
+    assert best.loss_sum == pytest.approx(case.total(u), rel=1e-12)
+    assert (best.rows, best.weight, best.least) == (100, case.kept.weight, pytest.approx(whole.least, abs=1e-9))
+    room = whole.lower_bound - whole.least
+    # Above that of all rows only where the other units, or the solver's tolerance, make it so.
+    assert best.lower_bound <= whole.lower_bound + 1e-3 * room
+    left = (0.1 if many else 0.01) if kinked(loss) else 1e-4
+    assert best.lower_bound >= whole.lower_bound - left * room
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Hinge(), Softmax(), MulticlassHinge()], ids=repr)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pass_claims_too_much(loss, seed):
+    case = make(loss, seed=seed, n=40, d=3, orders=2.0)
+    u = case.rng.normal(size=case.kept.theta.shape) / np.sqrt(
+        np.maximum(case.kept.squares, 1e-9) / case.kept.weight
+    ).reshape((-1,) + (1,) * (case.kept.theta.ndim - 1))
+    found = []
+    best = answer(case, u, watch=lambda number, bound: found.append(bound), time_limit=3.0)
+    for units in case.kept.units():
+        if units.name == best.units:
+            least = case.exact(u, units, units.norm(u))
+            assert best.lower_bound <= least
+            if not case.classes:
+                assert best.lower_bound <= case.best(units, units.norm(u))[0] * (1 + 1e-6) + 1e-6
+    assert found == sorted(found) and len(found) == best.passes
+
+
+def test_a_pass_at_numbers_beyond_float64():
+    case = make(Logistic(), seed=1)
+    with np.errstate(all="ignore"):
+        best = answer(case, np.full(case.kept.theta.shape, 1e308))
+    assert best.lower_bound == best.least == 0.0
+
+
+def test_gap_and_time():
+    case = make(Logistic(), seed=1, n=100)
+    u = 0.1 * case.rng.normal(size=case.kept.theta.shape)
+    tight, loose = answer(case, u), answer(case, u, gap=5.0)
+    assert loose.passes < tight.passes and loose.loss_sum <= 6.0 * loose.lower_bound
+    begun = time.monotonic()
+    assert answer(case, u, time_limit=0.0).passes == 1
+    assert time.monotonic() - begun < 5.0
+    with pytest.raises(InvalidInput, match="scale=-1.0: must be finite and not negative"):
+        answer(case, u, scale=-1.0)
+
+
+def test_the_model_0_and_a_ball_of_size_0():
+    case = make(Squared(), seed=2)
+    zero = answer(case, case.zero())
+    assert zero.lower_bound == pytest.approx(case.total(case.zero()), rel=1e-9)
+    assert zero.lower_bound <= case.total(case.zero())
+    u = case.rng.normal(size=case.kept.theta.shape)
+    assert answer(case, u, scale=0.0).lower_bound == pytest.approx(case.total(case.zero()), rel=1e-9)
+
+
+def test_a_sample_is_the_same_however_rows_come():
+    case = make(Squared(), seed=2, n=200)
+    whole, parts = Sample(300), Sample(300)
+    whole.add(Block.joined(pieces(case.kept)))
+    for block in pieces(case.kept, 7):
+        parts.add(block)
+    assert whole.share == parts.share < 1.0
+    assert whole.entries == parts.entries <= 300
+    for one, other in zip(whole.rows(), parts.rows(), strict=True):
+        assert np.array_equal(one, other)
+    everything = Sample(10_000)
+    for block in pieces(case.kept, 7):
+        everything.add(block)
+    assert everything.share == 1.0
+    assert np.array_equal(everything.rows().matrix(4).toarray(), case.kept.rows.toarray())
+
+
+def test_rows_without_features():
+    kept = Kept.of_rows("squared", np.empty((3, 0)), [1.0, 2.0, 3.0])
+    block = Block(kept.data, kept.indices, kept.indptr, kept.labels, kept.weights)
+    assert by_passes(kept.without_rows(), lambda: [block], np.empty(0)).lower_bound == pytest.approx(7.0)
+
+
+def test_data_that_changes_is_refused(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1 2:1\n")
+    rows = Rereading([path], Settings(), Dictionary(), most=0)
+    rows.survey()
+    assert rows.again and rows.sample.share < 1.0
+    for changed in ("1 1:1\n", "1 1:1\n-1 3:1\n", "1 1:1\n-1 2:1\n1 1:1\n"):
+        path.write_text(changed)
+        with pytest.raises(BadSource, match="rows.svm: changed while it was read; use a copy"):
+            list(rows.blocks())
