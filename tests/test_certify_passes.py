@@ -25,7 +25,7 @@ def pieces(kept, size=25):
     return [
         Block(part.data, part.indices, part.indptr, kept.labels[a:b], kept.weights[a:b])
         for a, b in bounds
-        for part in [kept.rows[a:b]]
+        for part in [kept.sparse_rows[a:b]]
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_sample_is_the_same_however_rows_come():
     for block in pieces(case.kept, 7):
         everything.add(block)
     assert everything.share == 1.0
-    assert np.array_equal(everything.rows().matrix(4).toarray(), case.kept.rows.toarray())
+    assert np.array_equal(everything.rows().matrix(4).toarray(), case.kept.sparse_rows.toarray())
 
 
 def test_rows_without_features():

@@ -123,13 +123,14 @@ class Kept:
         """The witnesses as a matrix: sparse, or dense if it is small."""
         shape = len(self.labels), len(self.squares)
         if shape[0] * shape[1] > scaled.SMALL:
-            return self._sparse
+            return self.sparse_rows
         dense = np.zeros(shape)  # SciPy would take longer to import than the answer takes
         dense[np.repeat(np.arange(shape[0]), np.diff(self.indptr)), self.indices] = self.data
         return dense
 
     @cached_property
-    def _sparse(self) -> Any:
+    def sparse_rows(self) -> Any:
+        """The witnesses as a sparse matrix of SciPy."""
         import scipy.sparse as sp
 
         return sp.csr_array((self.data, self.indices, self.indptr), shape=(len(self.labels), len(self.squares)))
@@ -170,12 +171,12 @@ class Kept:
         gone = np.zeros(len(self.labels), bool)
         gone[np.asarray(which)] = True
         a = np.array(duals, dtype=float)
-        rows, labels, h = self._sparse[gone], self.labels[gone], self.weights[gone]
+        rows, labels, h = self.sparse_rows[gone], self.labels[gone], self.weights[gone]
         phi_star, inf, checked = np.empty(len(a)), np.empty(len(a)), a.copy()
         ready(loops.conjugates if a.ndim == 1 else loops.conjugate_scores)(self.loss, a, labels, checked, phi_star)
         require(np.array_equal(a, checked), "duals", duals, "must be in the domain of the conjugate", "use slopes")
         ready(loops.infima)(self.loss, labels, inf)
-        left = self._sparse[~gone]
+        left = self.sparse_rows[~gone]
         return replace(
             self,
             data=left.data, indices=left.indices, indptr=left.indptr,
