@@ -19,7 +19,7 @@ from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.ops.vector_loss import multiclass
-from tests.best_losses import EVERY, make
+from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
 
 pytestmark = pytest.mark.plain
@@ -82,6 +82,23 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, auto, constant, n, sc
     assert best.rows == n and best.rows_kept <= n
     assert best.weight == pytest.approx(case.h.sum())
     assert best.loss_sum == learner.certificate.loss_sum
+
+
+@each_loss
+@few
+@given(seed=seeds, budget=st.integers(0, 60), orders=st.sampled_from([0.0, 4.0, 9.0]), scale=st.floats(0.1, 10.0))
+def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, orders, scale):
+    """Sums of numbers of many orders of magnitude: what rounding does to them has been subtracted."""
+    case = make(loss, seed, n=30, orders=orders)
+    with np.errstate(all="ignore"):
+        evidence = learn(learner_for(case, budget), case).certificate.evidence
+        kept = evidence.kept
+        if len(evidence.features) < case.x.shape[1] or not np.isfinite(evidence.model).all():
+            return
+        for units in kept.units():
+            found = kept.within(units, scale * units.norm(evidence.model))
+            for u in (evidence.model, any_model(case, units, found.radius or 1.0), case.zero()):
+                assert found.lower_bound <= case.exact(u, units, found.radius)
 
 
 @each_loss
