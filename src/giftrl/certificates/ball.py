@@ -49,7 +49,10 @@ def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float)
         norm = float(np.linalg.norm(v))
         if not norm > radius * (1.0 + 1e-12):
             break
-        mu += (norm / radius - 1.0) * norm * norm / float(v @ (v / (values + mu)))
+        slope = float(v @ (v / (values + mu)))
+        if not slope > 0.0:  # numbers too small for float64
+            break
+        mu += (norm / radius - 1.0) * norm * norm / slope
     # The step itself, and not the difference of two long vectors.
     step: Array = vectors @ (-(vectors.T @ (g + mu * z)) / (values + mu))
     return step

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Optional
 
+from giftrl.certificates.units import EPS
+
 #: How a bound was found from second moments.
 MOMENTS = "second moments"
 #: A bound for larger models is worth a word if it is lower by no more than this part.
@@ -62,8 +64,11 @@ class BestLoss:
 
     @property
     def regret(self) -> float:
-        """A number that the run's regret against every model of that size is not above; it can be negative."""
-        return self.loss_sum - self.lower_bound
+        """A number that the run's regret against every model of that size is not above; it can be negative.
+
+        What rounding can do to the sum of the run's losses is added.
+        """
+        return self.loss_sum + (self.rows + 16.0) * EPS * abs(self.loss_sum) - self.lower_bound
 
     def in_words(self, wide: Optional["BestLoss"] = None) -> str:
         """What is proved, in a few sentences.
@@ -77,8 +82,12 @@ class BestLoss:
         elif self.rows_kept >= self.rows:
             kept = "all rows were kept" if self.solver != MOMENTS else "second moments of all rows were kept"
         paid = "" if math.isnan(self.loss_sum) else f"average loss {self.average_loss:.4g}. "
+        if self.rows == 0:
+            return "No rows have been learnt."
         if not self.lower_bound > self.least:
-            return f"{paid}Nothing is proved about linear models {self._size()}; {kept}."
+            if self.rows_kept >= self.rows:
+                return f"{paid}A linear model {self._size()} may have the least loss that is possible; {kept}."
+            return f"{paid}Too few rows were kept to prove anything about linear models {self._size()}; {kept}."
         what = (
             f"an average loss plus {self.ridge:.4g}/2 times its squared size, per row,"
             if self.ridge > 0.0
@@ -87,7 +96,7 @@ class BestLoss:
         words = f"{paid}No linear model {self._size()} has {what} below {self.average:.4g} on these rows; {kept}."
         if wide is not None and self.lower_bound - wide.lower_bound <= CLOSE * abs(self.lower_bound):
             words += f" None up to {wide.scale:.4g} times its size has one below {wide.average:.4g}."
-        if self.loss_sum < self.lower_bound:
+        if self.regret < 0.0 and f"{self.average_loss:.4g}" != f"{self.average:.4g}":
             words += (
                 " This run beat every fixed linear model of that size: it went on learning, or kept its predictions"
                 " within the range of the labels, which no single set of weights can do."
@@ -100,5 +109,7 @@ class BestLoss:
             return f"(its size measured with {self.units})"
         if math.isnan(self.scale):
             return f"of size {self.radius:.4g} or less ({self.units})"
+        if self.scale == 0.0:
+            return "with all weights 0"
         times = "this one's size" if self.scale == 1.0 else f"{self.scale:.4g} times this one's size"
         return f"with weights up to {times} ({self.units})"

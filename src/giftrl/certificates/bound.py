@@ -7,7 +7,7 @@ import numpy as np
 
 from giftrl.certificates import loops
 from giftrl.certificates.ball import price
-from giftrl.certificates.units import EPS, Array, Units
+from giftrl.certificates.units import EPS, TINY, Array, Units, exact_sum
 from giftrl.compiled.door import ready
 from giftrl.ops.loss import residual
 
@@ -46,7 +46,7 @@ def lower_bound(kept: "Kept", duals: Array, units: Units, radius: float, ridge: 
     (math.fsum). The sum C of n committed numbers is off by at most n eps times the sum of the sizes of their terms.
     Entry j of the sum of h_i a_i s_i over n_j rows is off by at most (n_j + 4) eps sum_i abs(h_i a_i s_ij), and
     theta_j, by Cauchy and Schwarz, by at most n eps sqrt(sum_t h_t a_t^2) sqrt(sum_t h_t s_tj^2). All of this is
-    subtracted.
+    subtracted, and as much for numbers so small that they lose digits.
 
     >>> from giftrl.certificates.kept import Kept
     >>> kept = Kept.of_rows("absolute", np.ones((3, 1)), [1.0, 2.0, 4.0])
@@ -64,8 +64,9 @@ def lower_bound(kept: "Kept", duals: Array, units: Units, radius: float, ridge: 
     terms = kept.weights * sizes(kept.loss, a, kept.labels, phi_star)
     size = np.abs(a) if a.ndim == 1 else np.sqrt((a * a).sum(axis=1))
     columns = 1 if a.ndim == 1 else a.shape[1]
-    conjugate = math.fsum([kept.conjugate, *(kept.weights * phi_star).tolist()])
+    conjugate = exact_sum([kept.conjugate, *(kept.weights * phi_star).tolist()])
     allowance = (16.0 + columns) * EPS * float(terms.sum()) + (kept.committed + 16.0) * EPS * kept.conjugate_size
+    allowance += 16.0 * TINY * (kept.weight + kept.committed + n)
 
     rows = kept.rows
     res = kept.theta - rows.T @ (a.T * kept.weights).T
@@ -73,6 +74,7 @@ def lower_bound(kept: "Kept", duals: Array, units: Units, radius: float, ridge: 
     held = np.abs(kept.theta) if a.ndim == 1 else np.sqrt((kept.theta * kept.theta).sum(axis=1))
     error = (counts + 4.0 + columns) * EPS * (held + abs(rows).T @ (kept.weights * size))
     error += (kept.committed + 4.0) * EPS * np.sqrt(kept.dual_squares) * np.sqrt(kept.squares)
+    error += np.where(kept.squares > 0.0, (kept.committed + n) * TINY, 0.0)  # others are 0 in every row
     cost = price(units.dual_norm(res, error), radius, ridge)
     bound = -conjugate - cost - allowance
     return bound - 8.0 * EPS * (abs(conjugate) + cost + allowance) if math.isfinite(bound) else -math.inf

@@ -22,7 +22,8 @@ class Evidence:
 
     Attributes:
         loss: of the run.
-        store: the rows and sums; its arrays may have room for more.
+        store: the rows and sums; its arrays may have room for more, and its record has the rows of ``committed``.
+        committed: the features of committed rows, in order.
         summed: second moments of rows that are not in the store, or None.
         dimension: the number of features.
         constant: the feature that is 1 in every row, or None.
@@ -32,6 +33,7 @@ class Evidence:
 
     loss: Any
     store: Store = field(repr=False)
+    committed: NDArray[np.int64] = field(repr=False)
     summed: Summed | None = field(repr=False)
     dimension: int
     constant: int | None
@@ -51,7 +53,7 @@ class Evidence:
         store, kept = self.store, int(self.store.sums[at.KEPT])
         seen = np.zeros(self.dimension, bool)
         seen[store.indices[: store.ends[kept]]] = True
-        seen[: len(store.record)] |= store.record.any(axis=1)
+        seen[self.committed] = True
         if self.summed is not None:
             seen[self.summed.features] = True
         if self.constant is not None:
@@ -59,24 +61,26 @@ class Evidence:
         return np.flatnonzero(seen)
 
     @cached_property
+    @np.errstate(all="ignore")
     def kept(self) -> Kept:
         """The record from which bounds are computed, over :attr:`features` alone."""
         store, features, moments = self.store, self.features, self.moments
-        if self.summed is not None and moments is None:
-            record = np.zeros((self.dimension, store.record.shape[1]))
-            record[: len(store.record)] = store.record
-            store = store._replace(record=record, sums=store.sums.copy())
-            self.summed.commit(store)
-        kept, sums = int(store.sums[at.KEPT]), store.sums
         constant = None if self.constant is None else int(np.searchsorted(features, self.constant))
         shape = (len(features), *self.model.shape[1:])
         if moments is not None:
             exact, none = moments.moments, np.zeros(0)
             return Kept(
                 loss=self.loss, data=none, indices=np.zeros(0, np.int32), indptr=np.zeros(1, np.int64), labels=none,
-                weights=none, theta=np.zeros(shape), squares=exact.squares, sums=moments.sums, weight=exact.weight,
-                loss_sum=self.loss_sum, committed=exact.rows, constant=constant, moments=exact,
+                weights=none, theta=np.zeros(shape), squares=_positive(exact.squares, exact.weight), sums=moments.sums,
+                weight=exact.weight, loss_sum=self.loss_sum, committed=exact.rows, constant=constant, moments=exact,
             )  # fmt: skip
+        record = np.zeros((len(features), store.record.shape[1]))
+        record[np.searchsorted(features, self.committed)] = store.record
+        store = store._replace(record=record, sums=store.sums.copy())
+        if self.summed is not None:
+            places = np.searchsorted(features, self.summed.features)
+            self.summed._replace(features=places).commit(store)
+        kept, sums = int(store.sums[at.KEPT]), store.sums
         entries = slice(0, int(store.ends[kept]))
         places = np.zeros(self.dimension, np.int32)
         places[features] = np.arange(len(features), dtype=np.int32)
@@ -84,15 +88,12 @@ class Evidence:
         h = np.repeat(store.weights[:kept], np.diff(indptr))
         squares: Array = np.bincount(indices, h * data * data, len(features)).astype(np.float64)
         totals: Array = np.bincount(indices, h * data, len(features)).astype(np.float64)
-        theta = np.zeros(shape)
-        if len(store.record):
-            record = store.record[features]
-            squares, totals = squares + record[:, at.SQUARES], totals + record[:, at.SUMS]
-            theta = record[:, at.THETA :].reshape(shape)
+        weight = float(store.weights[:kept].sum() + sums[at.WEIGHT])
         return Kept(
             loss=self.loss, data=data, indices=indices, indptr=indptr, labels=store.labels[:kept],
-            weights=store.weights[:kept], theta=theta, squares=squares, sums=totals,
-            weight=float(store.weights[:kept].sum() + sums[at.WEIGHT]), loss_sum=self.loss_sum,
+            weights=store.weights[:kept], theta=record[:, at.THETA :].reshape(shape),
+            squares=_positive(squares + record[:, at.SQUARES], weight), sums=totals + record[:, at.SUMS],
+            weight=weight, loss_sum=self.loss_sum,
             conjugate=float(sums[at.CONJUGATE]), conjugate_size=float(sums[at.SIZE]),
             dual_squares=float(sums[at.DUAL_SQUARES]), infimum=float(sums[at.INFIMUM]),
             committed=int(sums[at.COMMITTED]), constant=constant,
@@ -121,6 +122,15 @@ class Evidence:
             summed = summed or other.summed
         else:
             summed = summed.merge(other.summed, self.constant)
-        store = joined(self.store, other.store)
+        committed = np.union1d(self.committed, other.committed)
+        record = np.zeros((len(committed), self.store.record.shape[1]))
+        for each in (self, other):
+            record[np.searchsorted(committed, each.committed)] += each.store.record
+        store = joined(self.store, other.store)._replace(record=record)
         paid = self.loss_sum + other.loss_sum
-        return Evidence(self.loss, store, summed, self.dimension, self.constant, paid, mean)
+        return Evidence(self.loss, store, committed, summed, self.dimension, self.constant, paid, mean)
+
+
+def _positive(squares: Array, weight: float) -> Array:
+    """Sums of squares of features that occur, none of them 0: the squares of numbers below 1e-154 are."""
+    return np.maximum(squares, 1e-300 * weight)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import scaled
 from giftrl.certificates.best_loss import MOMENTS, BestLoss
-from giftrl.certificates.units import Array, Units
+from giftrl.certificates.units import Array, Units, exact_sum
 from giftrl.errors import require
 from giftrl.losses import EVERY, MulticlassHinge, Softmax
 
@@ -106,7 +106,7 @@ class Kept:
             labels=np.asarray(labels, dtype=float if classes is None else np.int64),
             weights=h,
             theta=np.zeros(x.shape[1] if classes is None else (x.shape[1], classes)),
-            squares=(x * x).T @ h, sums=x.T @ h, weight=math.fsum(h), loss_sum=loss_sum, constant=constant,
+            squares=(x * x).T @ h, sums=x.T @ h, weight=exact_sum(h), loss_sum=loss_sum, constant=constant,
         )  # fmt: skip
 
     def without_rows(self) -> "Kept":
@@ -148,7 +148,8 @@ class Kept:
 
         inf = np.empty(len(self.labels))
         ready(loops.infima)(self.loss, self.labels, inf)
-        return math.fsum([self.infimum, *(self.weights * inf).tolist()])
+        total = exact_sum([self.infimum, *(self.weights * inf).tolist()])
+        return total if math.isfinite(total) else -math.inf
 
     def units(self) -> list[Units]:
         """The units in which models are measured: centred ones where there is a constant feature, and feature units."""
@@ -182,7 +183,7 @@ class Kept:
             data=left.data, indices=left.indices, indptr=left.indptr,
             labels=self.labels[~gone], weights=self.weights[~gone],
             theta=self.theta - rows.T @ (a.T * h).T,
-            conjugate=math.fsum([self.conjugate, *(h * phi_star)]),
+            conjugate=exact_sum([self.conjugate, *(h * phi_star)]),
             conjugate_size=self.conjugate_size + float(h @ sizes(self.loss, a, labels, phi_star)),
             dual_squares=self.dual_squares + float(np.vdot((a.T * h).T, a)),
             infimum=self.infimum + float(h @ inf),
@@ -205,7 +206,7 @@ class Kept:
         require(u.shape == self.theta.shape, "model", u.shape, f"must have the shape {self.theta.shape}", "see theta")
         require(bool(np.isfinite(u).all()), "model", model, "must be finite", "it holds infinities or NaN")
         require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
-        end = time.monotonic() + time_limit
+        end = time.monotonic() + as_seconds(time_limit)
         found: list[BestLoss] = []
         for left, units in enumerate(reversed(self.units())):
             radius = scale * units.norm(u)
@@ -215,12 +216,14 @@ class Kept:
                 break
         return replace(max(found, key=lambda best: best.lower_bound), scale=scale)
 
+    @np.errstate(all="ignore")
     def ridge(self, mu: float, time_limit: float = 10.0, start: ArrayLike | None = None) -> BestLoss:
         """A number that loss plus (mu/2)|u|^2 is not below for any u; the larger one of the units is returned."""
         require(0.0 < mu < math.inf, "mu", mu, "must be positive and finite", "try mu=1.0")
         first = None if start is None else np.asarray(start, dtype=float)
         units = self.units()
-        found = [self.within(each, math.inf, mu, first, time_limit / len(units)) for each in units]
+        each_limit = as_seconds(time_limit) / len(units)
+        found = [self.within(each, math.inf, mu, first, each_limit) for each in units]
         return max(found, key=lambda best: best.lower_bound)
 
     @np.errstate(all="ignore")
@@ -279,3 +282,14 @@ class Kept:
             ridge=ridge,
             least=self.least,
         )
+
+
+def as_seconds(limit: Any) -> float:
+    """A time limit, checked.
+
+    >>> as_seconds(2)
+    2.0
+    """
+    good = isinstance(limit, (int, float, np.number)) and bool(limit >= 0.0)  # NaN is not
+    require(good, "time_limit", limit, "must be a number of seconds that is not negative", "try time_limit=10.0")
+    return float(limit)

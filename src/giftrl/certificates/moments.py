@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl.certificates.ball import newton_step, price
-from giftrl.certificates.units import EPS, Array, Units
+from giftrl.certificates.units import EPS, TINY, Array, Units, exact_sum
 
 
 class Duals(NamedTuple):
@@ -67,6 +67,7 @@ class Moments:
         zeros = np.zeros(features)
         return cls(0, 0.0, zeros, 0.0, np.zeros((features, features)), zeros, 0.0, zeros, 0.0, constant)
 
+    @np.errstate(all="ignore")
     def add(self, rows: Any, labels: ArrayLike, weights: ArrayLike | None = None) -> "Moments":
         """The moments of these rows too; rows dense, n x d."""
         s, y = np.asarray(rows, dtype=float), np.asarray(labels, dtype=float)
@@ -81,15 +82,18 @@ class Moments:
         held, y_held = s - mean, y - label_mean
         if self.constant is not None:
             held[:, self.constant] = 0.0
-        weighted = held * h[:, None]
+        # With the roots of the weights, so that neither squares nor weights alone leave float64.
+        root = np.sqrt(h)
+        held, y_held, s, y = held * root[:, None], y_held * root, s * root[:, None], y * root
         return self.merge(
             Moments(
-                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=weighted.T @ held,
-                cross=weighted.T @ y_held, label_scatter=float(h @ (y_held * y_held)), squares=h @ (s * s),
-                label_squares=float(h @ (y * y)), constant=self.constant,
+                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=held.T @ held,
+                cross=held.T @ y_held, label_scatter=float(y_held @ y_held), squares=(s * s).sum(axis=0),
+                label_squares=float(y @ y), constant=self.constant,
             )
         )  # fmt: skip
 
+    @np.errstate(all="ignore")
     def merge(self, other: "Moments") -> "Moments":
         """The moments of two sets of rows with the same features.
 
@@ -132,6 +136,7 @@ class Moments:
         z = self._solve(units, math.inf, 1e-9 * self.weight)
         return None if z is None else units.model(z)
 
+    @np.errstate(all="ignore")
     def duals_of(self, model: Array) -> "Duals":
         """The sums over all rows whose duals are the residuals of one model."""
         x, c = model.copy(), self.constant
@@ -145,7 +150,7 @@ class Moments:
             theta[c] = -mass
         raised = w * (self.label_mean - beta) * (self.label_mean + beta)
         bent = float(x @ self.scatter @ x)
-        value = 0.5 * math.fsum([self.label_scatter, -bent, raised])
+        value = 0.5 * exact_sum([self.label_scatter, -bent, raised])
 
         n, e, r = self.rows + 8.0, np.sqrt(np.diagonal(self.scatter)), np.sqrt(self.squares)
         short = float(e @ np.abs(x)) + math.sqrt(self.label_scatter)
@@ -153,11 +158,14 @@ class Moments:
         drift = n * EPS * math.sqrt(w) * long if c is not None else 0.0
         error = n * EPS * e * short + 8.0 * EPS * (e * long + r * short) + (8.0 * EPS) ** 2 * r * long
         error = error + np.abs(self.mean) * drift + len(x) * EPS * (self.scatter_size(x) + np.abs(self.cross))
+        error = error + np.where(self.squares > 0.0, n * n * TINY, 0.0)  # others are 0 in every row
         if c is not None:
             error[c] += drift
         slack = 0.5 * (n * EPS * short**2 + 16.0 * EPS * short * long + (8.0 * EPS * long) ** 2)
-        slack += (abs(beta) + abs(self.label_mean)) * drift + (len(x) + 8.0) * EPS * (
-            self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised)
+        slack += (
+            n * n * TINY
+            + (abs(beta) + abs(self.label_mean)) * drift
+            + (len(x) + 8.0) * EPS * (self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised))
         )
         return Duals(slack - value, theta, error)
 
@@ -166,6 +174,7 @@ class Moments:
         out: Array = np.abs(self.scatter) @ np.abs(x)
         return out
 
+    @np.errstate(all="ignore")
     def _solve(self, units: Units, radius: float, ridge: float) -> Array | None:
         """Coordinates of a nearly best model; None where numbers leave float64."""
         positive = units.scale > 0.0

@@ -63,17 +63,14 @@ def shortened(store: Store, kept: int) -> Store:
 
 
 def joined(one: Store, other: Store) -> Store:
-    """The rows of two stores, and the sums over the rows that are in neither."""
+    """The rows of two stores, and the sums over the rows that are in neither; the record is that of the first."""
     first, second = (shortened(each, int(each.sums[KEPT])) for each in (one, other))
     names = ("data", "indices", *PER_ROW)
     parts = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names}
     ends = np.concatenate([first.ends, first.ends[-1] + second.ends[1:]])
     sums = first.sums + second.sums
     sums[THRESHOLD] = max(first.sums[THRESHOLD], second.sums[THRESHOLD])
-    record = np.zeros((max(len(first.record), len(second.record)), first.record.shape[1]))
-    for each in (first, second):
-        record[: len(each.record)] += each.record
-    return first._replace(ends=ends, keys=np.zeros(0), sums=sums, record=record, **parts)
+    return first._replace(ends=ends, keys=np.zeros(0), sums=sums, **parts)
 
 
 def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray[Any]]) -> str | None:
@@ -88,7 +85,8 @@ def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray
             return name
     sums, ends, indices = state["sums"], state["ends"], state["indices"]
     counts = sums[[ROWS, KEPT, COMMITTED, COST]] if len(sums) == ENTRIES else np.full(1, np.nan)
-    if not (np.isfinite(counts).all() and (counts >= 0.0).all() and sums[BUDGET] == own.sums[BUDGET]):
+    whole = bool(np.isfinite(counts).all() and (counts >= 0.0).all() and (counts == np.floor(counts)).all())
+    if not whole or sums[BUDGET] != own.sums[BUDGET] or sums[WEIGHT] < 0.0 or counts[1] + counts[2] > counts[0]:
         return "sums"
     kept, entries = int(sums[KEPT]), len(state["data"])
     if len(ends) != kept + 1 or ends[0] != 0 or ends[-1] != entries or (np.diff(ends) < 0).any():
@@ -99,11 +97,13 @@ def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray
         return "labels"
     if len(indices) != entries or (entries and not 0 <= indices.min() <= indices.max() < dimension):
         return "indices"
-    whole = own.labels.dtype.kind == "i" and kept > 0  # classes
-    if whole and not 0 <= state["labels"].min() <= state["labels"].max() < own.scores.shape[1]:
+    classes = own.labels.dtype.kind == "i" and kept > 0
+    if classes and not 0 <= state["labels"].min() <= state["labels"].max() < own.scores.shape[1]:
         return "labels"
     if sums[COST] != entries + kept * cost or not (state["weights"] > 0.0).all():
         return "sums"
     if np.isnan(state["keys"]).any() or len(state["record"]) not in (0, dimension):
+        return "record"
+    if sums[COMMITTED] > 0.0 and len(state["record"]) == 0:
         return "record"
     return None

@@ -93,15 +93,16 @@ class Summed(NamedTuple):
             return Units.of_features(moments.squares, moments.weight)
         return Units.centred(moments.squares, self.sums, moments.weight, moments.constant)
 
+    @np.errstate(all="ignore")
     def commit(self, store: Store) -> None:
         """Add all of the rows to the sums over committed rows, with the residuals of a nearly best model as duals."""
         moments, sums = self.moments, store.sums
         model = moments.best_model(self.units())
         duals = moments.duals_of(np.zeros(len(self.features)) if model is None else model)
-        record = store.record
+        record, proved = store.record, bool(np.isfinite(duals.conjugate) and np.isfinite(duals.theta).all())
         for column, added in ((at.CURVED, moments.squares), (at.SQUARES, moments.squares), (at.SUMS, self.sums)):
             record[self.features, column] += added
-        record[self.features, at.THETA] += duals.theta
+        record[self.features, at.THETA] += duals.theta if proved else 0.0
         # The bound allows for (n + 4) eps sqrt(dual squares) sqrt(squares_j) in theta_j, n the committed rows; as much
         # is added as makes that no less than the errors here.
         size = np.sqrt(moments.squares)
@@ -109,9 +110,9 @@ class Summed(NamedTuple):
         factor = np.max(np.divide(duals.error, allowed, where=allowed > 0.0, out=np.zeros(len(size))), initial=0.0)
         sums[at.COMMITTED] += moments.rows
         sums[at.WEIGHT] += moments.weight
-        sums[at.CONJUGATE] += duals.conjugate
-        sums[at.SIZE] += abs(duals.conjugate)
-        sums[at.DUAL_SQUARES] += factor * factor
+        sums[at.CONJUGATE] += duals.conjugate if proved else np.inf  # infinite: nothing is proved any more
+        sums[at.SIZE] += abs(duals.conjugate) if proved else 0.0
+        sums[at.DUAL_SQUARES] += factor * factor if proved else 0.0
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays for :meth:`restore`."""
@@ -132,6 +133,8 @@ class Summed(NamedTuple):
         for name, shape in shapes.items():
             given = state.get(f"summed.{name}")
             fits = fits and given is not None and given.dtype == np.float64 and given.shape == shape
+        rows = float(state["summed.numbers"][0]) if fits else -1.0
+        fits = fits and 0.0 <= rows < 2**53 and rows == int(rows) and not (state["summed.squares"] < 0.0).any()
         require(fits, "state", "summed", "must be second moments of features", "use another copy of the file")
         numbers: dict[str, Any] = dict(zip(NUMBERS, state["summed.numbers"].tolist(), strict=True))
         arrays: dict[str, Any] = {name: np.array(state[f"summed.{name}"]) for name in ARRAYS}

@@ -1,5 +1,7 @@
 """The size of a model, with each feature in its own units."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +10,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(float).eps)
+
+#: What underflow can change a number by is less than this.
+TINY = 1e-320
 
 #: A feature that varies by less than this share of its size counts as varying by that much.
 STILL = 1e-6
@@ -134,3 +139,15 @@ def _over(x: Array, scale: Array) -> Array:
         out: Array = (x.T / scale).T
     out[(x == 0.0) & (scale == 0.0 if x.ndim == 1 else (scale == 0.0)[:, None])] = 0.0
     return out
+
+
+def exact_sum(numbers: Iterable[float]) -> float:
+    """The sum of numbers, rounded once; NaN where it leaves float64.
+
+    >>> exact_sum([1e16, 1.0, -1e16]), exact_sum([np.inf, -np.inf])
+    (1.0, nan)
+    """
+    try:
+        return math.fsum(numbers)
+    except (OverflowError, ValueError):
+        return math.nan

@@ -34,14 +34,15 @@ class Witnesses:
     Args:
         loss: of one prediction or of K scores.
         dimension: the number of features.
-        budget: how many nonzeros may be kept; K scores count as K. 0 keeps no row, and then memory does not grow.
+        budget: how many nonzeros may be kept; a row counts as one more, and its K scores as K. 0 keeps no row, and then
+            memory does not grow.
         classes: K, or None for one prediction.
         constant: the feature that is 1 in every row, or None.
         compiled: False runs the loops as plain Python.
 
     >>> from giftrl.losses import Squared
     >>> from giftrl.compiled.rows import as_rows
-    >>> witnesses = Witnesses(Squared(), 1, 3, compiled=False)
+    >>> witnesses = Witnesses(Squared(), 1, 10, compiled=False)
     >>> rows, _ = as_rows([[1.0], [2.0], [0.0], [1.0]], 1)
     >>> witnesses.add(rows, np.array([1.0, 2.0, 0.0, 1.0]), NONE, np.zeros(4))
     >>> witnesses.rows, witnesses.kept
@@ -128,7 +129,7 @@ class Witnesses:
             entries, rows = len(store.data), len(store.labels)
             if needed > entries:
                 entries = max(needed, min(max(8 * entries, 1024), self.budget))
-            self.store = resized(store, entries, rows if self.kept < rows else max(64, 4 * rows))
+            self.store = resized(store, entries, rows if self.kept < rows else min(max(64, 4 * rows), self.budget))
         elif missing == at.PLACE:
             self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - keeping.count_entries(given.rows, i)))
         else:
@@ -181,8 +182,9 @@ class Witnesses:
     def evidence(self, loss_sum: float, model: NDArray[Any]) -> Evidence:
         """What has been remembered so far, which stays as it is when more rows come."""
         self._lent = True
-        store = self.store._replace(sums=self.store.sums.copy(), record=self.store.record.copy())
-        return Evidence(self.loss, store, self.summed, self.dimension, self.constant, loss_sum, model)
+        seen = np.flatnonzero(self.store.record.any(axis=1))
+        store = self.store._replace(sums=self.store.sums.copy(), record=self.store.record[seen])
+        return Evidence(self.loss, store, seen, self.summed, self.dimension, self.constant, loss_sum, model)
 
     def state(self) -> Arrays:
         """The arrays from which :meth:`restore` goes on, bit by bit."""

@@ -114,7 +114,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         for each in best
     ]
     if proofs:
-        heads = ("size of others", "average loss", "certified best", "gap", "rows kept")
+        heads = ("size of others", "average loss", "none below", "gap", "rows kept")
         show("certificate", heads, proofs)
     scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
     largest = [

@@ -1,11 +1,12 @@
 """Many linear models in one pass."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate, Evidence, Witnesses
@@ -114,12 +115,24 @@ class LinearLearners(Engine):
 
     def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
         """Remember rows for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
+        require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
         self.witnesses: list[Witnesses] = []
         if nonzeros is not None:
             each = as_budget(nonzeros) // models
             settings = (self.loss, self.dimension, each)
             self.witnesses = [Witnesses(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        every = enumerate(self._every_witnesses())
+        kept = {f"witnesses.{m}.{name}": array for m, each in every for name, array in each.state().items()}
+        return self.own_state() | kept
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        super().restore(state)
+        for m, each in enumerate(self._every_witnesses()):
+            each.dimension, prefix = self.dimension, f"witnesses.{m}."
+            each.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
 
     def _every_witnesses(self) -> list[Witnesses]:
         return getattr(self, "witnesses", [])  # pickles of version 1 have none

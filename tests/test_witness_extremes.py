@@ -1,0 +1,169 @@
+"""Witnesses of hostile numbers, and states that no run can have."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from giftrl import losses
+from giftrl.certificates import store as at
+from giftrl.compiled.rows import as_rows
+from giftrl.errors import InvalidInput
+from giftrl.kernels import LinearLearner, LinearLearners
+from giftrl.mixtures import MixtureLearner
+from giftrl.ops.vector_loss import multiclass
+from tests.best_losses import make
+from tests.test_witnesses import learn, learner_for, same
+
+pytestmark = pytest.mark.plain
+
+DAMAGE = {
+    "indices": lambda a: a.__setitem__(0, 99),
+    "ends": lambda a: a.__setitem__(1, -5),
+    "weights": lambda a: a.__setitem__(0, -1.0),
+    "sums": lambda a: a.__setitem__(at.KEPT, 1e9),
+    "keys": lambda a: a.__setitem__(0, math.nan),
+    "data": lambda a: a.__setitem__(0, math.inf),
+}
+
+
+@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Softmax(), losses.Squared()], ids=repr)
+def test_a_damaged_state_is_refused(loss):
+    case = make(loss, 1, n=40)
+    learner = learn(learner_for(case, 60), case)
+    for name in learner.state():
+        if not name.startswith("witnesses."):
+            continue
+        state = {key: array.copy() for key, array in learner.state().items()}
+        short = name.removeprefix("witnesses.")
+        ways = [
+            lambda state, name=name: state.pop(name),
+            lambda state, name=name: state.update({name: state[name][1:]}),
+        ]
+        if short in DAMAGE:
+            ways.append(lambda state, name=name, short=short: DAMAGE[short](state[name]))
+        if short == "labels" and multiclass(loss):
+            ways.append(lambda state, name=name: state[name].__setitem__(0, 17))
+        for way in ways:
+            bad = {key: array.copy() for key, array in state.items()}
+            if len(bad[name]) == 0:
+                continue
+            way(bad)
+            if name == "witnesses.summed.features" and name not in bad:
+                continue
+            with pytest.raises((InvalidInput, KeyError)):
+                learner_for(case, 60).restore(bad)
+
+
+def test_sums_beyond_float64_void_the_certificate_and_nothing_else():
+    rng = np.random.default_rng(0)
+    x = np.zeros((60, 80))
+    x[:, :3] = rng.normal(size=(60, 3))
+    learner = MixtureLearner(80, "squared", compiled=False)
+    learner.keep_witnesses(100)
+    learner.learn(x, rng.normal(size=60) * 1e160)
+    learner.learn(rng.normal(size=(5, 80)), rng.normal(size=5) * 1e160)
+    assert learner.rounds == learner.witnesses.rows == 65
+    assert learner.certificate.best_loss().lower_bound == 0.0
+    assert learner.certificate.best_ridge_loss(1.0).lower_bound == 0.0
+    heavy = LinearLearner(1, "poisson", compiled=False, dtype="float64")
+    heavy.keep_witnesses(1000)
+    heavy.witnesses.add(as_rows(np.ones((30, 1)), 1)[0], np.full(30, 3.0), np.full(30, 1e308), np.zeros(30))
+    assert heavy.certificate.best_loss().lower_bound == -math.inf
+
+
+@pytest.mark.parametrize("budget", [20, 1000])
+@pytest.mark.parametrize(("size", "weight"), [(1e-160, 1e290), (1.0, 1e-150), (1e-160, 1e-150)])
+def test_numbers_that_underflow_prove_nothing_wrong(budget, size, weight):
+    rng = np.random.default_rng(0)
+    x, y, h = rng.normal(size=(30, 3)), rng.normal(size=30) * size, np.full(30, weight)
+    x[:, 0] = 1.0
+    for loss in ("squared", "absolute")[: 1 if weight > 1.0 else 2]:  # a step of the other overflows
+        learner = LinearLearner(3, loss, compiled=False, dtype="float64")
+        learner.keep_witnesses(budget, 0)
+        learner.learn(x, y, h)
+        for scale in (1.0, 1e-10):
+            bound = learner.certificate.best_loss(scale).lower_bound
+            of_zero = sum(Fraction(w) * (Fraction(v) ** 2 / 2 if loss == "squared" else abs(Fraction(v)))
+                          for v, w in zip(y.tolist(), h.tolist(), strict=True))  # fmt: skip
+            assert Fraction(bound) <= of_zero
+
+
+def test_features_too_small_to_square_do_not_void_the_certificate():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=200), np.eye(200)[:, 0] * 1e-170, np.ones(200)])
+    for loss, y in (("squared", rng.normal(size=200)), ("logistic", np.sign(rng.normal(size=200)))):
+        for budget in (0, 100, 10_000):
+            learner = MixtureLearner(3, loss, constant=2, compiled=False)
+            learner.keep_witnesses(budget, 2)
+            learner.learn(x, y)
+            assert learner.certificate.best_loss().lower_bound > 0.0
+
+
+def test_rows_without_nonzeros_do_not_fill_the_memory():
+    learner = LinearLearner(3, "squared", compiled=False)
+    learner.keep_witnesses(0)
+    learner.learn(np.zeros((500, 3)), np.ones(500))
+    assert learner.witnesses.kept == 0 and learner.witnesses.rows == 500
+    other = LinearLearner(3, "logistic", compiled=False)
+    other.keep_witnesses(100)
+    other.learn(np.zeros((500, 3)), np.ones(500))
+    assert other.witnesses.kept <= 100
+
+
+def test_a_run_beats_nobody_by_rounding():
+    learner = LinearLearner(1, "logistic", compiled=False)
+    learner.keep_witnesses(10**5)
+    learner.learn(np.zeros((3000, 1)), np.where(np.arange(3000) % 2, 1.0, -1.0))
+    best = learner.certificate.best_loss()
+    assert best.regret >= 0.0 and "beat" not in best.in_words()
+
+
+def test_many_models_go_on_from_a_state():
+    case = make(losses.Logistic(), 2, n=50)
+    parts = case.x.shape[1], [("proximal", "temporal")] * 2, "logistic"
+    whole, first, second = (LinearLearners(*parts, compiled=False) for _ in range(3))
+    for each in (whole, first, second):
+        each.keep_witnesses(60, case.kept.constant)
+    whole.learn(case.x, case.y)
+    first.learn(case.x[:30], case.y[:30])
+    second.restore(first.state())
+    second.learn(case.x[30:], case.y[30:])
+    assert same(second.state(), whole.state())
+    with pytest.raises(InvalidInput, match="before the first row"):
+        whole.keep_witnesses(10)
+
+
+def test_before_the_first_row_and_with_no_weights_there_are_words():
+    learner = LinearLearner(1, "squared", compiled=False)
+    learner.keep_witnesses(10)
+    assert learner.certificate.in_words() == "No rows have been learnt."
+    learner.learn([[1.0]], [2.0])
+    assert "with all weights 0" in learner.certificate.best_loss(0.0).in_words()
+
+
+@pytest.mark.parametrize("limit", [None, "1", -1.0, math.nan])
+def test_a_time_limit_is_a_number(limit):
+    learner = LinearLearner(1, "squared", compiled=False)
+    learner.keep_witnesses(10)
+    with pytest.raises(InvalidInput, match="time_limit"):
+        learner.certificate.best_loss(time_limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "value"),
+    [
+        ("sums", at.COMMITTED, 1e300),
+        ("sums", at.COMMITTED, 0.5),
+        ("sums", at.WEIGHT, -1.0),
+        ("sums", at.ROWS, math.nan),
+    ],
+)
+def test_sums_that_no_run_can_have_are_refused(name, entry, value):
+    case = make(losses.Logistic(), 1, n=40)
+    state = learn(learner_for(case, 60), case).state()
+    state[f"witnesses.{name}"] = state[f"witnesses.{name}"].copy()
+    state[f"witnesses.{name}"][entry] = value
+    with pytest.raises(InvalidInput):
+        learner_for(case, 60).restore(state)
