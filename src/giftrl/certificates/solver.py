@@ -24,12 +24,16 @@ PATIENCE = 6
 
 
 class Solution(NamedTuple):
-    """Where the solver stopped: the best duals it met, the coordinates it reached, the steps it took, and the gap."""
+    """Where the solver stopped: the best duals it met, the coordinates it reached, the steps it took, and the gap.
+
+    ``upper`` is the least F at a point of the ball that it met; upper minus gap is the largest D that it met.
+    """
 
     duals: Array
     z: Array
     steps: int
     gap: float
+    upper: float
 
 
 def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000) -> Solution:
@@ -64,7 +68,7 @@ def solve(problem: Problem, start: Array, time_limit: float = math.inf, steps: i
             break
         idle = idle + 1 if final and not walk.gap < 0.9 * before else 0
         walk.sharpen()
-    return Solution(walk.duals, walk.z, walk.used, walk.gap)
+    return Solution(walk.duals, walk.z, walk.used, walk.gap, walk.upper)
 
 
 class _Walk:
