@@ -11,6 +11,8 @@ from giftrl.compiled.door import ready
 
 #: From this share of numbers that are not 0, and up to this size, rows are held as a full matrix.
 DENSE, SMALL = 0.15, 20_000
+#: About how many numbers of a full matrix are used at a time.
+BLOCK = 1 << 17
 
 
 class Scaled:
@@ -62,10 +64,19 @@ class Scaled:
 
     def moments(self, weights: Array) -> Array:
         """A' diag(weights) A."""
-        if self.dense:
-            return np.asarray((self.x.T * weights) @ self.x)
         m = len(self.features)
         out = np.zeros((m, m))
+        if self.dense:
+            # Rows of weight 0, such as those away from a kink, are left out, and a block stays in the cache.
+            step = max(1, BLOCK // max(1, m))
+            for first in range(0, len(weights), step):
+                h = weights[first : first + step]
+                curved = np.flatnonzero(h)
+                block = self.x[first : first + step]
+                if 2 * len(curved) < len(h):
+                    block, h = block[curved], h[curved]
+                out += (block.T * h) @ block
+            return out
         ready(second_moments)(self.x.data, self.x.indices, self.x.indptr, weights, out)
         out += np.triu(out, 1).T
         first = np.multiply.outer(self.t, self.transposed @ weights)
