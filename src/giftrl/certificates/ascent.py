@@ -28,6 +28,8 @@ from giftrl.ops import loss as scalar
 TURNS, LEAST = 3, 1e-9
 #: The problem with some mu is solved when its own gap is this share of the gap of the ball.
 SOLVED = 0.2
+#: A bound that can be above the floor by no more than this share of the loss of the model 0 is not worth the time.
+NOTHING = 1e-7
 
 
 class Ascent(NamedTuple):
@@ -81,7 +83,8 @@ def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -
             best = best._replace(z=inside * z, upper=upper)
         best = best._replace(turns=used)
         enough = best.upper - best.lower <= gap * max(abs(best.upper), 1e-6 * size)
-        if enough or used >= turns or time.monotonic() >= end or best.upper <= problem.floor:
+        enough = enough or best.upper <= problem.floor + NOTHING * size
+        if enough or used >= turns or time.monotonic() >= end:
             return best
         # The gap of the problem with the penalty, |res|^2/mu = mu |z|^2.
         open_gap = problem.primal(z, p) - lower - radius * norm + mu * length * length
