@@ -2,7 +2,8 @@
 # make test     what every change must pass: format, lint, types, imports, tests (a few minutes)
 # make verify   the slow tests, the plain ones compiled, and those of the benchmarks (CI runs it after make test)
 # make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
-# make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md
+# make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md;
+#               how close certificates come to the best loss; writes docs/certificates.md
 # make lint     the first half of make test
 # make unit     the second half of make test
 # make bits     loops from object files against Numba in memory, every shipped one, bit for bit (a quarter of an hour)
@@ -43,12 +44,14 @@ bench: bench-test
 	$(BIN)/python -m benchmarks.growth --out docs/performance.md
 	$(BIN)/python -m benchmarks.unsorted --out docs/performance.md
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
+	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md
 
 quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg --json docs/quality/ours.json
 	$(BIN)/python -m benchmarks.quality.passes --out docs/no-tuning.md
 	$(BIN)/python -m benchmarks.quality.trends --out docs/no-tuning.md
+	$(BIN)/python -m benchmarks.quality.certificates --out docs/certificates.md --json docs/quality/certificates.json
 
 $(VENV)/.bench: $(STAMP)
 	$(BIN)/pip install --quiet --editable ".[bench]"

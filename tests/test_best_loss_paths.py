@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from giftrl import losses
 from giftrl.certificates import Kept, scaled, solver
+from giftrl.certificates.problem import Problem
 from tests.best_losses import EVERY, any_model, make
 
 each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
@@ -54,6 +55,48 @@ def test_many_features(loss, radius, request):
     found = bounds(case, radius)
     assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * case.total(case.zero())).all()
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * case.total(case.zero()))
+
+
+@pytest.mark.plain
+@each_loss
+@pytest.mark.parametrize("radius", [0.1, 1.0])
+def test_many_features_and_sparse_rows(loss, radius, request):
+    case = make(loss, 8)
+    expected = bounds(case, radius)
+    request.getfixturevalue("sparse")
+    request.getfixturevalue("many")
+    found = bounds(case, radius)
+    assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * case.total(case.zero())).all()
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * case.total(case.zero()))
+
+
+@pytest.mark.plain
+def test_blocks_of_rows_add_up(monkeypatch):
+    rng = np.random.default_rng(0)
+    kept = Kept.of_rows("hinge", rng.normal(size=(50, 3)), np.ones(50))
+    rows = scaled.Scaled(kept.rows, kept.units()[0], kept.theta)
+    weights = rng.random(50) * (np.arange(50) > 20)
+    whole = rows.moments(weights)
+    monkeypatch.setattr(scaled, "FEW", 0)
+    monkeypatch.setattr(scaled, "BLOCK", 21)
+    np.testing.assert_allclose(rows.moments(weights), whole, rtol=1e-12)
+    np.testing.assert_allclose(whole, (rows.x.T * weights) @ rows.x, rtol=1e-12)
+
+
+@pytest.mark.plain
+@each_loss
+def test_the_solver_brackets_the_optimum_also_from_a_model_that_is_too_large(loss):
+    case = make(loss, 8)
+    units = case.kept.units()[0]
+    rows = scaled.Scaled(case.kept.rows, units, case.kept.theta)
+    shape = (len(rows.features), *case.kept.theta.shape[1:])
+    zero = np.zeros(shape)
+    problem = Problem(case.kept.loss, rows, case.kept.labels, case.kept.weights, zero, 10.0)
+    near = solver.solve(problem, zero)
+    far = solver.solve(problem, (10.0 / max(1e-9, float(np.linalg.norm(near.z)))) * near.z)
+    size = problem.primal(zero, rows.scores(zero))
+    for one, other in ((near, far), (far, near)):
+        assert one.upper - one.gap <= other.upper + 1e-9 * size and one.gap <= 1e-4 * size
 
 
 @pytest.mark.plain

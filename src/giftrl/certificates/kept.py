@@ -269,7 +269,7 @@ class Kept:
             enough = target + self.conjugate + 1e-9 * abs(target)
             solution = solve(problem, z, time_limit, steps, enough)
             bound = lower_bound(self, solution.duals, units, radius, ridge)
-            solver = f"{solution.steps} Newton steps"
+            solver = f"{solution.steps} {solution.what}"
         return BestLoss(
             lower_bound=max(bound, self.least) + 0.0,
             loss_sum=self.loss_sum,

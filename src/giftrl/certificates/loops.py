@@ -112,3 +112,15 @@ def second_moments(data: Any, indices: Any, indptr: Any, weights: Any, out: Any)
                 s, row = w * data[j], out[indices[j]]
                 for k in range(j, end):
                     row[indices[k]] += s * data[k]
+
+
+@formula
+def full_moments(x: Any, weights: Any, out: Any) -> None:
+    """sum_i weights_i s_i s_i' of the rows of a full matrix, in the upper triangle."""
+    for i in range(len(weights)):
+        w = weights[i]
+        if w != 0.0:
+            for j in range(x.shape[1]):
+                s = w * x[i, j]
+                for k in range(j, x.shape[1]):
+                    out[j, k] += s * x[i, k]

@@ -4,12 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.certificates.loops import second_moments
+from giftrl.certificates.loops import full_moments, second_moments
 from giftrl.certificates.units import Array, Units
 from giftrl.compiled.door import ready
 
 #: From this share of numbers that are not 0, and up to this size, rows are held as a full matrix.
 DENSE, SMALL = 0.15, 20_000
+#: Up to this many features a loop has the product of small matrices; BLAS would wait for its threads.
+FEW = 40
+#: About how many numbers of a full matrix are used at a time.
+BLOCK = 1 << 17
 
 
 class Scaled:
@@ -68,10 +72,22 @@ class Scaled:
 
     def moments(self, weights: Array) -> Array:
         """A' diag(weights) A."""
-        if self.dense:
-            return np.asarray((self.x.T * weights) @ self.x)
         m = len(self.features)
         out = np.zeros((m, m))
+        if self.dense and m <= FEW:
+            ready(full_moments)(self.x, weights, out)
+            return out + np.triu(out, 1).T
+        if self.dense:
+            # Rows of weight 0, such as those away from a kink, are left out, and a block stays in the cache.
+            step = max(1, BLOCK // max(1, m))
+            for first in range(0, len(weights), step):
+                h = weights[first : first + step]
+                curved = np.flatnonzero(h)
+                block = self.x[first : first + step]
+                if 2 * len(curved) < len(h):
+                    block, h = block[curved], h[curved]
+                out += (block.T * h) @ block
+            return out
         ready(second_moments)(self.x.data, self.x.indices, self.x.indptr, weights, out)
         out += np.triu(out, 1).T
         first = np.multiply.outer(self.t, self.transposed @ weights)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from giftrl.certificates.ascent import ascend, serves
 from giftrl.certificates.ball import conjugate_gradients, newton_step, price
 from giftrl.certificates.problem import Problem
 from giftrl.certificates.units import Array
@@ -19,17 +20,27 @@ GAP, LEAST = 1e-7, 1e-13
 FASTER, SHARPEST = 0.3, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
 SOLVED = 0.1
+#: The solver begins with the best of these parts of the model that it is given, or with 0.
+PARTS = (1.0, 0.3, 0.1, 0.03)
+#: How many turns of coordinate ascent count as one step.
+CHEAP = 30
 #: How many times in a row the gap may stay before the solver gives up.
 PATIENCE = 6
 
 
 class Solution(NamedTuple):
-    """Where the solver stopped: the best duals it met, the coordinates it reached, the steps it took, and the gap."""
+    """Where the solver stopped: the best duals it met, the coordinates it reached, the steps it took, and the gap.
+
+    ``upper`` is the least F at a point of the ball that it met; upper minus gap is the largest D that it met. ``what``
+    says what a step was.
+    """
 
     duals: Array
     z: Array
     steps: int
     gap: float
+    upper: float
+    what: str = "Newton steps"
 
 
 def solve(
@@ -40,10 +51,11 @@ def solve(
     With few coordinates each step minimises the quadratic model of F over the ball exactly. With many, the ball is
     replaced by a penalty (mu/2)|z|^2, which falls or rises until the solution is at the edge of the ball, or mu does
     not matter; the steps are those of conjugate gradients. Any slopes met on the way are duals, and the best are kept.
+    A loss with kinks and many features is left to coordinate ascent (:mod:`giftrl.certificates.ascent`).
 
     Args:
         problem: what to solve.
-        start: coordinates to begin with, in the ball, if they are better than 0.
+        start: coordinates to begin with, in the ball, if they or a part of them are better than 0.
         time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
         steps: of Newton's method.
         target: a value of the dual with which the solver is content.
@@ -59,6 +71,9 @@ def solve(
     (array([ 1.,  0., -1.]), array([2.]), True)
     """
     walk = _Walk(problem, start, time.monotonic() + time_limit, steps, target)
+    if not (problem.smooth or walk.direct) and serves(problem):
+        found = ascend(problem, walk.z, walk.end, CHEAP * steps, GAP)
+        return Solution(found.duals, found.z, found.turns, found.upper - found.lower, found.upper, "turns of all rows")
     idle = 0
     while not (walk.closed or walk.late) and idle < PATIENCE and math.isfinite(walk.value):
         before, final = walk.gap, walk.sharp
@@ -67,7 +82,7 @@ def solve(
             break
         idle = idle + 1 if final and not walk.gap < 0.9 * before else 0
         walk.sharpen()
-    return Solution(walk.duals, walk.z, walk.used, walk.gap)
+    return Solution(walk.duals, walk.z, walk.used, walk.gap, walk.upper)
 
 
 class _Walk:
@@ -76,10 +91,12 @@ class _Walk:
     def __init__(self, problem: Problem, start: Array, end: float, steps: int, target: float) -> None:
         self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
-        zero, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
-        self.size = abs(zero)
-        if problem.primal(start, scores) < zero:  # a start that is worse than nothing is no start
-            self.z, self.p = start, scores
+        least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
+        self.size = abs(least)
+        for part in PARTS:  # a model that was made bold is too large for its own loss
+            value = problem.primal(part * start, part * scores)
+            if value < least:
+                least, self.z, self.p = value, part * start, part * scores
         self.lean, self.eps, self.mu = np.zeros_like(self.p), 0.0, 0.0
         blocks = 0 if self.p.ndim == 1 else self.p.size * self.p.shape[1]
         self.direct = start.size <= DIRECT and blocks <= BLOCKS

@@ -1,0 +1,282 @@
+"""``python -m benchmarks.quality.certificates``: how much of the best loss a run certifies.
+
+The default learner runs once over each task, in its first order. Its certificate says what no linear model up to its
+own size goes below, from the rows that it kept within its budget. The least loss of these models lies between that
+number and the loss of any one of them; the best one that a solver meets with all rows in memory is in the table too.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Case, Task, cases
+from benchmarks.run import chosen
+from benchmarks.table import Grid, publish, wide_console
+from giftrl.certificates import BestLoss
+from giftrl.certificates.kept import Kept
+from giftrl.certificates.problem import Problem
+from giftrl.certificates.scaled import Scaled
+from giftrl.certificates.solver import solve
+from giftrl.certificates.witnesses import BUDGET
+from giftrl.errors import GiftrlError, require
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
+
+__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "targets", "write_lines"]
+
+#: The most seconds for a bound, and for the solver that looks for the optimum with all rows in memory.
+TIME_LIMIT, LONG = 10.0, 90.0
+#: How close to the optimum the bound should be: where all rows fit the budget, and on covtype, whose rows do not.
+NEAR, NEAR_COVTYPE = 0.01, 0.02
+#: A difference below this share of the loss of the model 0 counts as none: some tasks have the optimum 0.
+NOTHING = 1e-6
+ALL_LOSSES = [loss for losses in LOSSES.values() for loss in losses]
+#: The orders of covtype, whose file is in the order of time.
+ORDERS = {"shuffled": "0", "in time order": "own"}
+
+
+class Line(NamedTuple):
+    """One line of the table. Losses are averages over rows.
+
+    Attributes:
+        nonzeros: of all rows, with the constant feature.
+        loss: of the run.
+        optimum: the loss of the best model in the ball that the solver met: no less than the least loss there.
+        proved: what that solver, with all rows, proves to be a lower bound.
+        best: what the certificate says of models up to the size of the run's own.
+        wide: the same for models up to ten times as large.
+        summed: the same as ``best`` with no row kept.
+        least: what no model at all goes below.
+        zero: the loss of the model 0.
+        kept: how many rows were kept.
+        seconds: for ``best``.
+    """
+
+    task: str
+    rows: int
+    nonzeros: int
+    loss: float
+    optimum: float
+    proved: float
+    best: float
+    wide: float
+    summed: float
+    least: float
+    zero: float
+    kept: int
+    seconds: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether all rows were kept."""
+        return self.kept >= self.rows
+
+    @property
+    def missing(self) -> float:
+        """How far below the optimum the bound is, as a share of the optimum.
+
+        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.099, 0.0, 0.0, 0.0, 0.7, 9, 1.0)
+        >>> round(line.missing, 6), line._replace(optimum=1e-9, best=0.0).missing
+        (0.01, 0.0)
+        """
+        gap = self.optimum - self.best
+        return gap / abs(self.optimum) if gap > NOTHING * self.zero else 0.0
+
+    def words(self, bound: float) -> str:
+        """A bound; ``nothing`` if it says nothing.
+
+        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.0, 0.7, 9, 1.0)
+        >>> line.words(line.best), line.words(line.summed)
+        ('0.09', 'nothing')
+        """
+        return f"{bound:.4g}" if bound > self.least else "nothing"
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether a model reaches what no model goes below, so that there is nothing to certify."""
+        return self.optimum - self.least <= NOTHING * self.zero
+
+
+def learner(case: Case, loss: str, nonzeros: int) -> tuple[Any, Any]:
+    """The default learner after one pass over the rows, and the rows with a constant feature."""
+    width = case.x.shape[1]
+    rows = sparse.csr_matrix(sparse.hstack([case.x, np.ones((len(case.y), 1))]))
+    if case.classes is None:
+        made: Any = MixtureLearner(width + 1, loss, constant=width)
+    else:
+        made = MulticlassMixture(width + 1, case.classes, "softmax", constant=width)
+    made.keep_witnesses(nonzeros, width)
+    made.learn(rows, case.y)
+    return made, rows
+
+
+def optimum(run: Any, rows: Any, y: Any, best: BestLoss, time_limit: float = LONG) -> tuple[float, float, float]:
+    """Least loss met in the ball of a bound, a lower bound on the least, and the loss of the model 0: sums over rows.
+
+    All rows are in memory, whatever the run has kept.
+
+    Args:
+        run: a learner, whose model is where the solver begins.
+        rows: with the constant feature, which is the last.
+        y: labels.
+        best: the bound.
+        time_limit: in seconds.
+    """
+    every = Kept.of_rows(run.loss, rows, y, classes=run.classes, constant=rows.shape[1] - 1)
+    units = next(each for each in every.units() if each.name == best.units)
+    scaled = Scaled(every.rows, units, every.theta)
+    shape = (len(scaled.features), *every.theta.shape[1:])
+    problem = Problem(every.loss, scaled, every.labels, every.weights, np.zeros(shape), best.radius, floor=every.least)
+    z = units.coordinates(units.compared(np.asarray(run.x, dtype=float)))[scaled.features]
+    z *= min(1.0, best.radius / max(float(np.linalg.norm(z)), 1e-300))
+    found = solve(problem, z, time_limit)
+    nothing = np.zeros(shape)
+    return found.upper, found.upper - found.gap, problem.primal(nothing, scaled.scores(nothing))
+
+
+def line(name: str, case: Case, loss: str, time_limit: float = TIME_LIMIT, long: float = LONG) -> Line:
+    """Run a task."""
+    run, rows = learner(case, loss, BUDGET)
+    n = len(case.y)
+    begin = time.perf_counter()
+    best = run.certificate.best_loss(1.0, time_limit)
+    seconds = time.perf_counter() - begin
+    wide = run.certificate.best_loss(10.0, time_limit)
+    summed = learner(case, loss, 0)[0].certificate.best_loss(1.0, time_limit)
+    least, proved, zero = (each / n for each in optimum(run, rows, case.y, best, long))
+    return Line(
+        name, n, int(rows.nnz), best.average_loss, least, proved, best.average, wide.average, summed.average,
+        best.least / n, zero, best.rows_kept, seconds,
+    )  # fmt: skip
+
+
+def lines(tasks: Sequence[str], losses: Sequence[str], time_limit: float, long: float) -> Iterator[Line]:
+    """The lines of the tasks of some data sets with some losses, one after the other."""
+    for name in tasks:
+        source = DATASETS[name]
+        for words, order in (ORDERS if name == "covtype" else {"": source.orders(1)[0]}).items():
+            asked = source._replace(sequential=order == "own")
+            for case in cases(asked, ("raw",) if words == "in time order" else SCALINGS, 1):
+                few = case._replace(x=case.x[:50], y=case.y[:50])
+                for loss in (each for each in LOSSES[source.kind] if each in losses):
+                    task = f"{Task(name, loss, case.scaling)}{', ' if words else ''}{words}"
+                    line(task, few, loss, 1.0, 1.0)  # compiles
+                    yield line(task, case, loss, time_limit, long)
+
+
+def write_lines(path: Path, made: Sequence[Line]) -> None:
+    """Write lines as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([each._asdict() for each in made], indent=1) + "\n")
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Read lines that :func:`write_lines` wrote.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lines.json"
+    >>> write_lines(path, [Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.0, 0.7, 9, 1.0)])
+    >>> read_lines(path)[0].task
+    'a'
+    """
+    return [Line(**each) for each in json.loads(path.read_text())]
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2f}%"
+
+
+def grid(made: Sequence[Line]) -> Grid:
+    """The table."""
+    columns = [
+        "task", "rows", "nonzeros", "loss of the run", "best model met", "certified", "below it by",
+        "10 times the size", "no row kept", "rows kept", "seconds",
+    ]  # fmt: skip
+    rows = [
+        [
+            each.task, f"{each.rows:,}", f"{each.nonzeros:,}",
+            f"{each.loss:.4g}", f"{each.optimum:.4g}", each.words(each.best), _percent(each.missing),
+            each.words(each.wide), each.words(each.summed), f"{each.kept:,}", f"{each.seconds:.2f}",
+        ]
+        for each in made
+    ]  # fmt: skip
+    return Grid("What a run certifies: no model of its size has an average loss below", columns, rows)
+
+
+def targets(made: Sequence[Line]) -> tuple[Grid, Grid]:
+    """A table of targets, and one of the tasks that miss one.
+
+    >>> fine = Line("a logistic raw", 9, 9, 0.2, 0.1, 0.1, 0.0995, 0.0, 0.01, 0.0, 0.7, 9, 1.0)
+    >>> bad = fine._replace(task="b hinge raw", best=0.05, summed=0.0)
+    >>> reached, missed = targets([fine, bad])
+    >>> reached.rows[0][1:], [row[0] for row in missed.rows]
+    (['2', '1'], ['b hinge raw', 'b hinge raw'])
+    """
+    labelled = [each for each in made if each.task.split()[1] not in LOSSES["regression"] and not each.hopeless]
+    wanted: list[tuple[str, list[Line], Callable[[Line], bool], Callable[[Line], str]]] = [
+        (
+            f"all rows kept: within {NEAR:.0%} of the best model",
+            [each for each in made if each.fits],
+            lambda each: each.missing <= NEAR,
+            lambda each: _percent(each.missing),
+        ),
+        (
+            f"covtype, shuffled, {BUDGET:,} nonzeros kept: within {NEAR_COVTYPE:.0%}",
+            [each for each in made if each.task.startswith("covtype") and each.task.endswith("shuffled")],
+            lambda each: each.missing <= NEAR_COVTYPE,
+            lambda each: _percent(each.missing),
+        ),
+        (
+            "classification, no row kept: not nothing",
+            labelled,
+            lambda each: each.summed > each.least,
+            lambda _: "nothing",
+        ),
+    ]
+    rows, missed = [], []
+    for what, those, reaches, measured in wanted:
+        rows.append([what, str(len(those)), str(sum(map(reaches, those)))])
+        missed += [[each.task, what, measured(each)] for each in those if not reaches(each)]
+    return Grid("Targets", ["target", "tasks", "reached"], rows), Grid("Missed", ["task", "target", "measured"], missed)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.certificates", description=__doc__)
+    parser.add_argument("--tasks", default="*", help=f"data sets or patterns, with commas: {', '.join(DATASETS)}")
+    parser.add_argument("--losses", default="*", help=f"names or patterns, with commas: {', '.join(ALL_LOSSES)}")
+    parser.add_argument("--time-limit", type=float, default=TIME_LIMIT, help=f"seconds for a bound ({TIME_LIMIT:g})")
+    parser.add_argument("--long", type=float, default=LONG, help=f"seconds for the best model ({LONG:g})")
+    parser.add_argument("--json", type=Path, help="where to write the lines, after each task")
+    parser.add_argument("--lines", type=Path, nargs="+", help="files that --json wrote; nothing is run")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose certificates region is replaced")
+    options = parser.parse_args(argv)
+    console = wide_console()
+    try:
+        names = chosen("tasks", options.tasks, list(DATASETS))
+        losses = chosen("losses", options.losses, ALL_LOSSES)
+        made: list[Line] = [each for path in options.lines or () for each in read_lines(path)]
+        for name in [] if options.lines else names:
+            reason = DATASETS[name].unavailable()
+            if reason is not None:
+                console.print(f"{name} skipped: {reason}", markup=False)
+                continue
+            for each in lines([name], losses, options.time_limit, options.long):
+                made.append(each)
+                console.print(*grid([each]).rows[0], markup=False, highlight=False)
+                if options.json is not None:
+                    write_lines(options.json, made)
+        require(bool(made), "tasks", options.tasks, "leaves no task", "see --help for the names")
+    except GiftrlError as problem:
+        raise SystemExit(f"error: {problem}") from None
+    publish(console, [*targets(made), grid(made)], options.out, "certificates")
+
+
+if __name__ == "__main__":
+    main()
