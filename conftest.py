@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, settings
 # Loops are compiled once for all test processes, and for later runs.
 os.environ.setdefault("GIFTRL_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "loops"))
 
+# Commands look for a certificate where a test is about that; it takes plain Python seconds.
+os.environ.setdefault("GIFTRL_CERTIFICATE_SECONDS", "0")
+
 pytest_plugins = ["tests.costs"]
 
 common = {

@@ -25,8 +25,9 @@ def rows(tmp_path):
 def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
     model, summary = tmp_path / "m.giftrl", tmp_path / "s.json"
     shown = giftrl(
-        "train", rows, "--beta", 1, "--model", model, "--summary", summary, "--radius", 1, "--radius", 2.5
-    ).stderr.decode()
+        "train", rows, "--beta", 1, "--model", model, "--summary", summary, "--radius", 1, "--radius", 2.5,
+        "--certificate-seconds", 20,
+    ).stderr.decode()  # fmt: skip
     found = json.loads(summary.read_text())
     x, y = load_svmlight_file(str(rows))
     x = np.column_stack([x.toarray(), np.ones(len(y))])
@@ -92,7 +93,8 @@ def test_predictions_are_those_of_the_weights(rows, tmp_path):
 
 def test_inspect_shows_tables_and_draws(rows, tmp_path):
     giftrl("train", rows, "--model", tmp_path / "m.giftrl", "--quiet")
-    shown = giftrl("inspect", tmp_path / "m.giftrl", "--top", 40, "--plot", tmp_path / "w.svg").stdout.decode()
+    drawn = ("--plot", tmp_path / "w.svg", "--certificate-seconds", 1)
+    shown = giftrl("inspect", tmp_path / "m.giftrl", "--top", 40, *drawn).stdout.decode()
     for word in ("setting", "logistic", "none below", "largest weights", "(constant)", "theta_norm"):
         assert word in shown
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")

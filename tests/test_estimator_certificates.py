@@ -111,12 +111,13 @@ def test_witnesses_can_be_switched_off(cancer):
 )
 def test_the_command_keeps_as_many_rows_as_it_is_told(tmp_path, budget, words):
     rows = write_rows(tmp_path / "rows.svm")
-    said = giftrl("train", rows, "--witness-nonzeros", budget, "--model", tmp_path / "m").stderr.decode()
+    proved = ("--certificate-seconds", 2)
+    said = giftrl("train", rows, "--witness-nonzeros", budget, "--model", tmp_path / "m", *proved).stderr.decode()
     assert said.splitlines()[-1].startswith("certificate: average loss 0.") and words in said
-    found = json.loads(giftrl("inspect", tmp_path / "m", "--json").stdout)["certificate"]["best_loss"]["1"]
+    found = json.loads(giftrl("inspect", tmp_path / "m", "--json", *proved).stdout)["certificate"]["best_loss"]["1"]
     assert found["rows"] == 400 and (found["rows_kept"] == 400) == (budget == 10**6)
     assert found["lower_bound"] >= found["least"] == 0.0
-    shown = " ".join(giftrl("inspect", tmp_path / "m").stdout.decode().split())
+    shown = " ".join(giftrl("inspect", tmp_path / "m", *proved).stdout.decode().split())
     assert words in shown
     silent = giftrl("train", rows, "--certificate-seconds", 0).stderr.decode()
     assert "certificate" not in silent
@@ -126,6 +127,7 @@ def test_a_run_that_beats_every_fixed_model_says_so(tmp_path):
     """Labels that change sides halfway: whoever follows pays less than any one model."""
     lines = [f"{1 if (i % 2) == (i < 1000) else -1} {1 + i % 2}:1\n" for i in range(2000)]
     (tmp_path / "drift.svm").write_text("".join(lines))
-    said = giftrl("train", tmp_path / "drift.svm", "--beta", 10, "--regularizer", "adagrad").stderr.decode()
+    learner = ("--beta", 10, "--regularizer", "adagrad", "--certificate-seconds", 5)
+    said = giftrl("train", tmp_path / "drift.svm", *learner).stderr.decode()
     *_, last = said.splitlines()
     assert "This run beat every fixed linear model of that size" in last, last

@@ -62,6 +62,7 @@ def same(one, other):
     return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
+@pytest.mark.sample(3)
 @each_loss
 @few
 @given(
@@ -84,6 +85,7 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, auto, constant, n, sc
     assert best.loss_sum == learner.certificate.loss_sum
 
 
+@pytest.mark.sample(3)
 @each_loss
 @few
 @given(seed=seeds, budget=st.integers(0, 60), orders=st.sampled_from([0.0, 4.0, 9.0]), scale=st.floats(0.1, 10.0))
@@ -101,6 +103,7 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, ord
                 assert found.lower_bound <= case.exact(u, units, found.radius)
 
 
+@pytest.mark.sample(3)
 @each_loss
 @few
 @given(seed=seeds, auto=st.booleans(), constant=st.booleans(), scale=st.floats(0.1, 10.0))
@@ -112,6 +115,7 @@ def test_within_the_budget_the_bound_is_that_of_all_rows(loss, seed, auto, const
     assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
 
 
+@pytest.mark.sample(3)
 @each_loss
 @few
 @given(seed=seeds, budget=st.integers(0, 60), auto=st.booleans(), sizes=st.lists(st.integers(1, 9), max_size=6))
@@ -143,6 +147,7 @@ def test_dense_rows_sparse_rows_and_single_rows_are_remembered_alike(auto, form)
     assert same(one.witnesses.state(), whole.witnesses.state())
 
 
+@pytest.mark.sample(3)
 @each_loss
 @few
 @given(seed=seeds, budget=st.integers(0, 60), share=st.floats(0.0, 1.0), scale=st.floats(0.1, 10.0))

@@ -164,9 +164,10 @@ def enter(record: Any, rows: Any, i: int, h: float, bent: float) -> tuple[float,
     for k in range(begin(rows, i), end(rows, i)):
         prefetch(record, coming(rows, i, k), 0)
         j, s = column(rows, i, k), np.float64(rows.data[k])
-        part = add_entry(record, j, s, h, bent)
-        corr += part * record[j, THETA]
-        c += part * s
+        if s != 0.0:  # dense rows have many zeros
+            part = add_entry(record, j, s, h, bent)
+            corr += part * record[j, THETA]
+            c += part * s
     return corr, c
 
 
@@ -174,7 +175,8 @@ def enter(record: Any, rows: Any, i: int, h: float, bent: float) -> tuple[float,
 def leave(record: Any, rows: Any, i: int, z: float) -> None:
     """theta -= z s."""
     for k in range(begin(rows, i), end(rows, i)):
-        record[column(rows, i, k), THETA] -= z * np.float64(rows.data[k])
+        if rows.data[k] != 0.0:
+            record[column(rows, i, k), THETA] -= z * np.float64(rows.data[k])
 
 
 @formula

@@ -169,6 +169,7 @@ radius_option = click.option(
 
 certificate_option = click.option(
     "--certificate-seconds", "seconds", type=click.FloatRange(min=0.0), default=5.0, show_default=True,
+    envvar="GIFTRL_CERTIFICATE_SECONDS", show_envvar=True,
     help="How long to look for a good bound on the loss of other models; any time gives one that holds. 0: none.",
 )  # fmt: skip
 
