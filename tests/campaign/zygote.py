@@ -66,6 +66,8 @@ def command(run, request, report):
 
 
 def serve(run, requests, answers):
+    # A signal that comes before a command takes signals ends it, and does not interrupt what is written here.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     for line in requests:
         request = json.loads(line)
         read, write = os.pipe()
