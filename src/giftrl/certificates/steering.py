@@ -31,6 +31,7 @@ from giftrl.certificates.store import (
 )
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.rows import begin, column, coming, end
+from giftrl.errors import Incompatible
 from giftrl.ops import formula, operation
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
@@ -130,13 +131,15 @@ class Scores(NamedTuple):
 @operation
 def bend(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
     """The curvature of the loss of row i."""
-    raise NotImplementedError
+    raise Incompatible("a kind of scores must bring bend(self, loss, store, given, i, y); add that method to its class")
 
 
 @operation
 def commit(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
     """Give row i of weight h a steered dual, and add it to the sums."""
-    raise NotImplementedError
+    raise Incompatible(
+        "a kind of scores must bring commit(self, loss, store, given, i, y, h, bend); add it to its class"
+    )
 
 
 @formula

@@ -14,7 +14,7 @@ from giftrl.compiled.kinds import Held
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
-from giftrl.kernels.engine import Array, RowLearner
+from giftrl.kernels.row_learner import Array, RowLearner
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
@@ -25,7 +25,7 @@ from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Calls, MixtureBatch, Parts
-from giftrl.mixtures.restoring import unsound
+from giftrl.mixtures.restoring import sums_of_now, unsound
 from giftrl.mixtures.single import SingleRows
 from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
 
@@ -98,14 +98,14 @@ class Mixture(SingleRows, RowLearner):
         ):
             return self._learn_dense_row(rows.data, y)
         labels, predictions = self._typed(y), np.empty((len(y), *self._scores))
-        remembers = self.witnesses is not None and not self._again
-        linear = np.empty((len(y) if remembers else 0, *self._scores))
+        witnesses = None if self._again else self.witnesses
+        linear = np.empty((0 if witnesses is None else len(y), *self._scores))
         width = int(longest(rows))
         self.features = with_capacity(self.features, self.dimension, width)
         calls = self._prepared(width)
         calls.learn(calls.parts, MixtureBatch(rows, labels, weights, predictions, linear))
-        if self.witnesses is not None and remembers:
-            self.witnesses.add(rows, labels, weights, linear, self.loss)
+        if witnesses is not None:
+            witnesses.add(rows, labels, weights, linear, self.loss)
         return predictions
 
     def _prepared(self, width: int = 0) -> Calls:
@@ -243,10 +243,6 @@ class Mixture(SingleRows, RowLearner):
             if self.witnesses is not None:
                 self.witnesses.grow(dimension)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays from which :meth:`restore` goes on, bit by bit."""
-        return self.own_state() | self._witness_state()
-
     def own_state(self) -> dict[str, NDArray[Any]]:
         """The arrays of the state without those of witnesses."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
@@ -261,7 +257,7 @@ class Mixture(SingleRows, RowLearner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
-        state = {name: self._with_sums(array) if name == "mixing.sums" else array for name, array in state.items()}
+        state = {name: sums_of_now(self, array) if name == "mixing.sums" else array for name, array in state.items()}
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
@@ -275,12 +271,6 @@ class Mixture(SingleRows, RowLearner):
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
         self._restore_witnesses(state)
-
-    def _with_sums(self, sums: NDArray[Any]) -> NDArray[Any]:
-        """The sums of an earlier version, in which real labels were always clipped, as ours are."""
-        if self.classes is not None or sums.shape != (UNCOMPARED + 1,):
-            return sums
-        return np.append(sums, [0.0, 0.0 if self.pieces.margin else math.inf])
 
     def __repr__(self) -> str:
         size = ", ".join(str(each) for each in (self.dimension, *self._scores))
@@ -301,7 +291,7 @@ class Mixture(SingleRows, RowLearner):
         self.features = self.features._replace(record=aligned(record))
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
-            self.mixing = self.mixing._replace(sums=self._with_sums(self.mixing.sums))
+            self.mixing = self.mixing._replace(sums=sums_of_now(self, self.mixing.sums))
         elif self._again:
             changes: Any = self._later.changes
             self._later = self._later._replace(changes=changes.array())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
+from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, UNCOMPARED, WEIGHT
 from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
 from giftrl.mixtures.later import Later
 from giftrl.mixtures.layout import THETA
@@ -25,6 +25,13 @@ MUST_BE_FINITE: dict[str, list[int]] = {
     "mixing.candidates": [0],
     "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
 }
+
+
+def sums_of_now(learner: Any, sums: NDArray[Any]) -> NDArray[Any]:
+    """The sums of an earlier version, in which real labels were always clipped, as a mixture has them now."""
+    if learner.classes is not None or sums.shape != (UNCOMPARED + 1,):
+        return sums
+    return np.append(sums, [0.0, 0.0 if learner.pieces.margin else math.inf])
 
 
 def unsound(learner: Any, state: Arrays) -> str | None:
