@@ -8,10 +8,12 @@ import pytest
 
 from giftrl import losses
 from giftrl.certificates import store as at
+from giftrl.certificates.summed import Summed
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners
 from giftrl.mixtures import MixtureLearner
+from giftrl.ops.loss import conjugate, infimum
 from giftrl.ops.vector_loss import multiclass
 from tests.best_losses import make
 from tests.test_witnesses import learn, learner_for, same
@@ -167,3 +169,36 @@ def test_sums_that_no_run_can_have_are_refused(name, entry, value):
     state[f"witnesses.{name}"][entry] = value
     with pytest.raises(InvalidInput):
         learner_for(case, 60).restore(state)
+
+
+@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Hinge(), losses.Squared(), losses.Poisson()], ids=repr)
+def test_each_committed_row_adds_what_its_dual_says(loss):
+    """The dual of a row is what theta moved by; sums follow from it by the formulas of the loss."""
+    case = make(loss, 4, n=30)
+    learner = learner_for(case, 0, auto=False)
+    before, theta = np.zeros(at.ENTRIES), np.zeros(case.x.shape[1])
+    for x, y, h in zip(case.x, case.y, case.h, strict=True):
+        learner.learn(x[None], [y], [h])
+        sums, record = learner.witnesses.store.sums.copy(), learner.witnesses.store.record
+        a = -(record[-1, at.THETA] - theta[-1]) / h  # of the constant feature, which is 1
+        assert record[:, at.THETA] == pytest.approx(theta - h * a * x, rel=1e-9, abs=1e-12)
+        added = sums - before
+        assert added[at.CONJUGATE] == pytest.approx(h * conjugate(loss, a, y), rel=1e-6, abs=1e-9)
+        assert added[at.DUAL_SQUARES] == pytest.approx(h * a * a, rel=1e-6, abs=1e-9)
+        assert added[at.INFIMUM] == pytest.approx(h * infimum(loss, y)) and added[at.WEIGHT] == pytest.approx(h)
+        before, theta = sums, record[:, at.THETA].copy()
+
+
+def test_second_moments_are_committed_with_the_residuals_of_their_best_model():
+    case = make(losses.Squared(), 6, n=60)
+    learner = learn(learner_for(case, 10**6), case)
+    moments = Summed.of(case.loss, learner.witnesses.store, case.kept.constant, None)
+    empty = learner.witnesses.store._replace(
+        record=np.zeros((case.x.shape[1], at.THETA + 1)), sums=np.zeros(at.ENTRIES)
+    )
+    moments.commit(empty)
+    residuals = case.x @ moments.moments.best_model(moments.units()) - case.y
+    twin = case.kept.commit(np.arange(60), residuals)
+    assert empty.sums[at.CONJUGATE] == pytest.approx(twin.conjugate, rel=1e-9)
+    assert empty.record[:, at.THETA] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())
+    assert empty.record[:, at.SQUARES] == pytest.approx(case.kept.squares)

@@ -137,9 +137,7 @@ def bend(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
 @operation
 def commit(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
     """Give row i of weight h a steered dual, and add it to the sums."""
-    raise Incompatible(
-        "a kind of scores must bring commit(self, loss, store, given, i, y, h, bend); add it to its class"
-    )
+    raise Incompatible("a kind of scores must bring commit(self, loss, store, given, i, y, h, bend); add that method")
 
 
 @formula
