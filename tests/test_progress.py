@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from giftrl.cli.progress import Progression
-from giftrl.streams.reader import Progress
+from giftrl.streams.sources.progress import Progress
 from giftrl.training.model import Repeated
 from tests.commands import GIFTRL, write_rows
 

@@ -29,20 +29,28 @@ def command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
+    from giftrl.streams.first_labels import first_labels
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
     from giftrl.streams.names.ngrams import Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.converted import ConvertedWriter
+    from giftrl.training.target import names_where_text
 
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)
     products, joined = Interactions(interactions), Ngrams(ngrams)
     reading = reading_of(options)
     check_files({"data": data}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
+    first = first_labels(data, format=reading["format"], columns=reading["columns"])
+    labels = names_where_text(first.labels)
     reader = Reader(
         data,
         features,
+        labels=labels,
+        accepts=None if labels is None else lambda codes: codes >= 0.0,
+        expected="a label of the first rows",
+        opened=first.opened,
         interactions=products,
         ngrams=joined,
         constant=False,
@@ -50,7 +58,9 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    with ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer:
+    with ConvertedWriter(
+        output, features, interactions=products, ngrams=joined, labels=labels, compression=codec
+    ) as writer:
         for batch in reader:
             if len(batch):
                 writer.write(batch)

@@ -53,7 +53,7 @@ def command(
         slot, column = divmod(place, settings.classes)
         if weight := float(weights.flat[place]):
             name = trained.features.name(slot) or f"#{slot}"
-            of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
+            of = f" (class {settings.class_names[column]})" if settings.many else ""
             largest.append((name + of, weight * trained.features.sign(slot)))
     best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
@@ -88,8 +88,15 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         console.print(table)
 
     settings = [
-        (name, escape(str(value))) for name, value in summary["settings"].items() if value not in (None, {}, [])
+        (name, escape(str(value)))
+        for name, value in summary["settings"].items()
+        if value not in (None, {}, []) and name != "label_values"
     ]
+    names = model.settings.class_names
+    if names:
+        settings.append(
+            ("labels", escape(", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"))
+        )
     show(escape(path), ("setting", "value"), settings)
     names = ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm")
     facts = {name: summary[name] for name in names if name in summary}

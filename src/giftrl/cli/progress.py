@@ -52,6 +52,15 @@ def narrow(number: float) -> str:
     return decimals(number) if abs(number) < 1e6 else f"{number:.0f}" if abs(number) < 1e8 else f"{number:.2e}"
 
 
+def cut(text: str) -> str:
+    """A text in at most 10 characters.
+
+    >>> cut("no"), cut("extraordinary")
+    ('no', 'extraordi…')
+    """
+    return text if len(text) <= 10 else f"{text[:9]}…"
+
+
 def leader(experts: Iterable[tuple[str, float, float]]) -> str:
     """A short name of the expert with the largest share: c10/4 means curvature 10, rate 4.
 
@@ -96,7 +105,7 @@ class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
-    *prediction* and *nonzeros* are those of the last example; with several classes, the prediction is a class.
+    *prediction* and *nonzeros* are those of the last example; where labels are those of classes, so is the prediction.
     For a mixture of experts, the column *expert*, in the place of *lambda*, names the
     expert with the largest share of the prediction.
 
@@ -140,7 +149,7 @@ class Progression:
             self._move(trainer, self._bar)
         # After the first pass the loss of rows that are learnt says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
-            self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
+            self.line(model, batch, last - 1, model.decide(predictions[-1:])[0])
 
     def start(self, model: Any) -> None:
         """Count from here: what a model learnt before is in its average, and not in what comes since."""
@@ -167,18 +176,23 @@ class Progression:
         done = (trainer.passes_done + fraction) / trainer.passes
         bar.update(bar.task_ids[0], total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
 
-    def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
+    def line(self, model: Any, batch: Any, row: int, prediction: Any) -> None:
         """Print a line of the table."""
         weight = model.weight
         loss = model.average_loss * weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
         self._loss, self._weight = loss, weight
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
-        shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
+        settings, label = model.settings, f"{batch.labels[row]:.7g}"
+        if settings.label_names is not None:
+            label, shown = cut(settings.class_names[int(batch.labels[row])]), cut(prediction)
+        elif settings.label_values is not None:
+            shown = f"{prediction:.7g}"
+        else:
+            shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
         cells = (
-            f"{model.examples:,}", narrow(since), narrow(model.average_loss), f"{batch.labels[row]:.7g}",
-            f"{prediction:.7g}" if model.settings.many else shown, f"{batch.indptr[row + 1] - batch.indptr[row]}",
-            state,
+            f"{model.examples:,}", narrow(since), narrow(model.average_loss), label, shown,
+            f"{batch.indptr[row + 1] - batch.indptr[row]}", state,
         )  # fmt: skip
         self._console.print(in_columns(cells))
 

@@ -29,7 +29,7 @@ from giftrl.cli.tables import print_table
     "data and unit for sparse data.",
 )  # fmt: skip
 @format_option
-@click.option("--positive", type=float, default=None, help="The label that counts as +1; all others count as -1.")
+@click.option("--positive", default=None, help="The label that counts as +1; all others count as -1.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
     help="End the axis at the highest value of all curves but the linear one, or use a logarithmic axis for all.",
@@ -39,7 +39,7 @@ from giftrl.cli.tables import print_table
 @quiet_option("-q", "--quiet", help="Print the path of the page and nothing else.")
 def command(
     data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
-    repetitions: int, seed: int, prepare: str, format_: str | None, positive: float | None, axis: str,
+    repetitions: int, seed: int, prepare: str, format_: str | None, positive: str | None, axis: str,
     workers: int | None, out: Path, quiet: bool,
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.

@@ -34,8 +34,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.command(cls=VowpalWabbitHints)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
-    "--loss", default="logistic", show_default=True,
-    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}.",
+    "--loss", default="auto", show_default=True,
+    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}. auto: by the labels of "
+    "the first rows, logistic for two, softmax for a few, squared for numbers.",
 )  # fmt: skip
 @click.option(
     "--beta", default="auto", show_default=True, callback=_beta, metavar="NUMBER|auto",
@@ -58,8 +59,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--labels", callback=label_list, metavar="A,B",
-    help="The labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels, such as 0..9.",
+    "--labels", callback=label_list, metavar="A,B,...",
+    help="The labels of all classes: no,yes or 0..9. Of two, the first stands for -1. Default: those of the first "
+    "rows.",
 )  # fmt: skip
 @click.option(
     "--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA at most."
@@ -128,6 +130,7 @@ def command(
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
     from giftrl.training.summary import best_losses, summary_of
+    from giftrl.training.target import look
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
@@ -150,11 +153,18 @@ def command(
         require_no_checkpoint(Path(model_path + ".checkpoint"))
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
-    model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
-    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
-    trainer = Trainer(model, data, checkpoint=checkpoint, **reading)
     quiet = quiet or as_json
     console = standard_error(quiet)
+    looked: dict[str, Any] = {}
+    if from_path is not None:
+        model = _go_on(from_path, options)
+    else:
+        target, looked = look(data, options["loss"], options["label_values"], **reading)
+        model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
+        if target.reason is not None and not quiet:
+            console.print(target.reason)
+    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
+    trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
     if resume:
         trainer.resume()
     before = trainer.model.examples + trainer.model.repeated.examples
@@ -205,7 +215,7 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
         for name in context.params
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
     }
-    given = {name: value for name, value in options.items() if name in names}
+    given = {name: value for name, value in options.items() if name in names and (name, value) != ("loss", "auto")}
     wanted = Settings.restore(model.settings.state() | given)
     different = wanted.differences(model.settings)
     if different:

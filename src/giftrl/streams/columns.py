@@ -89,6 +89,11 @@ class Schema(NamedTuple):
         require(sound, "schema", state, "must have a kind for each name", "use what Schema.state() gave")
         return Schema(names, kinds)
 
+    @property
+    def label(self) -> str | None:
+        """The name of the column of labels; None where there is none."""
+        return next((name for name, kind in zip(self.names, self.kinds, strict=True) if kind == Kind.LABEL), None)
+
     def kinds_of(self, names: Sequence[str], source: str) -> tuple[str, ...]:
         """What the columns of another source are for, by their names; a label and a weight may be missing."""
         by_name = dict(zip(self.names, self.kinds, strict=True))

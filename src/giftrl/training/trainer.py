@@ -18,7 +18,7 @@ from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import find_sources
+from giftrl.streams.sources.source import Stream, find_sources
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course
@@ -52,6 +52,7 @@ class Trainer:
         predictions: a file to write predictions to, made before each label was used, a line for each row of the first
             pass; None for none.
         checkpoint: None for none.
+        opened: as for :class:`giftrl.streams.Reader`.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Trainer:
         rejects: Named | None = None,
         predictions: Named | None = None,
         checkpoint: Checkpoint | None = None,
+        opened: dict[str, Stream] | None = None,
     ) -> None:
         require_whole("passes", passes, 1, "try passes=1")
         good = isinstance(holdout, int) and (holdout == 0 or holdout >= 2)
         require(good, "holdout", holdout, "must be 0, or a whole number of at least 2", "try holdout=10")
-        every = 1 if checkpoint is None else checkpoint.every
-        require(every >= 1, "checkpoint", every, "must be written after at least 1 example", "try 1000000")
+        if checkpoint is not None:
+            require_whole("checkpoint", checkpoint.every, 1, "try 1000000")
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes = passes
@@ -84,6 +86,7 @@ class Trainer:
         self.rejects = rejects
         self.predictions = predictions
         self.checkpoint = checkpoint
+        self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
         self.order = Order()  # of the labels that this run has met in the first pass
@@ -192,10 +195,12 @@ class Trainer:
             # The side file is that of the first pass: later ones reject the same rows.
             rejects=self.rejects if self._pass == 0 else None,
             checkpoint=checkpoint,
+            labels=settings.label_names,
             accepts=settings.accepts,
-            expected=settings.expected(),
+            expected=settings.expected,
             no_base=settings.no_base,
             start=self._position,
+            opened=self.opened,
         )
         with contextlib.ExitStack() as opened:
             file = None
@@ -206,7 +211,7 @@ class Trainer:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)
                 if file is not None:
-                    file.write(lines_of(batch, model.decide(made)))
+                    file.write(lines_of(batch, model.decide(made) if settings.many else made))
                 if self._pass == 0:
                     model.rejected += len(batch.rejected)
                     self.order.add(batch.labels)

@@ -5,6 +5,8 @@ import math
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from giftrl.streams.label_names import LabelNames
+
 FEATURES, WEIGHT, TAG = "features", "weight", "tag"
 #: How many objects may be nested in each other.
 DEEPEST = 100
@@ -86,13 +88,15 @@ def _features(
 
 
 def labelled(
-    given: Any, label: str | None, weight: str | None, *, ignored: Collection[str], categorical: Collection[str]
-) -> Labelled:
+    given: Any, label: str | None, weight: str | None, *, ignored: Collection[str], categorical: Collection[str],
+    labels: LabelNames | None = None,
+) -> Labelled:  # fmt: skip
     """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
     it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
-    usual one; ``ignored`` and ``categorical`` are as for :func:`walk`.
+    usual one; ``ignored`` and ``categorical`` are as for :func:`walk`; ``labels`` are the names of labels, where these
+    are not numbers.
     """
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)
@@ -114,11 +118,22 @@ def labelled(
             raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
         rest = features
     return Labelled(
-        math.nan if y is None else _number(y, "label", str(label)),
+        _label(y, str(label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
         [each for each in walk(rest, ignored=ignored, categorical=categorical) if each.value],
     )
+
+
+def label_text(value: Any) -> str:
+    """A label as text: true, false and numbers as JSON writes them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _label(value: Any, key: str, labels: LabelNames | None) -> float:
+    if value is None or (labels is not None and value == ""):
+        return math.nan
+    return _number(value, "label", key) if labels is None else labels.code(label_text(value))
 
 
 def _number(value: Any, what: str, key: str) -> float:

@@ -35,7 +35,8 @@ class ArrowTable(TableRows):
         found = RecordBatches(stream, kind)
         self.converted = is_converted(found.schema)
         if self.converted:
-            for batch in Converted(self.features, self.interactions, self.ngrams).read(found, start):
+            self._converted = Converted(self.features, self.interactions, self.ngrams, self.labels)
+            for batch in self._converted.read(found, start):
                 self.fraction = found.fraction
                 yield batch
             return
@@ -51,6 +52,9 @@ class ArrowTable(TableRows):
             if piece.batch is not None:
                 yield self._batch(piece, found.name, names, kinds, start.source)
 
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        return self._converted.label_at(line) if self.converted else super().label_at(line, raw)
+
     def _decide(self, types: Sequence[tuple[str, Any]], source: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = tuple(name for name, _ in types)
         if self.schema is None:
@@ -63,6 +67,7 @@ class ArrowTable(TableRows):
                 Kind.CATEGORY: found in (Kind.CATEGORY, Kind.NUMBER),
                 Kind.CATEGORIES: found in (Kind.CATEGORIES, Kind.NUMBERS),
                 Kind.NUMBERS: found == Kind.NUMBERS,
+                Kind.LABEL: found == Kind.NUMBER or (found == Kind.CATEGORY and self.labels is not None),
             }.get(kind, found == Kind.NUMBER)
             if not allowed:
                 rule = f"the column {name!r} has type {type_}, which cannot be read as {kind or 'number or text'}"

@@ -35,7 +35,9 @@ class Layout(NamedTuple):
     rows: Rows | None  # of that rest, if they were read to find out what the columns hold
 
 
-def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
+def layout(
+    head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool, named_labels: bool = False
+) -> Layout:
     """Look at the beginning of a file.
 
     Args:
@@ -44,6 +46,7 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         columns: what the user said.
         schema: what the columns are for, where another file has decided that; otherwise this one does.
         whole: whether the head is the whole file.
+        named_labels: whether labels are text.
 
     >>> found = layout(b"city;age;label\\nRome;33;1\\n", "a.csv", Columns(), None, True)
     >>> found.delimiter, found.kinds, found.offset, found.line
@@ -88,7 +91,8 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         held = [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in rest]
         schema = decide(columns, names, held, source)
         assert rows is not None
-        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind != Kind.CATEGORY)
+        texts = (Kind.CATEGORY, Kind.LABEL) if named_labels else (Kind.CATEGORY,)
+        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
         if begin != start or rows.rejected:
             rows = None  # which would give reasons without the names of columns
     kinds = schema.kinds_of(names, source)

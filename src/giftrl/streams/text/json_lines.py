@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, labelled
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, label_text, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
-from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
+from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json
 from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
+from giftrl.streams.text.words import words
 
 LOOK = 100  # how many lines of a block are searched for the key of the label
 
@@ -44,6 +46,7 @@ class JsonLines(TextParser):
             the label that is not given is searched for in the first 100 lines of a block.
         schema: the keys of the label and of categories, from an earlier reader.
         interactions: the groups to multiply; a group is a key at the top of the features.
+        labels: the names of labels; None where labels are numbers.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -57,9 +60,9 @@ class JsonLines(TextParser):
 
     def __init__(
         self, features: Features, columns: Columns | None = None, schema: Schema | None = None,
-        interactions: Interactions | None = None, *, compiled: bool = True,
+        interactions: Interactions | None = None, *, labels: LabelNames | None = None, compiled: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(features, interactions, compiled=compiled)
+        super().__init__(features, interactions, labels=labels, compiled=compiled)
         columns = columns or Columns()
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
 
@@ -116,7 +119,7 @@ class JsonLines(TextParser):
             if inside is not None and self.label is not None:
                 break
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical))
+        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical), self._label_words)
 
     def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
@@ -140,7 +143,16 @@ class JsonLines(TextParser):
             except UnicodeDecodeError as broken:
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
-        return labelled(top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical)
+        return labelled(
+            top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical, labels=self.labels
+        )
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        try:
+            top = orjson.loads(raw)
+            return label_text(top[self.label]), _place(raw, str(self.label)) + 1
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return "", 1
 
 
 def _join(
@@ -172,6 +184,10 @@ def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
     """The record of a bad line; a problem of a feature is where the last key of its name is first written."""
     at = bad.name
     if isinstance(at, str):
-        key = at.rpartition("^")[2]
-        at = max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))
+        at = _place(raw, at.rpartition("^")[2])
     return Rejected(source, line, at + 1, bad.problem, bad.expected, raw.removesuffix(b"\r"))
+
+
+def _place(raw: bytes, key: str) -> int:
+    """Where a key is first written in a line; 0 where it is not."""
+    return max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))
