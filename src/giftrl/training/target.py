@@ -95,8 +95,8 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
         return Target(loss, values, f"{_classes(values)}; --labels names others")
     if not needs_labels(loss):
         return Target(loss, None)
-    if set(values) <= set(SIGNS):
-        return Target(loss, SIGNS)
+    if values and (set(values) <= set(SIGNS) or set(SIGNS) <= set(values)):
+        return Target(loss, SIGNS)  # others are mistakes, which reading will name
     _require_several(values, len(labels), loss)
     if len(values) > 2:
         rule = f"takes two labels, and the first rows have {len(values)}: {listed(names_of(values))}"
