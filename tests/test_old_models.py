@@ -21,7 +21,7 @@ def test_an_old_model_predicts_and_goes_on_learning(name, expected, tmp_path):
     """It was trained on these rows: curvature, unit rows, products of user and ad, 6 bits."""
     (tmp_path / "rows.vw").write_text(ROWS)
     path = V1.with_name(name)
-    shown = giftrl("predict", path, tmp_path / "rows.vw").stdout.split()
+    shown = giftrl("predict", path, tmp_path / "rows.vw", "--scores").stdout.split()
     np.testing.assert_allclose(np.array(shown, dtype=float), expected, rtol=1e-6)
     model, _ = LinearModel.load(path)
     assert (model.examples, model.settings.regularizer, model.settings.interactions) == (

@@ -93,7 +93,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         if value not in (None, {}, []) and name != "label_values"
     ]
     names = model.settings.class_names
-    if names:
+    if summary["settings"]["label_values"]:
         settings.append(
             ("labels", escape(", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"))
         )

@@ -115,7 +115,10 @@ def label_list(
     labels: list[str] = []
     for part in map(str.strip, value.split(",")):
         first, dots, last = part.partition("..")
-        if dots and re.fullmatch("-?[0-9]+", first) and re.fullmatch("-?[0-9]+", last):
+        if dots:
+            if not all(re.fullmatch("-?[0-9]+", end) for end in (first, last)):
+                rule = "is no range of whole numbers; write --labels 0,1, --labels 0..9 or --labels no,yes"
+                raise click.BadParameter(f"{part!r} {rule}")
             if int(last) - int(first) >= MOST_CLASSES:
                 rule = f"has {int(last) - int(first) + 1} labels; there can be {MOST_CLASSES} classes at most"
                 raise click.BadParameter(f"{value!r} {rule}")

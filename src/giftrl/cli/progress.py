@@ -105,7 +105,7 @@ class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
-    *prediction* and *nonzeros* are those of the last example; where labels are those of classes, so is the prediction.
+    *prediction* and *nonzeros* are those of the last example; where labels have names, so has the prediction.
     For a mixture of experts, the column *expert*, in the place of *lambda*, names the
     expert with the largest share of the prediction.
 
@@ -149,7 +149,7 @@ class Progression:
             self._move(trainer, self._bar)
         # After the first pass the loss of rows that are learnt says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
-            self.line(model, batch, last - 1, model.decide(predictions[-1:])[0])
+            self.line(model, batch, last - 1, predictions[-1:])
 
     def start(self, model: Any) -> None:
         """Count from here: what a model learnt before is in its average, and not in what comes since."""
@@ -176,20 +176,20 @@ class Progression:
         done = (trainer.passes_done + fraction) / trainer.passes
         bar.update(bar.task_ids[0], total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
 
-    def line(self, model: Any, batch: Any, row: int, prediction: Any) -> None:
-        """Print a line of the table."""
+    def line(self, model: Any, batch: Any, row: int, score: Any) -> None:
+        """Print a line of the table; ``score`` has those of the last example."""
         weight = model.weight
         loss = model.average_loss * weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
         self._loss, self._weight = loss, weight
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
         settings, label = model.settings, f"{batch.labels[row]:.7g}"
-        if settings.label_names is not None:
-            label, shown = cut(settings.class_names[int(batch.labels[row])]), cut(prediction)
-        elif settings.label_values is not None:
-            shown = f"{prediction:.7g}"
+        if settings.label_values is None:
+            shown = f"{score[0]:.4f}" if abs(score[0]) < 1e4 else narrow(score[0])
         else:
-            shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
+            predicted = model.decide(score)[0]
+            shown = cut(predicted) if settings.label_names else f"{predicted:.7g}"
+            label = cut(settings.class_names[int(batch.labels[row])]) if settings.label_names else label
         cells = (
             f"{model.examples:,}", narrow(since), narrow(model.average_loss), label, shown,
             f"{batch.indptr[row + 1] - batch.indptr[row]}", state,

@@ -130,7 +130,7 @@ def command(
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
     from giftrl.training.summary import best_losses, summary_of
-    from giftrl.training.target import look
+    from giftrl.training.target import anything, chosen_by_rows, look
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
@@ -155,21 +155,24 @@ def command(
     options["bits"] = None if options.pop("dictionary") else options["bits"]
     quiet = quiet or as_json
     console = standard_error(quiet)
+    reason: str | None = None
     looked: dict[str, Any] = {}
     if from_path is not None:
         model = _go_on(from_path, options)
     else:
-        target, looked = look(data, options["loss"], options["label_values"], **reading)
+        given = options["loss"], options["label_values"]
+        target, looked = (anything(*given), {}) if resume else look(data, *given, **reading)
         model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
-        if target.reason is not None and not quiet:
-            console.print(target.reason)
+        reason = target.reason
     reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
     if resume:
-        trainer.resume()
+        trainer.resume(chosen_by_rows(*given) if from_path is None else ())
     before = trainer.model.examples + trainer.model.repeated.examples
     if before and not quiet:
         console.print(f"continuing after {counted(before, 'example')}")
+    if reason is not None and not quiet:
+        console.print(reason)
     with contextlib.ExitStack() as opened:
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it

@@ -202,15 +202,14 @@ class LinearModel:
 
     def decide(self, scores: Array) -> NDArray[Any]:
         """What is predicted where these are the scores."""
-        values = self.settings.label_values
+        values = self.settings.class_values
         if values is None:
             return scores
         return Labels(np.array(values)).best(scores if self.settings.many else scores[:, None])
 
     def probabilities(self, scores: Array) -> Array:
-        """The probability of each class, a column each; that of +1 where labels are those of the logistic loss."""
-        made = link_of(self.learner.loss).probabilities(scores if self.settings.many else scores[:, None])
-        return made if self.settings.label_values is not None else made[:, 1]
+        """The probability of each class, a column each."""
+        return link_of(self.learner.loss).probabilities(scores if self.settings.many else scores[:, None])
 
     def save(
         self, path: str | os.PathLike[str], more: dict[str, Any] | None = None, extra: dict[str, Any] | None = None

@@ -14,11 +14,13 @@ from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.units import reach
 from giftrl.recipes import Labels, Recipe, make
-from giftrl.recipes.labels import as_signs
+from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Learner
 from giftrl.recipes.recipe import KINDS
 from giftrl.streams.label_names import LabelNames, listed
 
+#: The labels of losses of two classes.
+SIGNS = (-1.0, 1.0)
 TWO = "try (0, 1); or use softmax, for more classes"
 #: Up to how many labels a message lists all of them.
 MOST_LISTED = 20
@@ -108,9 +110,15 @@ class Settings(Recipe):
         return LabelNames(self.class_names) if named else None
 
     @cached_property
+    def class_values(self) -> LabelValues | None:
+        """The labels of the classes, which are -1 and +1 where none are given; None where labels are real numbers."""
+        signs = not self.many and takes_signs(self.parts.loss, only=True)
+        return SIGNS if self.label_values is None and signs else self.label_values
+
+    @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The labels of the classes as text; none where labels are those of the loss."""
-        return names_of(self.label_values)
+        """The labels of the classes as text; none where labels are real numbers."""
+        return names_of(self.class_values)
 
     def make_loss(self) -> Any:
         """The loss."""

@@ -13,19 +13,21 @@ from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.csv_rows import NUMBER
-from giftrl.training.settings import LabelValues, names_of
+from giftrl.training.settings import SIGNS, LabelValues, names_of
 
 AUTO = "auto"
 #: The most labels that are whole numbers and yet classes, and how many rows each must have on average.
 FEW, ROWS_EACH = 20, 5
 #: The most names of classes. More are probably text of another kind.
 MANY = 100
-SIGNS = (-1.0, 1.0)
 _NUMBER = re.compile(NUMBER)
 
 
 class Target(NamedTuple):
-    """A loss, the labels of its classes, and the reason for both in one line; None where there is nothing to say."""
+    """A loss, the labels of its classes, and the reason for both in one line; None where there is nothing to say.
+
+    There are no labels where they are those of the loss: real numbers, or -1 and +1.
+    """
 
     loss: str
     label_values: LabelValues | None
@@ -58,6 +60,24 @@ def look(
         return Target(loss, None), {}
     labels, opened = first_labels(sources, format=format, columns=columns)
     return choose_target(labels, loss), opened
+
+
+def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
+    """The settings that the first rows choose where these are given.
+
+    >>> chosen_by_rows("auto", None), chosen_by_rows("hinge", None), chosen_by_rows("squared", None)
+    (('loss', 'label_values'), ('label_values',), ())
+    """
+    if label_values is not None:
+        return ("loss",) if loss == AUTO else ()
+    return ("loss", "label_values") if loss == AUTO else ("label_values",) if needs_labels(loss) else ()
+
+
+def anything(loss: str, label_values: LabelValues | None) -> Target:
+    """A target that agrees with what is given, for a run whose checkpoint has the right one."""
+    if label_values is not None:
+        return target_of(label_values, loss)
+    return Target("logistic" if loss == AUTO else loss, SIGNS if loss in MULTICLASS else None)
 
 
 def needs_labels(loss: str) -> bool:
@@ -96,7 +116,7 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
     if not needs_labels(loss):
         return Target(loss, None)
     if values and (set(values) <= set(SIGNS) or set(SIGNS) <= set(values)):
-        return Target(loss, SIGNS)  # others are mistakes, which reading will name
+        return Target(loss, None)  # others are mistakes, which reading will name
     _require_several(values, len(labels), loss)
     if len(values) > 2:
         rule = f"takes two labels, and the first rows have {len(values)}: {listed(names_of(values))}"
@@ -113,13 +133,19 @@ def distinct(labels: Sequence[str]) -> LabelValues:
 
 
 def names_where_text(labels: Sequence[str]) -> LabelNames | None:
-    """The names of labels, where these are text.
+    """The names of labels, where these are text, and few enough for classes.
 
     >>> names_where_text(["yes", "no", "no"]).names, names_where_text(["1", "0"])
     (('no', 'yes'), None)
     """
     values = distinct(labels)
-    return LabelNames(names_of(values)) if values and isinstance(values[0], str) else None
+    named = bool(values) and isinstance(values[0], str) and not _too_many(values, len(labels))
+    return LabelNames(names_of(values)) if named else None
+
+
+def _too_many(values: LabelValues, rows: int) -> bool:
+    """Whether texts are probably not labels of classes."""
+    return len(values) > MANY or len(values) > max(10, rows // 2)
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
@@ -138,7 +164,7 @@ def _automatic(values: LabelValues, rows: int) -> Target:
             "name the column of labels with --label, or choose a loss",
         )  # fmt: skip
     if set(values) <= set(SIGNS):
-        return _classes_target(SIGNS, f"the first {rows:,} rows")
+        return _classes_target(SIGNS, f"the first {rows:,} rows")._replace(label_values=None)
     text = isinstance(values[0], str)
     whole = not text and all(float(value).is_integer() for value in values)
     if not text and len(values) > 2 and not (whole and len(values) <= FEW and rows >= ROWS_EACH * len(values)):
@@ -146,7 +172,7 @@ def _automatic(values: LabelValues, rows: int) -> Target:
         words = f"labels: numbers from {low} to {high} in the first {rows:,} rows; so the loss is squared"
         return Target("squared", None, f"{words}. --loss chooses another")
     _require_several(values, rows, AUTO)
-    if text and (len(values) > MANY or len(values) > max(10, rows // 2)):
+    if text and _too_many(values, rows):
         rule = f"cannot be chosen: the first {rows:,} rows have {len(values):,} different labels, such as {values[0]!r}"
         raise InvalidInput(
             "loss", AUTO, rule, "name another column of labels with --label, or all labels with --labels"

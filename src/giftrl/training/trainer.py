@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,12 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self) -> None:
-        """Go on from the checkpoint; an error if there is none, or if it belongs to another run."""
+    def resume(self, chosen: Sequence[str] = ()) -> None:
+        """Go on from the checkpoint; an error if there is none, or if it belongs to another run.
+
+        Args:
+            chosen: settings that the first rows chose, which are those of the checkpoint.
+        """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
                 "checkpoint", None if self.checkpoint is None else str(self.checkpoint.path),
@@ -113,7 +118,8 @@ class Trainer:
         path = self.checkpoint.path
         model, more = LinearModel.load(path)
         self._finished = bool(more.get("finished", False))
-        different = self.model.settings.differences(model.settings) + [
+        wanted = replace(self.model.settings, **{name: getattr(model.settings, name) for name in chosen})
+        different = wanted.differences(model.settings) + [
             difference for name, value in self._reading().items() for difference in differences(name, value, more)
         ]
         before = more.get("examples_before", self.examples_before)
