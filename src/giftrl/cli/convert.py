@@ -29,6 +29,8 @@ def command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
     from giftrl.streams.names.ngrams import Ngrams
@@ -50,8 +52,12 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    with ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer:
+    with (
+        ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer,
+        Bar(standard_error(quiet), "converting") as bar,
+    ):
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             if len(batch):
                 writer.write(batch)
     if not quiet:

@@ -36,6 +36,8 @@ def command(
     """
     import numpy as np
 
+    from giftrl.cli.bar import proving
+    from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
@@ -55,7 +57,8 @@ def command(
             name = trained.features.name(slot) or f"#{slot}"
             of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
             largest.append((name + of, weight * trained.features.sign(slot)))
-    best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
+    with proving(standard_error(as_json), seconds):
+        best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
     sizes = abs(weights)
     summary["norms"] = {

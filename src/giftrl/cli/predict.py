@@ -57,8 +57,9 @@ def command(
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.progress import decimals
-    from giftrl.cli.terminal import settle_output, standard_output
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import decimals, standard_error
+    from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
@@ -87,7 +88,9 @@ def command(
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
+        bar = opened.enter_context(Bar(standard_error(quiet or shares_terminal(output)), "predicting"))
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)
             answers = trained.probabilities(scores) if proba else trained.decide(scores)

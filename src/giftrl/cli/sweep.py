@@ -1,6 +1,5 @@
 """``giftrl sweep``: run every beta and update over a data set."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -54,6 +53,8 @@ def command(
       giftrl sweep cpusmall.gz --loss absolute --betas 1e-3:1e8:23 --axis log
     """
     from giftrl import regularizers, schedules
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import counted, standard_error
     from giftrl.errors import require
     from giftrl.reports.figure import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
@@ -75,12 +76,13 @@ def command(
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
     read = 0
-    with click.progressbar(length=repetitions, label="repetitions", file=sys.stderr, hidden=quiet) as bar:
+    with Bar(standard_error(quiet), "compiling, if this is the first run", steps=repetitions) as bar:
+        bar.step(counted(repetitions, "repetition"))
 
         def done(known: bool) -> None:
             nonlocal read
             read += known
-            bar.update(1)
+            bar.step(counted(repetitions, "repetition"))
 
         summary = repeat(examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done)
     path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)

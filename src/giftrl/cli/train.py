@@ -121,6 +121,7 @@ def command(
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
+    from giftrl.cli.bar import proving
     from giftrl.cli.progress import Progression, counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
@@ -171,7 +172,8 @@ def command(
             model.save(model_path)
         learnt = time.perf_counter()
         shown = seconds > 0.0 and (outputs or not quiet)
-        best = best_losses(model.certificate, seconds) if shown else []
+        with proving(console, seconds if shown else 0.0):
+            best = best_losses(model.certificate, seconds) if shown else []
         summary = summary_of(model, radii, best)
         summary["seconds_total"] = learnt - begun
         summary["seconds_learning"] = trainer.seconds_learning

@@ -37,13 +37,17 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
       giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
     """
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.recipes import AUTO
     from giftrl.training import Settings
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    console = standard_error(quiet)
+    steps = len(regularizers) * len(losses) * (len(TEXTS) + arrays)
+    with tempfile.TemporaryDirectory() as folder, Bar(console, steps=steps) as bar:
         paths = {format_: Path(folder, f"rows.{format_}") for format_ in TEXTS}
         for format_, path in paths.items():
             path.write_text(TEXTS[format_])  # every built-in loss accepts the label 1
@@ -54,6 +58,7 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
             if arrays:
                 work["arrays"] = partial(_arrays, settings)
             for name, run in work.items():
+                bar.step(f"{loss}, {regularizer}, {name}")
                 start = time.perf_counter()
                 run()
                 if not quiet:
