@@ -73,6 +73,12 @@ def command(
 ) -> None:  # fmt: skip
     """Prove how far MODEL is from the best linear model of its size, on the rows of DATA.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl certify churn.giftrl churn.csv
+
     Prints the average loss of the model and a number that no linear model up to its size goes below on these rows,
     whatever it was trained with. Size is measured with each feature in its own units. Rows need labels. The model is
     used as it is: its predictions are linear, and not clipped.
@@ -82,7 +88,7 @@ def command(
     array (coef, intercept and classes of scikit-learn) have the order of the columns, or of the numbers in LIBSVM text.
 
     \b
-    Examples:
+    More examples:
       giftrl certify clicks.giftrl clicks.svm.gz
       giftrl certify clicks.giftrl clicks.svm.gz --gap 0.01 --scale 10
       giftrl certify --weights sklearn.npz --loss logistic --labels 0,1 clicks.svm.gz

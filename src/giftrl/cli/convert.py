@@ -21,11 +21,17 @@ def command(
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
+    \b
+    Try it:
+      giftrl demo diabetes
+      giftrl convert diabetes.csv diabetes.arrow --label progression
+      giftrl train diabetes.arrow --loss squared --model diabetes.giftrl
+
     Train on OUTPUT with the same --bits (or --dictionary). Its rows are neither normalised nor given a constant
     feature: giftrl train does that.
 
     \b
-    Examples:
+    More examples:
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """

@@ -10,8 +10,11 @@ def command() -> None:
     """Download the paper's data sets and verify them.
 
     \b
-    Examples:
+    Try it:
       giftrl datasets list
+
+    \b
+    More examples:
       giftrl datasets get a9a phishing
       giftrl datasets get all --to data && giftrl reproduce --data data
     """

@@ -26,11 +26,17 @@ def command(
 ) -> None:  # fmt: skip
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl inspect churn.giftrl
+
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
     prediction, and the average loss of the expert's own predictions. Factors may be negative and need not sum to 1.
 
     \b
-    Examples:
+    More examples:
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
     """

@@ -34,6 +34,12 @@ def command(
 ) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl predict churn.giftrl churn.csv --proba
+
     DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
 
     A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
@@ -52,7 +58,7 @@ def command(
     predicted. Names that share a coordinate are shown as one.
 
     \b
-    Examples:
+    More examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less

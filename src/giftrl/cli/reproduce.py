@@ -36,12 +36,16 @@ def command(
 ) -> None:  # fmt: skip
     """Make Figures 1 to 3 of the paper, and compare them with the published ones.
 
+    \b
+    Try it:
+      giftrl reproduce --quick
+
     The output folder gets index.html, a page with the figures, their distances to the published curves, and verdicts on
     the paper's claims; the figures and their numbers are also there as files. Finished repetitions are kept in that
     folder, so an interrupted run continues where it stopped.
 
     \b
-    Examples:
+    More examples:
       giftrl reproduce
       giftrl datasets get all --to data && giftrl reproduce --data data
     """

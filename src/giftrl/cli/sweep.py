@@ -43,12 +43,17 @@ def command(
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.
 
+    \b
+    Try it:
+      giftrl demo diabetes
+      giftrl sweep diabetes.csv --loss absolute --betas 1e-3:1e8:23
+
     DATA is a file in any format that train reads, plain or compressed. The output folder gets sweep.csv, sweep.svg,
     sweep.png and sweep.html. Finished repetitions are kept in that folder, so a sweep that was interrupted, or is run
     again with more repetitions, continues where it stopped.
 
     \b
-    Examples:
+    More examples:
       giftrl sweep a9a.gz --loss hinge
       giftrl sweep cpusmall.gz --loss absolute --betas 1e-3:1e8:23 --axis log
     """

@@ -105,6 +105,11 @@ def command(
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
 
@@ -112,7 +117,7 @@ def command(
     --beta, one learner of the paper is trained instead, with the parts that you name.
 
     \b
-    Examples:
+    More examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
       giftrl train digits.svm.xz --loss softmax --labels 0..9 --model digits.giftrl

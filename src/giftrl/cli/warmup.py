@@ -27,13 +27,16 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
     """Compile the usual loops now, so that later commands start at once.
 
+    \b
+    Try it:
+      giftrl warmup
+
     Compiled code is kept on disk, and loops that are already there are loaded in a moment. The readers of LIBSVM and VW
     text are always compiled; without --loss, so are the logistic, hinge, squared and absolute losses. The learner of
     --beta auto is compiled first and takes the longest.
 
     \b
-    Examples:
-      giftrl warmup
+    More examples:
       giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
     """

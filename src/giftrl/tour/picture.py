@@ -23,8 +23,8 @@ def draw(found: Comparison) -> Any:
               label="SGD, its defaults")  # fmt: skip
     axes.plot(STRIP, 1.0, color=OURS, marker="*", markersize=13, linestyle="none", label="giftrl, nothing set")
     axes.set(xscale="log", yscale="log", xlim=(STRIP / 2.5, 1.5 * RATES[-1]), ylim=(0.75, 4.5 * CEILING))
-    axes.set_xticks([STRIP, 1e-3, 1e-2, 1e-1, 1e0, 1e1], ["none\nfixed", "0.001", "0.01", "0.1", "1", "10"])
-    axes.set_yticks([1, 2, 4, 8], ["same", "2x", "4x", "8x"])
+    axes.set_xticks([STRIP, 1e-3, 1e-2, 1e-1, 1e0, 1e1], ["no fixed\nrate", "0.001", "0.01", "0.1", "1", "10"])
+    axes.set_yticks([1, 2, 4, 8], ["1x", "2x", "4x", "8x"])
     axes.minorticks_off()
     axes.set(xlabel="learning rate", ylabel="loss, times giftrl's")
     axes.set_title(found.data.name, fontsize=10)

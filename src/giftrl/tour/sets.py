@@ -41,7 +41,7 @@ SETS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "wine": ("wine", "Which of 3 cultivars is a wine made of?", {}),
     "iris": ("iris", "Which of 3 species is a flower?", {}),
     "digits": ("digits", "Which of 10 digits is in an image?", {}),
-    "diabetes": ("diabetes", "How far has a disease progressed in a year? (A number)", {"scaled": False}),
+    "diabetes": ("diabetes", "How far has a disease progressed in a year, as a number?", {"scaled": False}),
 }
 
 
