@@ -1,9 +1,12 @@
 """The progress bar of every command: a line on standard error where that is a terminal, and nothing elsewhere."""
 
+import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
+
+import click
 
 #: The narrowest piece of the clock that is worth a bar, in seconds.
 SHORTEST = 0.5
@@ -67,6 +70,13 @@ class Bar:
         self._done += 1
         self.move(min(1.0, self._done / self._steps) if self._steps else None, said)
 
+    def print(self, text: str) -> None:
+        """Print a line on standard output: above the bar, where both are on the terminal."""
+        if self._progress is not None and sys.stdout.isatty():
+            self._progress.console.print(text)
+        else:
+            click.echo(text)
+
 
 def _progress(console: Any, clock: Callable[[], float], said: str, seconds: float | None) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -79,12 +89,13 @@ def _progress(console: Any, clock: Callable[[], float], said: str, seconds: floa
                 task.completed = min(task.total or 0.0, task.elapsed or 0.0)
             return super().get_renderables()
 
+    # What is printed on standard output goes there, and not to this console.
+    shared: dict[str, Any] = {"console": console, "transient": True, "get_time": clock, "redirect_stdout": False}
     bar, words = BarColumn(bar_width=24), TextColumn("{task.fields[said]}", markup=False)
     if seconds is not None:
-        progress: Progress = Clocked(bar, words, console=console, transient=True, get_time=clock)
+        progress: Progress = Clocked(bar, words, **shared)
     else:
-        columns = bar, TextColumn("{task.fields[done]}"), words, TimeRemainingColumn()
-        progress = Progress(*columns, console=console, transient=True, get_time=clock)
+        progress = Progress(bar, TextColumn("{task.fields[done]}"), words, TimeRemainingColumn(), **shared)
     progress.add_task("", total=seconds, done="", said=said)
     return progress
 

@@ -25,7 +25,6 @@ def command(
     Try it:
       giftrl demo diabetes
       giftrl convert diabetes.csv diabetes.arrow --label progression
-      giftrl train diabetes.arrow --loss squared --model diabetes.giftrl
 
     Train on OUTPUT with the same --bits (or --dictionary). Its rows are neither normalised nor given a constant
     feature: giftrl train does that.

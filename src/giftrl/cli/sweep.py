@@ -1,5 +1,6 @@
 """``giftrl sweep``: run every beta and update over a data set."""
 
+import itertools
 import time
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def command(
     \b
     Try it:
       giftrl demo diabetes
-      giftrl sweep diabetes.csv --loss absolute --betas 1e-3:1e8:23
+      giftrl sweep diabetes.csv --loss absolute --betas 1:1e4:9 --repetitions 3
 
     DATA is a file in any format that train reads, plain or compressed. The output folder gets sweep.csv, sweep.svg,
     sweep.png and sweep.html. Finished repetitions are kept in that folder, so a sweep that was interrupted, or is run
@@ -81,14 +82,18 @@ def command(
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
     read = 0
-    with Bar(standard_error(quiet), "compiling, if this is the first run", steps=repetitions) as bar:
-        bar.step(counted(repetitions, "repetition"))
+    with Bar(standard_error(quiet), steps=repetitions) as bar:
+        finished = itertools.count()
+
+        def tell() -> None:
+            bar.step(f"{next(finished)} of {counted(repetitions, 'repetition')}")
 
         def done(known: bool) -> None:
             nonlocal read
             read += known
-            bar.step(counted(repetitions, "repetition"))
+            tell()
 
+        tell()
         summary = repeat(examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done)
     path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:

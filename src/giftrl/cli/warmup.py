@@ -65,7 +65,7 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
                 start = time.perf_counter()
                 run()
                 if not quiet:
-                    click.echo(f"{f'{loss}, {regularizer}, {name}':<40} {time.perf_counter() - start:6.1f} s")
+                    bar.print(f"{f'{loss}, {regularizer}, {name}':<40} {time.perf_counter() - start:6.1f} s")
     if not quiet:
         click.echo(f"ready in {time.perf_counter() - begun:.1f} s")
 

@@ -18,6 +18,7 @@ def rows() -> bytes:
     """A JSON object a line, one for each advertisement that was shown.
 
     >>> rows().decode().splitlines()[0]
+    '{"clicked": 0, "hour": 0, "site": "news", "ad": "shoes", "device": "phone", "user": "u348", "seen_before": 0}'
     """
     chance = random.Random(20250301)
     taste = {(site, ad): chance.gauss(0.0, 0.8) for site in SITES for ad in ADS}
