@@ -65,10 +65,10 @@ def compare(data: Set, tell: Callable[[str], None]) -> Comparison:
     best = certificate.best_loss(1.0, 0.7 * SECONDS)
     proof = best.in_words(certificate.best_loss(10.0, 0.3 * SECONDS))
     below = best.average if best.lower_bound > best.least else float("nan")
-    tell(f"{data.name}: scikit-learn's SGD, its defaults")
+    tell(f"{data.name}: SGD with its defaults")
     default, swept = rival.average_loss(data, None), []
     for rate in rival.RATES:
-        tell(f"{data.name}: scikit-learn's SGD, learning rate {rate:g}")
+        tell(f"{data.name}: SGD at learning rate {rate:g}")
         swept.append(rival.average_loss(data, rate))
     return Comparison(data, float(model.average_loss_), proof, below, default, tuple(swept))
 

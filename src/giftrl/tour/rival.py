@@ -51,8 +51,8 @@ def average_loss(data: Set, rate: float | None) -> float:
         data: the rows.
         rate: the learning rate, which stays the same; None for what scikit-learn does by default.
 
-    >>> few = Set("", "", np.eye(4), np.array([0.0, 1.0, 0.0, 1.0]), 2)
-    >>> average_loss(few, 0.1) < average_loss(few, 10.0)
+    >>> coins = Set("", "", np.ones((40, 1)), np.arange(40.0) % 2.0, 2)
+    >>> average_loss(coins, 0.1) < average_loss(coins, 10.0)
     True
     """
     from sklearn import config_context
