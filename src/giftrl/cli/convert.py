@@ -21,14 +21,21 @@ def command(
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
+    \b
+    Try it:
+      giftrl demo diabetes
+      giftrl convert diabetes.csv diabetes.arrow --label progression
+
     Train on OUTPUT with the same --bits (or --dictionary). Its rows are neither normalised nor given a constant
     feature: giftrl train does that.
 
     \b
-    Examples:
+    More examples:
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
@@ -58,10 +65,13 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    with ConvertedWriter(
-        output, features, interactions=products, ngrams=joined, labels=labels, compression=codec
-    ) as writer:
+    written = {"interactions": products, "ngrams": joined, "labels": labels, "compression": codec}
+    with (
+        ConvertedWriter(output, features, **written) as writer,
+        Bar(standard_error(quiet), "converting") as bar,
+    ):
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             if len(batch):
                 writer.write(batch)
     if not quiet:

@@ -26,16 +26,24 @@ def command(
 ) -> None:  # fmt: skip
     """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl inspect churn.giftrl
+
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
     prediction, and the average loss of the expert's own predictions. Factors may be negative and need not sum to 1.
 
     \b
-    Examples:
+    More examples:
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
     """
     import numpy as np
 
+    from giftrl.cli.bar import proving
+    from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
@@ -55,7 +63,8 @@ def command(
             name = trained.features.name(slot) or f"#{slot}"
             of = f" (class {settings.class_names[column]})" if settings.many else ""
             largest.append((name + of, weight * trained.features.sign(slot)))
-    best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
+    with proving(standard_error(as_json), seconds):
+        best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
     sizes = abs(weights)
     summary["norms"] = {

@@ -34,6 +34,12 @@ def command(
 ) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl predict churn.giftrl churn.csv --proba
+
     DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
 
     A model of classes predicts a label, as it was written in the data that the model learnt from. With --proba, a first
@@ -53,13 +59,14 @@ def command(
     predicted. Names that share a coordinate are shown as one.
 
     \b
-    Examples:
+    More examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.progress import decimals
-    from giftrl.cli.terminal import settle_output, standard_output
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import decimals, standard_error
+    from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
@@ -92,7 +99,9 @@ def command(
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
         if proba and settings.class_names and auditor is None:
             file.write("\t".join(map(shown, settings.class_names)).encode() + b"\n")
+        bar = opened.enter_context(Bar(standard_error(quiet or shares_terminal(output)), "predicting"))
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)
             answers = trained.probabilities(scores) if proba else scores if as_scores else trained.decide(scores)

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from giftrl.cli.bar import Bar
+
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
 LAMBDA = HEADS.index("lambda")
 ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
@@ -127,26 +129,24 @@ class Progression:
         self._weight = 0.0
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
-        self._bar = _bar(console, clock) if console.is_terminal and not quiet else None
+        self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
 
     def __enter__(self) -> "Progression":
         if not self._quiet:
             heads = list(HEADS)
             heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
             self._console.print(in_columns(heads))
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.__enter__()
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *problem: Any) -> None:
+        self._bar.__exit__(*problem)
 
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
-        if self._bar is not None:
-            self._move(trainer, self._bar)
+        if self._bar.shown:
+            self._move(trainer)
         # After the first pass the loss of rows that are learnt says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, predictions[-1:])
@@ -162,7 +162,7 @@ class Progression:
             loss = decimals(course.passes.losses[-1])
             self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
 
-    def _move(self, trainer: Any, bar: Any) -> None:
+    def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
         rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
         if self._began is None:
@@ -170,11 +170,8 @@ class Progression:
         else:
             rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
         fraction = trainer.reader.progress.fraction
-        if fraction is None:
-            bar.update(bar.task_ids[0], rate=rate)
-            return
-        done = (trainer.passes_done + fraction) / trainer.passes
-        bar.update(bar.task_ids[0], total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
+        done = None if fraction is None else (trainer.passes_done + fraction) / trainer.passes
+        self._bar.move(done, rate)
 
     def line(self, model: Any, batch: Any, row: int, score: Any) -> None:
         """Print a line of the table; ``score`` has those of the last example."""
@@ -195,15 +192,3 @@ class Progression:
             f"{batch.indptr[row + 1] - batch.indptr[row]}", state,
         )  # fmt: skip
         self._console.print(in_columns(cells))
-
-
-def _bar(console: Any, clock: Callable[[], float]) -> Any:
-    """A progress bar on a console, which has not moved yet."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(), console=console, transient=True, get_time=clock,
-    )  # fmt: skip
-    bar.add_task("", total=None, done="", rate="compiling, if this is the first run")
-    return bar

@@ -107,6 +107,11 @@ def command(
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
 
@@ -114,7 +119,7 @@ def command(
     --beta, one learner of the paper is trained instead, with the parts that you name.
 
     \b
-    Examples:
+    More examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
       giftrl train digits.svm.xz --loss softmax --labels 0..9 --model digits.giftrl
@@ -123,6 +128,7 @@ def command(
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
+    from giftrl.cli.bar import proving
     from giftrl.cli.progress import Progression, counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
@@ -184,7 +190,8 @@ def command(
             model.save(model_path)
         learnt = time.perf_counter()
         shown = seconds > 0.0 and (outputs or not quiet)
-        best = best_losses(model.certificate, seconds) if shown else []
+        with proving(console, seconds if shown else 0.0):
+            best = best_losses(model.certificate, seconds) if shown else []
         summary = summary_of(model, radii, best)
         summary["seconds_total"] = learnt - begun
         summary["seconds_learning"] = trainer.seconds_learning

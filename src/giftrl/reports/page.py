@@ -121,5 +121,24 @@ def definitions(pairs: Sequence[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs) + "</dl>"
 
 
+def links(pairs: Sequence[tuple[str, str]]) -> str:
+    """A list of links, each an address and its text.
+
+    >>> links([("a.html", "A & B")])
+    '<ul><li><a href="a.html">A &amp; B</a></li></ul>'
+    """
+    items = "".join(f'<li><a href="{escape(where, quote=True)}">{escape(text)}</a></li>' for where, text in pairs)
+    return f"<ul>{items}</ul>"
+
+
+def commands(lines: Sequence[str]) -> str:
+    """Lines to type into a terminal; in a narrow window they scroll sideways.
+
+    >>> commands(["a > b"])
+    '<pre class="scroll" tabindex="0"><code>a &gt; b</code></pre>'
+    """
+    return '<pre class="scroll" tabindex="0"><code>' + escape("\n".join(lines), quote=False) + "</code></pre>"
+
+
 def _slug(heading: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in heading.lower()).strip("-")
