@@ -285,6 +285,8 @@ def test_other_tables_follow_the_first():
         read_csv(b"\n\n")
     assert Schema.restore(json.loads(json.dumps(schema.state()))) == schema
     with pytest.raises(InvalidInput, match="a kind for each name"):
+        Schema.restore({"names": ["a"], "kinds": []})
+    with pytest.raises(UnknownName, match="'colour'"):
         Schema.restore({"names": ["a"], "kinds": ["colour"]})
 
 

@@ -168,16 +168,21 @@ class Reader:
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     @property
+    def remarks(self) -> list[str]:
+        """What to know about the columns of the table that decided what columns are for, in words."""
+        return list(self._parsing.remarks)
+
+    @property
     def unmatched(self) -> list[str]:
         """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
         nothing = []
         if not self._parsing.has_tables:
-            given = self._parsing.columns._asdict()
-            usual = Columns()._asdict()
+            given, usual = self._parsing.columns._asdict(), Columns()._asdict()
             nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
         if self.interactions is not None:
-            named = (":".join(given) for given in self.interactions.unmatched)
-            nothing += [f"interactions {each}: nothing is called that" for each in named]
+            nothing += [
+                f"interactions {':'.join(each)}: nothing is called that" for each in self.interactions.unmatched
+            ]
         if self.ngrams is not None and not self._parsing.has_tables:
             nothing += [f"ngram {name}:{size}: nothing is called that" for name, size in self.ngrams.unmatched]
         return nothing

@@ -48,6 +48,7 @@ class CsvText(TableRows):
         """
         found = layout(head, source, self.columns, self.schema, whole)
         self.schema = found.schema
+        self.remarks += found.remarks
         # A table of another format may have taught that a column holds lists: text does not.
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         kinds = tuple(text.get(kind, kind) for kind in found.kinds)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Kind, Schema, group_of
+from giftrl.streams.names.dates import EXPECTED
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.tables.types import Words, as_numpy, lengths, numbers, words
+from giftrl.streams.tables.moments import moments, word_lists
+from giftrl.streams.tables.types import Words, as_arrow, as_numpy, lengths, numbers, words
 
 FINITE = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
@@ -53,6 +55,7 @@ class TableRows:
     interactions: Interactions | None = None  # whose groups to note for each entry
     ngrams: Ngrams | None = None  # which only a converted file has
     compiled: bool = True
+    remarks: tuple[str, ...] = field(default=(), init=False)  # about the columns of the file that decided the schema
 
     row_order = False  # whether new names are entered row by row; else column by column
 
@@ -88,7 +91,11 @@ class TableRows:
                 wrong = ~(np.isfinite(weights) & (weights >= 0.0))
                 reject(wrong, column.number, f"no weight in the column {column.name!r}", "a finite number, 0 or more")
             else:
-                used.append(column)
+                made, wrong = self._features_of(column)
+                used += made
+                for row in np.flatnonzero(wrong).tolist():
+                    problem = f"{column.array[row].as_py()!r} in the column of dates {column.name!r}"
+                    bad.setdefault(row, (column.number + 1, problem, EXPECTED))
         plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
         values, slots, lists, distinct = self._entries(used, plain, rows)
         if not np.isfinite(values).all():
@@ -102,6 +109,19 @@ class TableRows:
         if not distinct:
             entries = merge(*entries, compiled=self.compiled)
         return finished(source, entries, labels, weights, lines, end, bad, raw)
+
+    def _features_of(self, column: Column) -> tuple[list[Column], NDArray[np.bool_]]:
+        """The columns that hold the features of a column: several for one of dates; and where there are no dates."""
+        if column.kind == Kind.TEXT:
+            return [column._replace(kind=Kind.CATEGORIES, array=word_lists(column.array))], np.empty(0, np.bool_)
+        if column.kind != Kind.DATE:
+            return [column], np.empty(0, np.bool_)
+        found = moments(column.array, self.columns.missing)
+        parts = [
+            column._replace(name=f"{column.name}^{part}", kind=Kind.CATEGORY, array=array)
+            for part, array in found.parts().items()
+        ]
+        return [column._replace(kind=Kind.NUMBER, array=as_arrow(found.years)), *parts], np.isnan(found.years)
 
     def _entries(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int

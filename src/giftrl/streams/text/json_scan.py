@@ -49,6 +49,7 @@ class Plan(NamedTuple):
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
+    special: Words  # keys whose values the loop does not read
     literals: Words = words(["true", "false", "null"])
 
 
@@ -142,7 +143,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, reserved, ignored, categorical, literals = plan
+    inside, reserved, ignored, categorical, special, literals = plan
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
@@ -197,6 +198,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                             group = end - start
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
+                        plain &= find_word(path, 0, stem, special) < 0
                         # Beside an object of features, other keys are a mistake.
                         plain &= not inside or depth > 1 or hidden
                     else:
