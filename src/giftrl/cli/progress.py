@@ -119,12 +119,9 @@ class Progression:
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
         self._bar = _bar(console, clock) if console.is_terminal and not quiet else None
+        self._headed = quiet
 
     def __enter__(self) -> "Progression":
-        if not self._quiet:
-            heads = list(HEADS)
-            heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
-            self._console.print(in_columns(heads))
         if self._bar is not None:
             self._bar.start()
         return self
@@ -136,6 +133,8 @@ class Progression:
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
+        if not self._headed:
+            self._head(trainer)
         if self._bar is not None:
             self._move(trainer, self._bar)
         # After the first pass the loss of rows that are learnt says nothing about others.
@@ -145,6 +144,16 @@ class Progression:
     def start(self, model: Any) -> None:
         """Count from here: what a model learnt before is in its average, and not in what comes since."""
         self._loss, self._weight = model.average_loss * model.weight, model.weight
+
+    def _head(self, trainer: Any) -> None:
+        """Print what the columns of the data are for, and the heads of the table."""
+        from giftrl.cli.columns import in_lines, notes
+
+        self._headed = True
+        heads = list(HEADS)
+        heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
+        about = [*in_lines(trainer.model.schema), *(f"note: {each}" for each in notes(trainer.reader.remarks))]
+        self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
 
     def passed(self, trainer: Any) -> None:
         """Print the loss on the rows held out, after a pass."""

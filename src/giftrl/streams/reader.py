@@ -178,7 +178,8 @@ class Reader:
         nothing = []
         if not self._parsing.has_tables:
             given, usual = self._parsing.columns._asdict(), Columns()._asdict()
-            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
+            said = [name for name in given if given[name] != usual[name]] + (["schema"] if self.schema else [])
+            nothing += [f"{name}: the data has no columns" for name in said]
         if self.interactions is not None:
             nothing += [
                 f"interactions {':'.join(each)}: nothing is called that" for each in self.interactions.unmatched
