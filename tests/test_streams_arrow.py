@@ -53,6 +53,9 @@ def arrow_twin(table: pa.Table) -> tuple[list, list[int]]:
         good &= weight is not None and math.isfinite(weight) and weight >= 0
         for key, value in row.items():
             flat(key, value, out)
+            number = (value or {}).get("a") if key == "st" else value
+            if key in ("f", "i", "b", "st") and number is None:
+                out["st^a=missing" if key == "st" else f"{key}=missing"] = 1.0
             values = value if isinstance(value, list) else [value]
             good &= all(not isinstance(v, float) or math.isfinite(v) for v in values)
         if good:
@@ -140,7 +143,7 @@ def test_arrow_columns(tmp_path):
     rows, _, _ = read_arrow(source, "file", Columns(ignore=("took",), categorical=("zip",)))
     assert rows == [
         (1, 1.0, 1.0, {"money": 1.0, "zip=100": 1.0, "big=a": 1.0, "view=a": 1.0, "vector^0": 1.0, "vector^1": 2.0}),
-        (2, None, 1.0, {"zip=200": 1.0}),
+        (2, None, 1.0, {"money=missing": 1.0, "zip=200": 1.0}),
     ]
     schema = Schema(("zip", "label"), ("category", "label"))
     rows, _, _ = read_arrow(write(pa.table({"zip": ["a"]}), tmp_path / "u.arrow", "file"), "file", None, schema)

@@ -1,6 +1,7 @@
 """What the columns of a table are for, in a few lines."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ HEADS = {
 #: What the features of a kind are, where its name does not tell.
 FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour)", Kind.TEXT: " (its words)"}
 WIDTH = 96
+MISSING = "Where a number or date is missing, the category column=missing is added; a missing category adds nothing."
 
 
 def in_rows(schema: Schema) -> list[tuple[str, str]]:
@@ -52,7 +54,7 @@ def in_lines(schema: Schema | None) -> list[str]:
     rows = in_rows(schema)
     width = max(len(head) for head, _ in rows)
     lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
-    return [*lines, "A value that is missing adds nothing to its row: no category, or the number 0."]
+    return [*lines, MISSING]
 
 
 def notes(remarks: Iterable[str]) -> list[str]:
@@ -61,3 +63,8 @@ def notes(remarks: Iterable[str]) -> list[str]:
 
     command = click.get_current_context().command
     return [in_options(each, command) for each in remarks]
+
+
+def about(trainer: Any) -> list[str]:
+    """What the columns of the data are for, and what is remarkable about them."""
+    return [*in_lines(trainer.model.schema), *(f"note: {each}" for each in notes(trainer.reader.remarks))]

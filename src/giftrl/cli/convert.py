@@ -42,7 +42,9 @@ def command(
     products, joined = Interactions(interactions), Ngrams(ngrams)
     schemas = [] if options["schema"] is None else [options["schema"]]
     reading = reading_of(options)
-    check_files({"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
+    check_files(
+        {"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"]
+    )
     reader = Reader(
         data,
         features,

@@ -105,11 +105,13 @@ class Progression:
         quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
+        about: what to print before the table, when the first rows have been learnt; it is given the trainer.
     """
 
     def __init__(
-        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter,
+        about: Callable[[Any], list[str]] | None = None,
+    ) -> None:  # fmt: skip
         self._console = console
         self._quiet = quiet
         self._mixed = mixed
@@ -119,6 +121,7 @@ class Progression:
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
         self._bar = _bar(console, clock) if console.is_terminal and not quiet else None
+        self._about = about
         self._headed = quiet
 
     def __enter__(self) -> "Progression":
@@ -146,13 +149,11 @@ class Progression:
         self._loss, self._weight = model.average_loss * model.weight, model.weight
 
     def _head(self, trainer: Any) -> None:
-        """Print what the columns of the data are for, and the heads of the table."""
-        from giftrl.cli.columns import in_lines, notes
-
+        """Print what there is to say at the beginning, and the heads of the table."""
         self._headed = True
         heads = list(HEADS)
         heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
-        about = [*in_lines(trainer.model.schema), *(f"note: {each}" for each in notes(trainer.reader.remarks))]
+        about = [] if self._about is None else self._about(trainer)
         self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
 
     def passed(self, trainer: Any) -> None:

@@ -124,7 +124,7 @@ def command(
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
-    from giftrl.cli.columns import notes
+    from giftrl.cli.columns import about, notes
     from giftrl.cli.progress import Progression, counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
@@ -177,7 +177,7 @@ def command(
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
-        with Progression(console, quiet, trainer.model.settings.auto) as progression:
+        with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
             model = trainer.run(progression.watch, progression.passed)
         if model_path is not None:

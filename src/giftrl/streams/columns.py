@@ -24,7 +24,7 @@ class Kind:
     LABEL = "label"
     WEIGHT = "weight"
     IGNORED = "ignored"
-    NUMBER = "number"  # the feature "column", with the number as its value; a missing one, or 0, adds nothing
+    NUMBER = "number"  # the feature "column", with the number as its value, or "column=missing"; 0 adds nothing
     CATEGORY = "category"  # the feature "column=value", with value 1
     NUMBERS = "numbers"  # a list: the features "column^0", "column^1", ...
     CATEGORIES = "categories"  # a list of categories: a feature for each

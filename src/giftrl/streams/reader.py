@@ -169,7 +169,7 @@ class Reader:
 
     @property
     def remarks(self) -> list[str]:
-        """What to know about the columns of the table that decided what columns are for, in words."""
+        """What there is to know about the columns of the first table, in words."""
         return list(self._parsing.remarks)
 
     @property
@@ -177,13 +177,11 @@ class Reader:
         """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
         nothing = []
         if not self._parsing.has_tables:
-            given, usual = self._parsing.columns._asdict(), Columns()._asdict()
-            said = [name for name in given if given[name] != usual[name]] + (["schema"] if self.schema else [])
-            nothing += [f"{name}: the data has no columns" for name in said]
+            given, usual = self._parsing.columns._asdict() | {"schema": self.schema}, Columns()._asdict()
+            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual.get(name)]
         if self.interactions is not None:
-            nothing += [
-                f"interactions {':'.join(each)}: nothing is called that" for each in self.interactions.unmatched
-            ]
+            named = (":".join(given) for given in self.interactions.unmatched)
+            nothing += [f"interactions {each}: nothing is called that" for each in named]
         if self.ngrams is not None and not self._parsing.has_tables:
             nothing += [f"ngram {name}:{size}: nothing is called that" for name, size in self.ngrams.unmatched]
         return nothing

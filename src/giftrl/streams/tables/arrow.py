@@ -25,8 +25,8 @@ class ArrowTable(TableRows):
     Numbers, true and false are features of their column's name; text and dictionaries are ``column=value``; dates,
     timestamps and text of ISO dates are numbers of years, with weekday, month and hour as categories; the items
     of a list of numbers are ``column^0``, ``column^1`` and so on; a list of text is several categories; fields of
-    structures are joined, ``column^field``. Null, empty text and 0 add nothing. NaN and infinities reject their row.
-    The arguments are those of :class:`TableRows`.
+    structures are joined, ``column^field``. A null in place of a number or date is ``column=missing``; other nulls,
+    empty text and 0 add nothing. NaN and infinities reject their row. The arguments are those of :class:`TableRows`.
     """
 
     converted = False  # whether the last source is a converted one, with its interactions
