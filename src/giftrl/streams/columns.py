@@ -133,15 +133,18 @@ class Schema(NamedTuple):
             )
         return schema
 
-    def kinds_of(self, names: Sequence[str], source: str) -> tuple[str, ...]:
-        """What the columns of another source are for, by their names; a label and a weight may be missing."""
-        by_name = dict(zip(self.names, self.kinds, strict=True))
+    def kinds_of(self, names: Sequence[str], source: str, ignore: Sequence[Reference] = ()) -> tuple[str, ...]:
+        """What the columns of another source are for, by their names; a label and a weight may be missing.
+
+        Columns that are not known may be ignored.
+        """
+        by_name = {str(name): Kind.IGNORED for name in ignore} | dict(zip(self.names, self.kinds, strict=True))
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise BadSource(
                 source,
                 f"has {_some(unknown)}, which the table that the columns were learned from had not",
-                f"leave it out, or ignore it; known: {_some(self.names)}",
+                f"leave it out, or give ignore={unknown[0]!r}; known: {_some(self.names)}",
             )
         present = set(names)
         lost = [

@@ -103,7 +103,7 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in Kind.WRITTEN)
         if begin != start or rows.rejected:
             rows = None  # which would give reasons without the names of columns
-    kinds = schema.kinds_of(names, source)
+    kinds = schema.kinds_of(names, source, columns.ignore)
     offset = min(mark + start, len(head))
     return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows, said)
 
@@ -177,7 +177,8 @@ def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
 def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:
     if schema is not None:
         named = not all(name.isdecimal() for name in schema.names)
-        return named and all(name in schema.names for name in first if name)
+        known = [name in schema.names for name in first if name]
+        return named and (all(known) or (any(known) and not any(map(_is_number, first))))
     references = (columns.label, columns.weight, *columns.ignore, *columns.categorical, *columns.date, *columns.text)
     said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
     if any(field.lower() in LABELS or field in said for field in first):
