@@ -18,7 +18,7 @@ from giftrl.streams.names.dates import WEEKDAYS, moment
 from giftrl.streams.names.dictionary import Dictionary
 from giftrl.streams.names.texts import words_of
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.moments import moments, word_lists
+from giftrl.streams.tables.moments import date_columns, word_lists
 from tests.commands import giftrl
 from tests.stream_rows import named_rows
 
@@ -101,12 +101,15 @@ def test_dates_and_words_are_learnt_from_csv_parquet_and_json_alike(tmp_path):
         assert reader.schema.kinds == ("ignored", "date", "category", "number", "text", "category", "label")
         assert found == expected
 
-    lines = [json.dumps(row | {"when": row["when"].isoformat(), "active": str(row["active"])}) for row in named]
+    lines = [json.dumps(row | {"when": row["when"].isoformat(), "active": str(row["active"])}) for row in named[:100]]
     (tmp_path / "a.json").write_text("\n".join(lines))
     found, reader = rows_of(tmp_path / "a.json", **columns)
     # A key of JSON that is null is no feature: objects leave out what they do not have.
-    assert found == [{key: value for key, value in row.items() if key != "amount=missing"} for row in expected]
+    assert found == [{key: value for key, value in row.items() if key != "amount=missing"} for row in expected[:100]]
     assert ("when", "date") in zip(*reader.schema, strict=True)
+    # A backslash makes the slow way read a line.
+    (tmp_path / "b.json").write_text("\n".join(line.replace("o", "\\u006f") for line in lines))
+    assert rows_of(tmp_path / "b.json", **columns)[0] == found
 
 
 def test_the_model_knows_its_columns(tmp_path):
@@ -254,33 +257,46 @@ def test_dates_are_those_of_the_standard_library(cases):
         expected.append(
             (since / datetime.timedelta(days=365.25), aware.weekday(), aware.month, aware.hour if timed else -1)
         )
-    found = moments(pa.array(texts, pa.string()))
-    assert found.years.tolist() == pytest.approx([each[0] for each in expected], rel=1e-12, abs=1e-12)
-    assert list(zip(*(part.tolist() for part in found[2:]), strict=True)) == [each[1:] for each in expected]
-    for text, one in zip(texts, found.years.tolist(), strict=True):
-        assert moment(text).years == one
+    years, parts, _ = date_columns(pa.array(texts, pa.string()))
+    assert years.tolist() == pytest.approx([each[0] for each in expected], rel=1e-12, abs=1e-12)
+    for at, name in enumerate(("weekday", "month", "hour")):
+        wanted = [each[1 + at] for each in expected]
+        shown = ["" if each == -1 else WEEKDAYS[each] if at == 0 else str(each) for each in wanted]
+        assert parts[name].to_pylist() == shown if name in parts else not any(shown)
+    assert [moment(text).years for text in texts] == years.tolist()
 
 
-@given(
-    st.lists(st.text("0123456789-:T Z+", max_size=12) | st.from_regex(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}", fullmatch=True))
+DIGITS = st.text("0123456789-:T Z+.", max_size=12)
+DATES = st.from_regex(
+    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}([T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]*)?)?)?", fullmatch=True
 )
+
+
+@given(st.lists(DIGITS | DATES | st.tuples(DATES, DIGITS).map("".join), max_size=5))
 def test_both_readers_of_dates_take_the_same_texts(texts):
-    found = moments(pa.array(texts, pa.string()))
-    for text, years, there in zip(texts, found.years.tolist(), found.there.tolist(), strict=True):
+    years, _, missing = date_columns(pa.array(texts, pa.string()))
+    for text, time, absent in zip(texts, years.tolist(), missing.tolist(), strict=True):
         one = moment(text.strip(" \t"))
-        assert there == bool(text.strip(" \t"))
-        assert not there or (years == one.years if one is not None else years != years)
+        assert absent == (not text.strip(" \t"))
+        assert absent or (time == one.years if one is not None else time != time)
 
 
-@given(st.lists(st.none() | st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))), st.booleans())
-def test_arrow_timestamps_mean_what_their_text_does(values, zoned):
+@given(st.lists(st.none() | st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))))
+def test_arrow_timestamps_mean_what_their_text_does(values):
     texts = pa.array([None if each is None else each.isoformat() for each in values], pa.string())
-    times = pa.array(values, pa.timestamp("us", "UTC" if zoned else None))
-    for a, b in zip(moments(times), moments(texts), strict=True):
-        assert a.tolist() == pytest.approx(b.tolist(), rel=1e-12, abs=1e-12)
+    years, parts, missing = date_columns(texts)
+    for type_ in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        found = date_columns(pa.array(values, type_))
+        assert found[0].tolist() == pytest.approx(years.tolist(), rel=1e-12, abs=1e-12)
+        assert {name: part.to_pylist() for name, part in found[1].items()} == {
+            name: part.to_pylist() for name, part in parts.items()
+        }
+        assert found[2].tolist() == missing.tolist() == [each is None for each in values]
     days = pa.array([None if each is None else each.date() for each in values], pa.date32())
-    assert moments(days).hour.tolist() == [-1] * len(values)
-    assert moments(days).month.tolist() == [-1 if each is None else each.month for each in values]
+    assert "hour" not in date_columns(days)[1]
+    east = date_columns(pa.array([0], pa.timestamp("s", "+02:00")))
+    assert east[0].tolist() == date_columns(pa.array(["1970-01-01"]))[0].tolist()
+    assert east[1]["hour"].to_pylist() == ["2"]
 
 
 @given(st.lists(st.none() | st.text(max_size=20) | st.text("aB ß_İΣ1½-", max_size=12)))

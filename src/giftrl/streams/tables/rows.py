@@ -15,7 +15,7 @@ from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.tables.moments import moments, word_lists
+from giftrl.streams.tables.moments import date_columns, word_lists
 from giftrl.streams.tables.types import Words, as_arrow, as_numpy, lengths, numbers, words
 
 FINITE = "a finite number"
@@ -119,13 +119,13 @@ class TableRows:
             return [column, *_missing(column, as_numpy(column.array.is_null()))], nowhere
         if column.kind != Kind.DATE:
             return [column], nowhere
-        found = moments(column.array, self.columns.missing)
+        times, found, absent = date_columns(column.array, self.columns.missing)
         parts = [
             column._replace(name=f"{column.name}^{part}", kind=Kind.CATEGORY, array=array)
-            for part, array in found.parts().items()
+            for part, array in found.items()
         ]
-        number = column._replace(kind=Kind.NUMBER, array=as_arrow(found.years))
-        return [number, *parts, *_missing(column, ~found.there)], np.isnan(found.years)
+        number = column._replace(kind=Kind.NUMBER, array=as_arrow(times))
+        return [number, *parts, *_missing(column, absent)], np.isnan(times)
 
     def _entries(
         self, columns: Sequence[Column], plain: Sequence[Column], rows: int

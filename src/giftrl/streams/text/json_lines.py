@@ -1,11 +1,11 @@
 """JSON lines: one object a line, ``{"label": 1, "features": {"age": 33, "city": "Rome"}}`` or without "features".
 
 A compiled loop (:mod:`giftrl.streams.text.json_scan`) reads plain lines: those without a mistake, of the layout that
-the first line has, without a backslash in a text, without dates and texts of many words, and not nested too deep. It
-reads 201 MB/s, where ``pyarrow.json`` reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON,
-so that this is worth it. All other lines are read by ``orjson`` and :func:`giftrl.streams.names.walk.walk`, which give
-the same rows, with one difference: of a key that an object has twice the loop sums the values, and ``orjson`` keeps the
-last.
+the first line has, without a backslash in a text and not nested too deep. It reads 201 MB/s, where ``pyarrow.json``
+reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON, so that this is worth it. Dates, and
+texts of many words, are left to :mod:`giftrl.streams.text.json_values`. All other lines are read by ``orjson`` and
+:func:`giftrl.streams.names.walk.walk`, which give the same rows, with one difference: of a key that an object has twice
+the loop sums the values, and ``orjson`` keeps the last.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from giftrl.streams.names.loops import Sections
 from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
 from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
+from giftrl.streams.text.json_values import expand
 from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
 
@@ -93,8 +94,9 @@ class JsonLines(TextParser):
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         plan = self._plan(block, source)
         line, rows, names, text, records = self._scan(block, start, plan)
+        rows, names, text, bad = expand(rows, names, text, self._keys)
         tags = rows.tags(block)
-        others, rejected = self._others(block, records, source)
+        others, rejected = self._others(block, sorted([*records, *bad]), source)
         if others:
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
-    special: Words  # keys whose values the loop does not read
+    special: Words  # keys of dates and texts of many words: their entries get the value NaN
     literals: Words = words(["true", "false", "null"])
 
 
@@ -151,7 +151,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category, listed, plain = False, False, False, True
+        hidden, category, marked, listed, plain = False, False, False, False, True
         group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
         c = byte(block, at)
@@ -198,7 +198,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                             group = end - start
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
-                        plain &= find_word(path, 0, stem, special) < 0
+                        marked = find_word(path, 0, stem, special) >= 0
                         # Beside an object of features, other keys are a mistake.
                         plain &= not inside or depth > 1 or hidden
                     else:
@@ -230,11 +230,12 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        plain &= is_text or not category
+                        plain &= is_text or not (category or marked)
+                        plain &= not (listed and marked)
                         plain &= written + stem + (end - start) + 32 <= len(text)
                         if plain and not hidden and (value != 0.0 or (is_text and end > start)):
                             k = np.uint64(out)
-                            names.values[k] = 1.0 if is_text else value
+                            names.values[k] = np.nan if marked else 1.0 if is_text else value
                             names.starts[k] = written
                             names.group_sizes[k] = group
                             written = copy(path, 0, stem, text, written)
