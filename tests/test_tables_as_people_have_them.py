@@ -19,6 +19,7 @@ from giftrl.streams.names.dictionary import Dictionary
 from giftrl.streams.names.texts import words_of
 from giftrl.streams.reader import Reader
 from giftrl.streams.tables.moments import date_columns, word_lists
+from giftrl.training.trainer import Trainer
 from tests.commands import giftrl
 from tests.stream_rows import named_rows
 
@@ -159,6 +160,28 @@ def test_the_model_knows_its_columns(tmp_path):
         refused = giftrl("train", table, "--schema", schema, check=False)
         assert refused.returncode == 1 and message in refused.stderr.decode()
     assert giftrl("train", table, "--schema", schema, "--label", "price", check=False).returncode == 2
+
+
+def test_a_run_goes_on_with_its_columns(tmp_path, monkeypatch):
+    rows = sold(200)
+    tables = [write_csv(tmp_path / "a.csv", rows[:150]), write_csv(tmp_path / "b.csv", rows[150:])]
+    options = (*tables, "--text", "review", "--beta", "1", "--checkpoint-every", "10")
+    train(*options, "--model", tmp_path / "whole")
+    write = Trainer.write_checkpoint
+
+    def write_and_stop(self):
+        write(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "write_checkpoint", write_and_stop)
+        assert (
+            b"interrupted"
+            in giftrl("train", *options, "--loss", "squared", "--model", tmp_path / "broken", check=False).stderr
+        )
+    said = train(*options, "--model", tmp_path / "broken", "--resume")
+    assert "continuing after 150 examples" in said and "dates       when" in said
+    assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_what_is_pointed_out(tmp_path):
