@@ -215,6 +215,7 @@ def test_what_is_pointed_out(tmp_path):
     [
         (["3,14", "2,5", "x"], "sep=';', decimal=',').to_csv('new.csv'"),
         (["1.234,56", "2.000,00", ""], "sep=';', decimal=',', thousands='.').to_csv('new.csv'"),
+        (["1,234", "2,000,000", "17,500.25"], "write 1234 if the comma is between thousands"),
     ],
 )
 def test_decimal_commas_are_refused(tmp_path, values, remedy):
@@ -222,7 +223,7 @@ def test_decimal_commas_are_refused(tmp_path, values, remedy):
     refused = giftrl("train", table, check=False)
     message = refused.stderr.decode()
     assert refused.returncode == 1
-    assert f"the column 'price' has numbers with a comma, such as {values[0]!r}; write 3.14" in message
+    assert f"the column 'price' has numbers with a comma, such as {values[0]!r}; write " in message
     assert remedy in message and "--categorical price or --ignore price" in message
     assert rows_of(table, categorical=("price",))[0][0] == {f"price={values[0]}": 1.0}
 

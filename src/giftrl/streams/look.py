@@ -19,9 +19,8 @@ ROWS = 20
 #: A column whose fields have more words on average is text, and not a category.
 WORDS = 4
 
-_COMMA = re.compile(
-    r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+,[0-9]+|[+-]?[0-9]*,[0-9]+|[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?"
-)
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _CLOCK = (
     r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?[ap]\.?m\.?)?(?: ?(?:[a-z]{3,4}|[+-][0-9]{2}:?[0-9]{2}))?"
@@ -64,9 +63,10 @@ def look_at_texts(fields: Sequence[str], rows: int, distinct: int) -> Look:
     """
     if not fields:
         return Look(Kind.CATEGORY)
-    comma = [field for field in fields if _COMMA.fullmatch(field)]
+    comma = [field for field in fields if _DECIMAL.fullmatch(field) or _THOUSANDS.fullmatch(field)]
     if 2 * len(comma) > len(fields):
-        return Look(Kind.CATEGORY, comma=comma[0])
+        telling = [field for field in comma if not _THOUSANDS.fullmatch(field)]
+        return Look(Kind.CATEGORY, comma=(telling or comma)[0])
     if _most(fields, moment):
         return Look(Kind.DATE)
     if _most(fields, _DATE.fullmatch):
@@ -88,7 +88,7 @@ def look_at_numbers(name: str, values: NDArray[Any]) -> Look:
     if len(values) < ROWS:
         return Look(Kind.NUMBER)
     counts = values[0] in (0, 1) and values[1] == values[0] + 1 and not _TIME.fullmatch(name)
-    if counts and (np.diff(values) == 1).all():
+    if counts and (values[1:] == values[:-1] + 1).all():
         return Look(Kind.NUMBER, different=True)
     called = _ID.search(name) is not None and bool((np.floor(values) == values).all())
     return Look(Kind.NUMBER, different=called and len(np.unique(values)) == len(values))
@@ -161,16 +161,15 @@ def remarks(seen: Mapping[str, Look], source: str, delimiter: str | None = None)
 
 def _no_commas(name: str, value: str, source: str, delimiter: str | None) -> BadSource:
     """The error for a column of numbers with commas; with a command that converts CSV, whose delimiter is given."""
-    command = ""
-    if delimiter is not None:
+    remedy = "write 3.14 in place of 3,14"
+    if _THOUSANDS.fullmatch(value):  # as are all others
+        remedy = f"write {value.replace(',', '')} if the comma is between thousands, and a dot if it is a decimal comma"
+    elif delimiter is not None:
         decimal = "decimal=','" + (", thousands='.'" if "." in value else "")
         read = f"pd.read_csv({source!r}, sep={delimiter!r}, {decimal})"
-        command = f" (python -c \"import pandas as pd; {read}.to_csv('new.csv', index=False)\")"
-    return BadSource(
-        source,
-        f"the column {name!r} has numbers with a comma, such as {value!r}",
-        f"write 3.14{command}, or give categorical={name!r} or ignore={name!r}",
-    )
+        remedy += f" (python -c \"import pandas as pd; {read}.to_csv('new.csv', index=False)\")"
+    rule = f"the column {name!r} has numbers with a comma, such as {value!r}"
+    return BadSource(source, rule, f"{remedy}; if they are no numbers, give categorical={name!r} or ignore={name!r}")
 
 
 def _some(names: Sequence[str]) -> str:
