@@ -53,6 +53,9 @@ def arrow_twin(table: pa.Table) -> tuple[list, list[int]]:
         good &= weight is not None and math.isfinite(weight) and weight >= 0
         for key, value in row.items():
             flat(key, value, out)
+            number = (value or {}).get("a") if key == "st" else value
+            if key in ("f", "i", "b", "st") and number is None:
+                out["st^a=missing" if key == "st" else f"{key}=missing"] = 1.0
             values = value if isinstance(value, list) else [value]
             good &= all(not isinstance(v, float) or math.isfinite(v) for v in values)
         if good:
@@ -124,7 +127,7 @@ def test_arrow_agrees_with_its_python_rows(tmp_path_factory, rows, kind, group, 
 def test_arrow_columns(tmp_path):
     table = pa.table(
         {
-            "when": pa.array([1, 2], pa.timestamp("s")),
+            "took": pa.array([1, 2], pa.duration("s")),
             "money": pa.array([1, None], pa.decimal128(5, 2)),
             "zip": [100, 200],
             "big": pa.array(["a", None], pa.large_string()),
@@ -135,12 +138,12 @@ def test_arrow_columns(tmp_path):
         }
     )
     source = write(table, tmp_path / "t.arrow", "file")
-    with pytest.raises(BadSource, match=r"the column 'when' has type timestamp\[s\].*; ignore the column"):
+    with pytest.raises(BadSource, match=r"the column 'took' has type duration\[s\].*; ignore the column"):
         read_arrow(source, "file")
-    rows, _, _ = read_arrow(source, "file", Columns(ignore=("when",), categorical=("zip",)))
+    rows, _, _ = read_arrow(source, "file", Columns(ignore=("took",), categorical=("zip",)))
     assert rows == [
         (1, 1.0, 1.0, {"money": 1.0, "zip=100": 1.0, "big=a": 1.0, "view=a": 1.0, "vector^0": 1.0, "vector^1": 2.0}),
-        (2, None, 1.0, {"zip=200": 1.0}),
+        (2, None, 1.0, {"money=missing": 1.0, "zip=200": 1.0}),
     ]
     schema = Schema(("zip", "label"), ("category", "label"))
     rows, _, _ = read_arrow(write(pa.table({"zip": ["a"]}), tmp_path / "u.arrow", "file"), "file", None, schema)

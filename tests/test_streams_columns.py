@@ -60,7 +60,9 @@ def csv_twin(text: str, delimiter: str, kinds: dict[str, str]) -> tuple[list, li
             kind = kinds[name]
             if kind == "category" and value:
                 features[f"{name}={value}"] = 1.0
-            elif kind == "number" and value not in ("", "NA", "N/A", "null", "NULL", "?"):
+            elif kind == "number" and value in ("", "NA", "N/A", "null", "NULL", "?"):
+                features[f"{name}=missing"] = 1.0
+            elif kind == "number":
                 found = number(value)
                 good &= found is not None
                 if found:
@@ -285,6 +287,8 @@ def test_other_tables_follow_the_first():
         read_csv(b"\n\n")
     assert Schema.restore(json.loads(json.dumps(schema.state()))) == schema
     with pytest.raises(InvalidInput, match="a kind for each name"):
+        Schema.restore({"names": ["a"], "kinds": []})
+    with pytest.raises(UnknownName, match="'colour'"):
         Schema.restore({"names": ["a"], "kinds": ["colour"]})
 
 
@@ -301,7 +305,7 @@ def test_colliding_columns_are_summed_and_too_large_sums_rejected():
     features = Hashing(1)
     table = CsvText(features)
     names = ",".join(f"n{i}" for i in range(40))
-    text = f"y,{names}\n1,{','.join(['1'] * 40)}\n1,{','.join(['1.7e308'] * 40)}\n1{',' * 40}\n".encode()
+    text = f"y,{names}\n1,{','.join(['1'] * 40)}\n1,{','.join(['1.7e308'] * 40)}\n1{',0' * 40}\n".encode()
     start = table.open(text, "x.csv", True)
     batch = table.parse(text[start.offset :], "x.csv", start)
     named_rows([batch], features)

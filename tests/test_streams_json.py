@@ -242,7 +242,7 @@ def test_plain_lines_are_left_to_the_loops():
         "{}",
     ]
     block = np.frombuffer("\n".join([*lines, ""]).encode(), np.uint8)
-    _, rows, _, _, others = parser._scan(block, Position(), parser._plan(block))
+    _, rows, _, _, others = parser._scan(block, Position(), parser._plan(block, "x.json"))
     assert others == [] and rows.lines.tolist() == [1, 2, 3, 5]
     for wrong in (
         '{"a": "\\n"}',
@@ -256,5 +256,5 @@ def test_plain_lines_are_left_to_the_loops():
         "1",
     ):
         block = np.frombuffer((wrong + "\n").encode(), np.uint8)
-        *_, others = parser._scan(block, Position(), parser._plan(block))
+        *_, others = parser._scan(block, Position(), parser._plan(block, "x.json"))
         assert len(others) == 1, wrong

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.streams.names.walk import BadValue, walk
+from giftrl.streams.names.walk import BadValue, Keys, walk
 from tests.stream_rows import flat
 
 KEYS = st.sampled_from(["a", "b", "c d", "é", "long name"])
@@ -36,7 +36,7 @@ def test_a_row_means_what_the_slow_twin_says(row):
 
 def test_what_is_left_out_and_what_is_a_category():
     row = {"id": 7, "zip": 100, "u": {"x": 1, "y": 2.5, "z": {"deep": 1}}, "v": [1, True], "n": None, "t": "", "3": 4}
-    found = walk(row, ignored={"id", "u^x", "u^z"}, categorical={"zip", "u^y", "v"})
+    found = walk(row, Keys(ignored={"id", "u^x", "u^z"}, categorical={"zip", "u^y", "v"}))
     assert [each[:2] for each in found] == [("zip=100", 1), ("u^y=2.5", 1), ("v=1", 1), ("v=true", 1), ("3", 4)]
 
 

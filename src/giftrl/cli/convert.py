@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, feature_options, input_options, quiet_option, reading_of
+from giftrl.cli.options import check_files, feature_options, input_options, quiet_option, reading_of, schema_option
 
 
 @click.command()
@@ -14,6 +14,7 @@ from giftrl.cli.options import check_files, feature_options, input_options, quie
 @feature_options
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
 @quiet_option("--quiet", help="Print nothing.")
+@schema_option
 @input_options
 def command(
     data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, ...], ...],
@@ -35,6 +36,7 @@ def command(
       giftrl train days.arrow --model days.giftrl
     """
     from giftrl.cli.bar import Bar
+    from giftrl.cli.columns import in_lines, notes
     from giftrl.cli.progress import standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.names.features import Dictionary, Hashing
@@ -47,8 +49,11 @@ def command(
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)
     products, joined = Interactions(interactions), Ngrams(ngrams)
+    schemas = [] if options["schema"] is None else [options["schema"]]
     reading = reading_of(options)
-    check_files({"data": data}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"])
+    check_files(
+        {"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"]
+    )
     first = first_labels(data, format=reading["format"], columns=reading["columns"])
     labels = names_where_text(first.labels)
     reader = Reader(
@@ -65,7 +70,7 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    written = {"interactions": products, "ngrams": joined, "labels": labels, "compression": codec}
+    written: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": labels, "compression": codec}
     with (
         ConvertedWriter(output, features, **written) as writer,
         Bar(standard_error(quiet), "converting") as bar,
@@ -77,6 +82,8 @@ def command(
     if not quiet:
         seconds = time.perf_counter() - begun
         skipped = f", {reader.rejected:,} skipped" if reader.rejected else ""
+        for each in (*in_lines(reader.schema), *(f"giftrl: note: {each}" for each in notes(reader.remarks))):
+            click.echo(each, err=True)
         for each in reader.unmatched:
             click.echo(f"giftrl: note: {each}", err=True)
         click.echo(f"{reader.rows:,} rows written to {output}{skipped} in {seconds:.1f} s", err=True)

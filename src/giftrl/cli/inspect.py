@@ -24,7 +24,7 @@ from giftrl.cli.options import certificate_option, check_files, radius_option
 def command(
     model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Show the settings of MODEL, its largest weights with their names, its norms and its certificate.
+    """Show the settings of MODEL, what the columns of its data are for, its largest weights and its certificate.
 
     \b
     Try it:
@@ -86,6 +86,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
+    from giftrl.cli.columns import in_rows
     from giftrl.cli.progress import decimals, within_norm
 
     console = Console(highlight=False)
@@ -107,6 +108,8 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
             ("labels", escape(", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"))
         )
     show(escape(path), ("setting", "value"), settings)
+    if model.schema is not None:
+        show("columns", ("kind", "columns"), ((head, escape(names)) for head, names in in_rows(model.schema)))
     names = ("examples", "features", "nonzeros", "rejected", "average_loss", "lambda", "theta_norm")
     facts = {name: summary[name] for name in names if name in summary}
     facts |= {f"weights: {name}": value for name, value in summary["norms"].items()}

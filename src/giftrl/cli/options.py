@@ -37,10 +37,18 @@ input_options = _together(
     click.option("--weight", help="Tables: the column of the weights of the rows."),
     click.option("--ignore", multiple=True, help="Tables: a column to leave out; may be repeated."),
     click.option("--categorical", multiple=True, help="Tables: a column of categories that look like numbers."),
+    click.option("--date", multiple=True, help="Tables: a column of ISO dates or times, where it is not seen as one."),
+    click.option("--text", multiple=True, help="Tables: a column of text whose words are features; may be repeated."),
     click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop", show_default=True,
                  help="What to do at a row that cannot be used."),
     click.option("--rejects", type=click.Path(),
                  help="With skip: write these rows to this file, as JSON lines."),
+)  # fmt: skip
+
+
+schema_option = click.option(
+    "--schema", type=click.Path(exists=True, dir_okay=False),
+    help="Tables: what each column is for, from a JSON file, such as what giftrl inspect --json prints.",
 )  # fmt: skip
 
 
@@ -61,8 +69,11 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:
-    """What :data:`input_options` say, as arguments of a reader. These options are removed from ``options``."""
-    from giftrl.streams.columns import Columns
+    """What :data:`input_options` say, as arguments of a reader. These options are removed from ``options``.
+
+    A command with :data:`schema_option` gets the schema too, or None.
+    """
+    from giftrl.streams.columns import Columns, Schema
 
     def column(name: str | None) -> Any:
         return int(name) if name is not None and re.fullmatch("-?[0-9]+", name) else name
@@ -72,8 +83,15 @@ def reading_of(options: dict[str, Any]) -> dict[str, Any]:
         weight=column(options.pop("weight")),
         ignore=tuple(map(column, options.pop("ignore"))),
         categorical=tuple(map(column, options.pop("categorical"))),
+        date=tuple(map(column, options.pop("date"))),
+        text=tuple(map(column, options.pop("text"))),
     )
     reading = {name: options.pop(name) for name in ("on_error", "rejects")}
+    if "schema" in options:
+        path = options.pop("schema")
+        if path is not None and columns != Columns():
+            raise click.UsageError("--schema says what each column is for; leave it out, or the options of columns")
+        reading["schema"] = None if path is None else Schema.read(path)
     if reading["rejects"] is not None and reading["on_error"] != "skip":
         raise click.UsageError("--rejects needs --on-error skip; add that, or leave it out")
     return {"format": options.pop("format_"), "columns": columns, **reading}

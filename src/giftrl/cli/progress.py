@@ -116,11 +116,13 @@ class Progression:
         quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
+        about: what to print before the table, when the first rows have been learnt; it is given the trainer.
     """
 
     def __init__(
-        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter,
+        about: Callable[[Any], list[str]] | None = None,
+    ) -> None:  # fmt: skip
         self._console = console
         self._quiet = quiet
         self._mixed = mixed
@@ -130,12 +132,10 @@ class Progression:
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
         self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
+        self._about = about
+        self._headed = quiet
 
     def __enter__(self) -> "Progression":
-        if not self._quiet:
-            heads = list(HEADS)
-            heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
-            self._console.print(in_columns(heads))
         self._bar.__enter__()
         return self
 
@@ -145,6 +145,8 @@ class Progression:
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
+        if not self._headed:
+            self._head(trainer)
         if self._bar.shown:
             self._move(trainer)
         # After the first pass the loss of rows that are learnt says nothing about others.
@@ -154,6 +156,14 @@ class Progression:
     def start(self, model: Any) -> None:
         """Count from here: what a model learnt before is in its average, and not in what comes since."""
         self._loss, self._weight = model.average_loss * model.weight, model.weight
+
+    def _head(self, trainer: Any) -> None:
+        """Print what there is to say at the beginning, and the heads of the table."""
+        self._headed = True
+        heads = list(HEADS)
+        heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
+        about = [] if self._about is None else self._about(trainer)
+        self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
 
     def passed(self, trainer: Any) -> None:
         """Print the loss on the rows held out, after a pass."""

@@ -18,6 +18,7 @@ from giftrl.cli.options import (
     quiet_option,
     radius_option,
     reading_of,
+    schema_option,
 )
 from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 
@@ -99,6 +100,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )  # fmt: skip
 @quiet_option("--quiet", help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
+@schema_option
 @input_options
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
@@ -122,6 +124,7 @@ def command(
     More examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
+      giftrl train reviews.csv --text review --date written --ignore id --model reviews.giftrl
       giftrl train digits.svm.xz --loss softmax --labels 0..9 --model digits.giftrl
       giftrl train clicks.svm.gz --beta 1 --update proximal --regularizer curvature
       giftrl train tuesday.vw.gz --from clicks.giftrl --model clicks.giftrl
@@ -129,6 +132,7 @@ def command(
     """
     begun = time.perf_counter()
     from giftrl.cli.bar import proving
+    from giftrl.cli.columns import about, notes
     from giftrl.cli.progress import Progression, counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
@@ -145,9 +149,14 @@ def command(
     checkpoint = None
     if model_path is not None and (checkpoint_every is not None or resume):
         checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
+    schema_path = options["schema"]
     reading = reading_of(options)
+    schema = reading.pop("schema")
     check_files(
-        {"data": data, "from": [] if from_path is None else [from_path]},
+        {
+            "data": data, "from": [] if from_path is None else [from_path],
+            "schema": [] if schema_path is None else [schema_path],
+        },
         {
             "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
             "summary": summary_path, "rejects": reading["rejects"], "predictions": predictions,
@@ -167,13 +176,17 @@ def command(
         model = _go_on(from_path, options)
     else:
         given = options["loss"], options["label_values"]
-        target, looked = (anything(*given), {}) if resume else look(data, *given, **reading)
+        target, looked = (anything(*given), {}) if resume else look(data, *given, schema=schema, **reading)
         model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
         reason = target.reason
     reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
     if resume:
         trainer.resume(chosen_by_rows(*given) if from_path is None else ())
+    if schema is not None:
+        rule = "is not what the model was trained with"
+        require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
+        trainer.model.schema = schema
     before = trainer.model.examples + trainer.model.repeated.examples
     if before and not quiet:
         console.print(f"continuing after {counted(before, 'example')}")
@@ -183,7 +196,7 @@ def command(
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
-        with Progression(console, quiet, trainer.model.settings.auto) as progression:
+        with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
             model = trainer.run(progression.watch, progression.passed)
         if model_path is not None:
@@ -201,6 +214,7 @@ def command(
             course = trainer.course.passes
             summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}
         summary["unmatched"] = [] if resume or trainer.reader is None else trainer.reader.unmatched
+        summary["remarks"] = [] if trainer.reader is None else notes(trainer.reader.remarks)
         summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")

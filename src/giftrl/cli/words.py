@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 from typing import Any
 
 import click
@@ -69,4 +70,5 @@ def _option(option: click.Option, name: str, value: Any, named: bool) -> str:
         shown = ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value) or "none"
     else:
         shown = "none" if value is None else str(value)
+        shown = shlex.quote(shown) if " " in shown else shown
     return f"{_longest(option.opts)} {shown}" if named else shown

@@ -1,6 +1,10 @@
 """What each column of a table is for."""
 
+import json
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource, InvalidInput, UnknownName, require
@@ -20,12 +24,17 @@ class Kind:
     LABEL = "label"
     WEIGHT = "weight"
     IGNORED = "ignored"
-    NUMBER = "number"  # the feature "column", with the number as its value; a missing one, or 0, adds nothing
+    NUMBER = "number"  # the feature "column", with the number as its value, or "column=missing"; 0 adds nothing
     CATEGORY = "category"  # the feature "column=value", with value 1
     NUMBERS = "numbers"  # a list: the features "column^0", "column^1", ...
     CATEGORIES = "categories"  # a list of categories: a feature for each
+    DATE = (
+        "date"  # the number "column", in years since 2000, and "column^weekday=Mon", "column^month=3", "column^hour=12"
+    )
+    TEXT = "text"  # the features "column=word", with value 1, for the words that are in the text
 
-    ALL = (LABEL, WEIGHT, IGNORED, NUMBER, CATEGORY, NUMBERS, CATEGORIES)
+    ALL = (LABEL, WEIGHT, IGNORED, NUMBER, CATEGORY, NUMBERS, CATEGORIES, DATE, TEXT)
+    WRITTEN = (CATEGORY, DATE, TEXT)  # those that CSV delivers as text
 
 
 @validated
@@ -40,7 +49,10 @@ class Columns(NamedTuple):
         weight: the column with the weight of the row. If none is given every row weighs 1; in JSON lines with a
             "features" object, the key "weight".
         ignore: columns to leave out.
-        categorical: columns whose values are categories even where they are numbers. Text is always categorical.
+        categorical: columns whose values are categories even where they are numbers or dates. Text is always
+            categorical.
+        date: columns of ISO dates and times. Tables show by themselves which these are; in JSON they must be given.
+        text: columns of text whose words are features, each with value 1 if the text has it.
         delimiter: between the columns of CSV; found among tab, semicolon, comma and bar if not given.
         header: whether CSV begins with the names of its columns; found if not given.
         missing: spellings of a missing number in columns of numbers. An empty field is always missing.
@@ -53,12 +65,14 @@ class Columns(NamedTuple):
     weight: Reference | None = None
     ignore: tuple[Reference, ...] = ()
     categorical: tuple[Reference, ...] = ()
+    date: tuple[Reference, ...] = ()
+    text: tuple[Reference, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
     missing: tuple[str, ...] = MISSING
 
     def validate(self) -> None:
-        for argument in ("ignore", "categorical", "missing"):
+        for argument in ("ignore", "categorical", "date", "text", "missing"):
             value = getattr(self, argument)
             require(isinstance(value, tuple), argument, value, "must be a tuple", f"write ({value!r},)")
         mark = self.delimiter
@@ -85,8 +99,11 @@ class Schema(NamedTuple):
     def restore(state: Mapping[str, Any]) -> "Schema":
         """The schema that a state was taken from."""
         names, kinds = tuple(state.get("names", ())), tuple(state.get("kinds", ()))
-        sound = len(names) == len(kinds) and all(kind in Kind.ALL for kind in kinds)
-        require(sound, "schema", state, "must have a kind for each name", "use what Schema.state() gave")
+        rule = f"must have a kind for each name, and has {len(names)} names and {len(kinds)} kinds"
+        require(len(names) == len(kinds), "schema", state, rule, "use what Schema.state() gave")
+        for kind in kinds:
+            if kind not in Kind.ALL:
+                raise UnknownName("schema", kind, Kind.ALL)
         return Schema(names, kinds)
 
     @property
@@ -94,15 +111,45 @@ class Schema(NamedTuple):
         """The name of the column of labels; None where there is none."""
         return next((name for name, kind in zip(self.names, self.kinds, strict=True) if kind == Kind.LABEL), None)
 
-    def kinds_of(self, names: Sequence[str], source: str) -> tuple[str, ...]:
-        """What the columns of another source are for, by their names; a label and a weight may be missing."""
-        by_name = dict(zip(self.names, self.kinds, strict=True))
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> "Schema":
+        """The schema in a JSON file: ``{"names": [...], "kinds": [...]}``, or that under the key "schema"."""
+        form = 'write {"names": ["age", "y"], "kinds": ["number", "label"]}, or use what inspect --json prints'
+        try:
+            given = json.loads(Path(path).read_bytes())
+        except ValueError as problem:
+            raise InvalidInput("schema", str(path), f"is not JSON ({problem})", form) from None
+        given = given.get("schema", given) if isinstance(given, dict) else given
+        lists = [given.get(key) for key in ("names", "kinds")] if isinstance(given, dict) else [None]
+        good = all(isinstance(each, list) and all(isinstance(one, str) for one in each) for each in lists)
+        require(good, "schema", str(path), "must have two lists of text, names and kinds", form)
+        try:
+            schema = Schema.restore(given)
+        except InvalidInput as problem:
+            shown = f"{problem.value!r} {problem.rule}" if isinstance(problem, UnknownName) else problem.rule
+            raise InvalidInput("schema", str(path), shown, problem.remedy) from None
+        counts = Counter(schema.names)
+        for rule, bad in (
+            ("has the name {} twice", [name for name in counts if counts[name] > 1]),
+            ("has the kind {} twice", [kind for kind in (Kind.LABEL, Kind.WEIGHT) if schema.kinds.count(kind) > 1]),
+        ):
+            require(
+                not bad, "schema", str(path), rule.format(repr(*bad[:1])) if bad else "", "leave one out, or ignore it"
+            )
+        return schema
+
+    def kinds_of(self, names: Sequence[str], source: str, ignore: Sequence[Reference] = ()) -> tuple[str, ...]:
+        """What the columns of another source are for, by their names; a label and a weight may be missing.
+
+        Columns that are not known may be ignored.
+        """
+        by_name = {str(name): Kind.IGNORED for name in ignore} | dict(zip(self.names, self.kinds, strict=True))
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise BadSource(
                 source,
                 f"has {_some(unknown)}, which the table that the columns were learned from had not",
-                f"leave it out, or ignore it; known: {_some(self.names)}",
+                f"leave it out, or give ignore={unknown[0]!r}; known: {_some(self.names)}",
             )
         present = set(names)
         lost = [
@@ -147,6 +194,10 @@ def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source:
         at = find(names, reference, "categorical")
         listed = kinds[at] in (Kind.NUMBERS, Kind.CATEGORIES)
         take("categorical", reference, Kind.CATEGORIES if listed else Kind.CATEGORY)
+    for reference in columns.date:
+        take("date", reference, Kind.DATE)
+    for reference in columns.text:
+        take("text", reference, Kind.TEXT)
     label = columns.label if columns.label is not None else _usual_label(names, taken)
     if label is not None:
         take("label", label, Kind.LABEL)

@@ -82,6 +82,7 @@ class Parsing:
     max_line: int = MAX_LINE  # the most bytes that a line may have
     opened: dict[str, Stream] = field(default_factory=dict)  # sources that were looked at and cannot be opened again
     consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
+    remarks: list[str] = field(default_factory=list, init=False)  # about the columns of the first table
     _parsers: dict[str, Any] = field(default_factory=dict, init=False)
 
     def use(self, features: Features) -> None:
@@ -127,7 +128,7 @@ class Parsing:
             head = stream.peek(size)
             whole = len(head) < size and not stream.broken
             start = max(start, parser.open(head[:size], name, whole, start.source))
-            self.schema = parser.schema
+            self._found(parser)
         lines = Lines(stream, start, self.block, self.max_line)
         for block in lines:
             if block.rejected:
@@ -140,7 +141,7 @@ class Parsing:
                 if format_ == "libsvm":
                     batch = self._in_one_group(batch, "LIBSVM text")
                 if format_ == "json":
-                    self.schema = self.schema or parser.schema
+                    self._found(parser)
             self.consumed = stream.consumed
             yield Parsed(batch, block, parser)
 
@@ -156,9 +157,16 @@ class Parsing:
             return
         table = self._parser("arrow")
         for batch in table.read(stream, format_, start):
-            self.schema = table.schema
+            self._found(table)
             self.consumed = int(total * table.fraction)
             yield Parsed(batch, None, table, table.converted)
+
+    def _found(self, parser: Any) -> None:
+        """Keep what a parser has found out about columns, if that was not known."""
+        if self.schema is None:
+            self.schema = parser.schema
+        if not self.remarks:
+            self.remarks = list(parser.remarks)
 
     def _in_one_group(self, batch: Batch, format_: str) -> Batch:
         if self.interactions is None:

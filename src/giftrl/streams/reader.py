@@ -161,13 +161,17 @@ class Reader:
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     @property
+    def remarks(self) -> list[str]:
+        """What there is to know about the columns of the first table, in words."""
+        return list(self._parsing.remarks)
+
+    @property
     def unmatched(self) -> list[str]:
         """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
         nothing = []
         if not self._parsing.has_tables:
-            given = self._parsing.columns._asdict()
-            usual = Columns()._asdict()
-            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
+            given, usual = self._parsing.columns._asdict() | {"schema": self.schema}, Columns()._asdict()
+            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual.get(name)]
         if self.interactions is not None:
             named = (":".join(given) for given in self.interactions.unmatched)
             nothing += [f"interactions {each}: nothing is called that" for each in named]

@@ -173,7 +173,8 @@ def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
     count, schema = len(given.values), data.schema
     if schema is not None:
         kinds = dict(zip(schema.names, schema.kinds, strict=True))
-        other = [name for name, kind in kinds.items() if kind in (Kind.CATEGORY, Kind.CATEGORIES, Kind.NUMBERS)]
+        single = (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED, Kind.NUMBER)
+        other = [name for name, kind in kinds.items() if kind not in single]
         if other:
             rule = f"has no names, and the column {other[0]!r} is not a column of numbers"
             remedy = f'give names, as in {{"{other[0]}=red": 0.5}}, or --ignore it'

@@ -75,5 +75,6 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
                 f"{each.scale:g}": asdict(each) | {"average": each.average, "regret": each.regret} for each in best
             },
         },
+        "schema": None if model.schema is None else model.schema.state(),
         "settings": model.settings.state(),
     }

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from giftrl.errors import InvalidInput
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.recipes.labels import takes_signs
-from giftrl.streams.columns import Columns
+from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.sources.source import Stream
@@ -41,6 +41,7 @@ def look(
     *,
     format: str | None,  # noqa: A002
     columns: Columns,
+    schema: Schema | None = None,
     **_: Any,
 ) -> tuple[Target, dict[str, Stream]]:
     """Choose the target of a run by what is given, and by the first rows where that is not enough.
@@ -49,7 +50,7 @@ def look(
         sources: of rows, as for :class:`giftrl.streams.Reader`.
         loss: a name, or "auto".
         label_values: the labels of all classes, or None.
-        format, columns: as for :class:`giftrl.streams.Reader`.
+        format, columns, schema: as for :class:`giftrl.streams.Reader`.
 
     Returns:
         the target, and what the reader needs of sources that cannot be opened again.
@@ -58,7 +59,7 @@ def look(
         return target_of(label_values, loss), {}
     if loss != AUTO and not needs_labels(loss):
         return Target(loss, None), {}
-    labels, opened = first_labels(sources, format=format, columns=columns)
+    labels, opened = first_labels(sources, format=format, columns=columns, schema=schema)
     return choose_target(labels, loss), opened
 
 

@@ -2,10 +2,12 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
 from giftrl.streams.label_names import LabelNames
+from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, moment
+from giftrl.streams.names.texts import words_of
 
 FEATURES, WEIGHT, TAG = "features", "weight", "tag"
 #: How many objects may be nested in each other.
@@ -40,43 +42,64 @@ class BadValue(Exception):
         self.problem, self.expected, self.name = problem, expected, name
 
 
-def walk(row: dict[str, Any], *, ignored: Collection[str] = (), categorical: Collection[str] = ()) -> Iterator[Named]:
+class Keys(NamedTuple):
+    """Names with a meaning of their own."""
+
+    ignored: Set[str] = frozenset()  # left out, with all that is nested in them
+    categorical: Set[str] = frozenset()  # whose numbers are categories too
+    dates: Set[str] = frozenset()  # ISO dates and times
+    texts: Set[str] = frozenset()  # whose words are features
+
+
+#: No name has one.
+NO_KEYS = Keys()
+
+
+def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[Named]:
     """The features of a row, in order.
 
     A number is the feature of its key; True and False are 1 and 0; text is the feature ``key=text`` with value 1; None
     and empty text are no feature. Keys of nested objects are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list
-    of texts is several categories; in a list of numbers, item i is ``key^i``.
+    of texts is several categories; in a list of numbers, item i is ``key^i``. A date is a number of years since 2000,
+    and has a weekday, a month and an hour.
 
     Args:
         row: the row.
-        ignored: names to leave out, with all that is nested in them.
-        categorical: names whose numbers are categories too.
+        keys: names with a meaning of their own.
 
     >>> [each[:2] for each in walk({"age": 33, "user": {"city": "Rome"}, "tags": ["a", "b"], "v": [0.5, 2]})]
     [('age', 33.0), ('user^city=Rome', 1.0), ('tags=a', 1.0), ('tags=b', 1.0), ('v^0', 0.5), ('v^1', 2.0)]
+    >>> [each[:2] for each in walk({"day": "2024-01-01", "said": "No, no!"}, Keys(dates={"day"}, texts={"said"}))]
+    [('day', 24.0), ('day^weekday=Mon', 1.0), ('day^month=1', 1.0), ('said=no', 1.0)]
     """
     for key, value in row.items():
-        yield from _features(key, value, key, ignored, categorical, 1)
+        yield from _features(key, value, key, keys, 1)
 
 
-def _features(
-    name: str, value: Any, group: str, ignored: Collection[str], categorical: Collection[str], depth: int
-) -> Iterator[Named]:
+def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iterator[Named]:
     """The features of one value."""
-    if name in ignored:
+    if name in keys.ignored:
         return
     listed = isinstance(value, list)
     if depth == DEEPEST and (listed or isinstance(value, dict)):
         raise BadValue("objects or lists nested too deep", f"at most {DEEPEST} levels", name)
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _features(f"{name}^{key}", inner, group, ignored, categorical, depth + 1)
+            yield from _features(f"{name}^{key}", inner, group, keys, depth + 1)
         return
-    as_text = name in categorical
+    if name in keys.dates:
+        yield from _of_date(name, value, group)
+        return
+    as_text = name in keys.categorical or name in keys.texts
     if listed:
         texts = {isinstance(item, str) for item in value if item is not None}
         if (len(texts) > 1 and not as_text) or any(isinstance(item, (dict, list)) for item in value):
             raise BadValue(f"a list of several kinds of things: {_shown(value)}", "texts, or numbers", name)
+    if name in keys.texts:
+        items = [str(item) for item in (value if listed else [value]) if item is not None]
+        for word in dict.fromkeys(words_of(" ".join(items))):
+            yield Named(f"{name}={word}", 1.0, group)
+        return
     for at, item in enumerate(value if listed else [value]):
         if isinstance(item, str):
             if item:
@@ -87,16 +110,28 @@ def _features(
             yield Named(f"{name}^{at}" if listed else name, float(item), group)
 
 
+def _of_date(name: str, value: Any, group: str) -> Iterator[Named]:
+    """The features of a date."""
+    if value is None or value == "":
+        return
+    found = moment(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadValue(f"{_shown(value)} among the dates of {name!r}", EXPECTED, name)
+    yield Named(name, found.years, group)
+    yield Named(f"{name}^weekday={WEEKDAYS[found.weekday]}", 1.0, group)
+    yield Named(f"{name}^month={found.month}", 1.0, group)
+    if found.hour is not None:
+        yield Named(f"{name}^hour={found.hour}", 1.0, group)
+
+
 def labelled(
-    given: Any, label: str | None, weight: str | None, *, ignored: Collection[str], categorical: Collection[str],
-    labels: LabelNames | None = None,
-) -> Labelled:  # fmt: skip
+    given: Any, label: str | None, weight: str | None, keys: Keys, labels: LabelNames | None = None
+) -> Labelled:
     """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
     it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
-    usual one; ``ignored`` and ``categorical`` are as for :func:`walk`; ``labels`` are the names of labels, where these
-    are not numbers.
+    usual one; ``labels`` are the names of labels, where these are not numbers.
     """
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)
@@ -112,7 +147,7 @@ def labelled(
     if inside:
         features = rest.pop(FEATURES)
         tag = rest.pop(TAG, "")
-        beside = next((key for key in rest if key not in ignored), None)
+        beside = next((key for key in rest if key not in keys.ignored), None)
         if beside is not None:
             expected = f'features inside "{FEATURES}", or the key among those to ignore'
             raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
@@ -121,7 +156,7 @@ def labelled(
         _label(y, str(label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
-        [each for each in walk(rest, ignored=ignored, categorical=categorical) if each.value],
+        [each for each in walk(rest, keys) if each.value],
     )
 
 

@@ -19,10 +19,10 @@ class CsvText(TableRows):
     """Reads blocks of CSV.
 
     A column of numbers is the feature of its name; a column of text has the feature ``column=value``, with value 1, for
-    each of its values. A column holds numbers if at least nine out of ten of its fields in the first block do, missing
-    ones not counted; any other field in such a column rejects its row, as does a row with too few or too many fields.
-    Empty fields and zeros add nothing. Spaces around a field do not count. The arguments are those of
-    :class:`TableRows`.
+    each of its values. A column holds numbers, or ISO dates, if at least nine out of ten of its fields in the first
+    block do, missing ones not counted; any other field in such a column rejects its row, as does a row with too few or
+    too many fields. A missing number or date is the feature ``column=missing``; an empty field of text and a zero add
+    nothing. Spaces around a field do not count. The arguments are those of :class:`TableRows`.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -31,7 +31,7 @@ class CsvText(TableRows):
     >>> start = table.open(text, "a.csv", True)
     >>> batch = table.parse(text[start.offset :], "a.csv", start)
     >>> batch.labels.tolist(), [features.name(slot) for slot in batch.indices], batch.data.tolist()
-    ([1.0, 0.0], ['age', 'city=Rome', 'city=Oslo'], [33.0, 1.0, 1.0])
+    ([1.0, 0.0], ['age', 'city=Rome', 'age=missing', 'city=Oslo'], [33.0, 1.0, 1.0, 1.0])
     >>> print(batch.rejected[0])
     a.csv:4:1: a label that is not a number: 'x', expected a finite number
     """
@@ -52,6 +52,7 @@ class CsvText(TableRows):
         """
         found = layout(head, source, self.columns, self.schema, whole, self.labels is not None)
         self.schema = found.schema
+        self.remarks += found.remarks
         # A table of another format may have taught that a column holds lists: text does not.
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         self._kinds = tuple(text.get(kind, kind) for kind in found.kinds)

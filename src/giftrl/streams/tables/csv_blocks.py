@@ -82,7 +82,7 @@ class CsvBlocks:
 
         columns = {}
         for at, array in rows.columns.items():
-            if self.dialect.kinds[at] != Kind.CATEGORY:
+            if self.dialect.kinds[at] not in Kind.WRITTEN:
                 columns[at] = array if array.type == pa.float64() else as_numbers(array, self.dialect.missing)[0]
                 continue
             array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -134,7 +134,7 @@ class CsvBlocks:
             return "skip"
 
         types = {
-            str(at): pa.large_string() if as_text or self.dialect.kinds[at] == Kind.CATEGORY else pa.float64()
+            str(at): pa.large_string() if as_text or self.dialect.kinds[at] in Kind.WRITTEN else pa.float64()
             for at in self.dialect.used
         }
         if not len(rows.lines):

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
+from giftrl.streams.look import remarks, unasked
+from giftrl.streams.names.dates import moment
 from giftrl.streams.sources.lines import BOM
 from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows, as_numbers
 from giftrl.streams.tables.csv_rows import NUMBER, Dialect, is_blank, records
+from giftrl.streams.tables.looks import look_at
 
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
@@ -33,6 +36,7 @@ class Layout(NamedTuple):
     line: int
     size: int  # of the rest of the head
     rows: Rows | None  # of that rest, if they were read to find out what the columns hold
+    remarks: tuple[str, ...] = ()  # about its columns, if the schema was found here
 
 
 def layout(
@@ -62,6 +66,7 @@ def layout(
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
     rows = None
+    said: tuple[str, ...] = ()
     own = [_count(field, columns.missing) for field in first]
     rest: Counts = []
     if schema is None:
@@ -88,16 +93,23 @@ def layout(
     else:
         names = _names_by_count(len(first), schema, source)
     if schema is None:
-        held = [Kind.NUMBER if _are_numbers(*each) else Kind.CATEGORY for each in rest]
-        schema = decide(columns, names, held, source)
         assert rows is not None
-        texts = (Kind.CATEGORY, Kind.LABEL) if named_labels else (Kind.CATEGORY,)
+        first_row = int(begin < start)  # behind a header that was read as a row
+        looks = [
+            look_at(
+                name, values[first_row:] if _are_numbers(*counts) else rows.columns[at][first_row:], columns.missing
+            )
+            for at, (name, values, counts) in enumerate(zip(names, numbers, rest, strict=True))
+        ]
+        schema = decide(columns, names, [look.kind for look in looks], source)
+        said = remarks(unasked(schema, dict(zip(names, looks, strict=True)), columns), source, delimiter)
+        texts = (*Kind.WRITTEN, Kind.LABEL) if named_labels else Kind.WRITTEN
         rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
         if begin != start or rows.rejected:
             rows = None  # which would give reasons without the names of columns
-    kinds = schema.kinds_of(names, source)
+    kinds = schema.kinds_of(names, source, columns.ignore)
     offset = min(mark + start, len(head))
-    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows)
+    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows, said)
 
 
 def find_delimiter(text: str) -> str:
@@ -169,11 +181,14 @@ def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
 def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:
     if schema is not None:
         named = not all(name.isdecimal() for name in schema.names)
-        return named and all(name in schema.names for name in first if name)
-    references = (columns.label, columns.weight, *columns.ignore, *columns.categorical)
+        known = [name in schema.names for name in first if name]
+        return named and (all(known) or (any(known) and not any(map(_is_number, first))))
+    references = (columns.label, columns.weight, *columns.ignore, *columns.categorical, *columns.date, *columns.text)
     said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
     if any(field.lower() in LABELS or field in said for field in first):
         return True
+    if any(moment(field) is not None for field in first):
+        return False
     numbers = [_is_number(field) for field in first]
     # Numbers below, and none here.
     telling = [

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from giftrl.streams.columns import Kind
+from giftrl.streams.names.dates import EXPECTED, moment
 
 #: A quoted field of more bytes is taken for one whose closing quote is missing.
 LONGEST = 1 << 24
@@ -18,7 +19,7 @@ NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 FINITE = "a finite number"
 WEIGHT = "a finite number, 0 or more"
 #: A row is rejected for the first thing that is wrong in this order: its label, its weight, its numbers, the rest.
-ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.CATEGORY)
+ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.DATE, Kind.CATEGORY, Kind.TEXT)
 
 
 class Dialect(NamedTuple):
@@ -114,11 +115,16 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
 def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tuple[str, str] | None:
     """What is wrong with a field, and what was expected."""
     raw = field.encode("utf-8", "surrogateescape")
-    if kind == Kind.CATEGORY:
-        return None if is_utf8(raw) else (f"bytes that are not UTF-8 in the column {name!r}", "text in UTF-8")
+    if kind in Kind.WRITTEN and not is_utf8(raw):
+        return f"bytes that are not UTF-8 in the column {name!r}", "text in UTF-8"
+    if kind in (Kind.CATEGORY, Kind.TEXT):
+        return None
     text = field.strip(" \t")  # PyArrow takes numbers between tabs too
     if text in ("", *missing):
         return ("no weight", WEIGHT) if kind == Kind.WEIGHT else None
+    if kind == Kind.DATE:
+        problem = f"{_shown(raw.strip(b' '))} in the column of dates {name!r}"
+        return None if moment(text) is not None else (problem, EXPECTED)
     number = float(text) if re.fullmatch(NUMBER, text) else math.nan
     if math.isfinite(number) and (number >= 0.0 or kind != Kind.WEIGHT):
         return None

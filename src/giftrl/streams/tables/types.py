@@ -127,7 +127,7 @@ def is_text(type_: Any) -> bool:
 
 
 def kind_of(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is neither numbers nor text."""
+    """What a column of this type can be read as; None where it is none of numbers, dates and text."""
     import pyarrow.types as pt
 
     if pt.is_dictionary(type_):
@@ -135,6 +135,8 @@ def kind_of(type_: Any) -> str | None:
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
         inner = type_.value_type
         return Kind.NUMBERS if is_number(inner) else Kind.CATEGORIES if is_text(inner) else None
+    if pt.is_date(type_) or pt.is_timestamp(type_):
+        return Kind.DATE
     return Kind.NUMBER if is_number(type_) else Kind.CATEGORY if is_text(type_) else None
 
 

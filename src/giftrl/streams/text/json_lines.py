@@ -2,9 +2,10 @@
 
 A compiled loop (:mod:`giftrl.streams.text.json_scan`) reads plain lines: those without a mistake, of the layout that
 the first line has, without a backslash in a text and not nested too deep. It reads 201 MB/s, where ``pyarrow.json``
-reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON, so that this is worth it. All other
-lines are read by ``orjson`` and :func:`giftrl.streams.names.walk.walk`, which give the same rows, with one difference:
-of a key that an object has twice the loop sums the values, and ``orjson`` keeps the last.
+reads 59 MB/s and ``orjson`` with a walk over each object 33 MB/s; logs are JSON, so that this is worth it. Dates, and
+texts of many words, are left to :mod:`giftrl.streams.text.json_values`. All other lines are read by ``orjson`` and
+:func:`giftrl.streams.names.walk.walk`, which give the same rows, with one difference: of a key that an object has twice
+the loop sums the values, and ``orjson`` keeps the last.
 """
 
 import contextlib
@@ -20,12 +21,14 @@ from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.label_names import LabelNames
+from giftrl.streams.look import look_at_values, remarks
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Labelled, label_text, labelled
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, label_text, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
 from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json
+from giftrl.streams.text.json_values import expand
 from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
 from giftrl.streams.text.words import words
@@ -43,7 +46,8 @@ class JsonLines(TextParser):
 
     Args:
         columns: the keys of label and weight (at the top), what to ignore, and which numbers are categories. A key of
-            the label that is not given is searched for in the first 100 lines of a block.
+            the label that is not given is searched for in the first 100 lines of a block. Keys whose texts are ISO
+            dates in the first 100 lines of all are dates.
         schema: the keys of the label and of categories, from an earlier reader.
         interactions: the groups to multiply; a group is a key at the top of the features.
         labels: the names of labels; None where labels are numbers.
@@ -71,22 +75,31 @@ class JsonLines(TextParser):
 
         self.label = next(iter(named([] if columns.label is None else [columns.label], Kind.LABEL)), None)
         self._weight = None if columns.weight is None else str(columns.weight)
-        self._ignored = set(named(columns.ignore, Kind.IGNORED))
-        self._categorical = set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES))
+        self._keys = Keys(
+            set(named(columns.ignore, Kind.IGNORED)),
+            set(named(columns.categorical, Kind.CATEGORY, Kind.CATEGORIES)),
+            set(named(columns.date, Kind.DATE)),
+            set(named(columns.text, Kind.TEXT)),
+        )
+
+        self._looked = schema is not None
+        self.remarks: tuple[str, ...] = ()  # about the keys of the first lines
 
     @property
     def schema(self) -> Schema | None:
-        """What must be the same for all sources: the keys of the label, of what to ignore and of categories."""
+        """What must be the same for all sources: the keys of the label, and those with a meaning of their own."""
         if self.label is None:
             return None
-        names = [self.label, *sorted(self._ignored), *sorted(self._categorical)]
-        kinds = [Kind.LABEL, *[Kind.IGNORED] * len(self._ignored), *[Kind.CATEGORY] * len(self._categorical)]
-        return Schema(tuple(names), tuple(kinds))
+        of_kind = zip((Kind.IGNORED, Kind.CATEGORY, Kind.DATE, Kind.TEXT), self._keys, strict=True)
+        pairs = [(self.label, Kind.LABEL), *((name, kind) for kind, names in of_kind for name in sorted(names))]
+        return Schema(*zip(*pairs, strict=True))
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
-        line, rows, names, text, records = self._scan(block, start, self._plan(block))
+        plan = self._plan(block, source)
+        line, rows, names, text, records = self._scan(block, start, plan)
+        rows, names, text, bad = expand(rows, names, text, self._keys)
         tags = rows.tags(block)
-        others, rejected = self._others(block, records, source)
+        others, rejected = self._others(block, sorted([*records, *bad]), source)
         if others:
             rows, tags, names, text = _join(rows, tags, names, text, others)
         values = names.values.copy()
@@ -106,20 +119,38 @@ class JsonLines(TextParser):
         names = Names._make(array[:entries] for array in buffers.names)
         return line, buffers.rows.first(count), names, buffers.text[:written], records
 
-    def _plan(self, block: NDArray[np.uint8]) -> Plan:
-        """What keys mean: by the layout of the first object, and the key of the label in the first lines."""
+    def _plan(self, block: NDArray[np.uint8], source: str) -> Plan:
+        """What keys mean: by the layout of the first object, and by the keys of label and dates in the first lines."""
         inside = None
+        tops = []
         for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOK)[:LOOK]:
             with contextlib.suppress(orjson.JSONDecodeError):
                 top = orjson.loads(line)
                 if type(top) is dict:
+                    tops.append(top)
                     inside = type(top.get(FEATURES)) is dict if inside is None else inside
                     if self.label is None:
                         self.label = next((name for name in LABELS if name in top), None)
-            if inside is not None and self.label is not None:
+            if inside is not None and self.label is not None and self._looked:
                 break
+        if not self._looked and tops:
+            self._look([top[FEATURES] if type(top.get(FEATURES)) is dict else top for top in tops], source)
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        return Plan(bool(inside), words(reserved), words(self._ignored), words(self._categorical), self._label_words)
+        special = words([*self._keys.dates, *self._keys.texts])
+        ignored, categorical = words(self._keys.ignored), words(self._keys.categorical)
+        return Plan(bool(inside), words(reserved), ignored, categorical, special, self._label_words)
+
+    def _look(self, rows: list[dict[str, Any]], source: str) -> None:
+        """Find out which keys hold dates, once."""
+        self._looked = True
+        known = {self.label, self._weight}.union(*self._keys)
+        seen = {name: look_at_values(name, values) for name, values in _by_name(rows).items() if name not in known}
+        for name, look in seen.items():
+            if look.kind == Kind.DATE:
+                self._keys = self._keys._replace(dates=self._keys.dates | {name})
+            if look.kind == Kind.IGNORED:
+                self._keys = self._keys._replace(ignored=self._keys.ignored | {name})
+        self.remarks = remarks(seen, source)
 
     def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
@@ -143,9 +174,7 @@ class JsonLines(TextParser):
             except UnicodeDecodeError as broken:
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
-        return labelled(
-            top, self.label, self._weight, ignored=self._ignored, categorical=self._categorical, labels=self.labels
-        )
+        return labelled(top, self.label, self._weight, self._keys, self.labels)
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         try:
@@ -153,6 +182,19 @@ class JsonLines(TextParser):
             return label_text(top[self.label]), _place(raw, str(self.label)) + 1
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return "", 1
+
+
+def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The values under each name that are neither lists nor null, those of nested objects included."""
+    found: dict[str, list[Any]] = {}
+    waiting = [(key, value) for row in reversed(rows) for key, value in row.items()]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend((f"{name}^{key}", inner) for key, inner in value.items())
+        elif value is not None and not isinstance(value, list):
+            found.setdefault(name, []).append(value)
+    return found
 
 
 def _join(

@@ -38,6 +38,7 @@ class Plan(NamedTuple):
     reserved: Words  # the keys of label, weight, tag and features
     ignored: Words
     categorical: Words
+    special: Words  # keys of dates and texts of many words: their entries get the value NaN
     labels: Words = NONE  # the names of labels, where they have names
     literals: Words = words(["true", "false", "null"])
 
@@ -117,7 +118,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, reserved, ignored, categorical, labels, literals = plan
+    inside, reserved, ignored, categorical, special, labels, literals = plan
     named = len(labels[1]) > 1
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
@@ -126,7 +127,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
         seen: Any = 0  # a bit for each use of a value
         use = np.int64(Use.FEATURE)
         depth, length, stem, muted = 0, 0, 0, 0  # bytes of the path to the object, and to the value in it
-        hidden, category, listed, plain = False, False, False, True
+        hidden, category, marked, listed, plain = False, False, False, False, True
         group, place, listed_kind = 0, 0, 0
         following = Next.VALUE
         c = byte(block, at)
@@ -173,6 +174,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                             group = end - start
                         hidden = muted > 0 or find_word(path, 0, stem, ignored) >= 0
                         category = find_word(path, 0, stem, categorical) >= 0
+                        marked = find_word(path, 0, stem, special) >= 0
                         # Beside an object of features, other keys are a mistake.
                         plain &= not inside or depth > 1 or hidden
                     else:
@@ -208,11 +210,12 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                         if listed:
                             plain &= listed_kind == 0 or (listed_kind == 1) == is_text
                             listed_kind = 1 if is_text else 2
-                        plain &= is_text or not category
+                        plain &= is_text or not (category or marked)
+                        plain &= not (listed and marked)
                         plain &= written + stem + (end - start) + 32 <= len(text)
                         if plain and not hidden and (value != 0.0 or (is_text and end > start)):
                             k = np.uint64(out)
-                            names.values[k] = 1.0 if is_text else value
+                            names.values[k] = np.nan if marked else 1.0 if is_text else value
                             names.starts[k] = written
                             names.group_sizes[k] = group
                             written = copy(path, 0, stem, text, written)

@@ -1,0 +1,358 @@
+"""Tables as people have them: dates, ids, missing values, texts, decimal commas, and what is said of them."""
+
+import csv
+import datetime
+import json
+import random
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from giftrl.streams.columns import Columns
+from giftrl.streams.look import look_at_numbers, look_at_texts
+from giftrl.streams.names.dates import WEEKDAYS, moment
+from giftrl.streams.names.dictionary import Dictionary
+from giftrl.streams.names.texts import words_of
+from giftrl.streams.reader import Reader
+from giftrl.streams.tables.moments import date_columns, word_lists
+from giftrl.training.trainer import Trainer
+from tests.commands import giftrl
+from tests.stream_rows import named_rows
+
+QUICK = ("--certificate-seconds", "0")
+WORDS = ["good", "bad", "awful", "fine", "product", "delivery", "quick", "slow", "the", "it", "was", "very", "price"]
+HEADS = ["customer_id", "when", "city", "amount", "review", "active", "price"]
+
+
+def sold(count=600):
+    """Rows of a table whose prices have a weekday, a trend and words that matter; amounts and cities may be missing."""
+    random.seed(3)
+    rows = []
+    for k in range(count):
+        when = datetime.datetime(2022, 1, 1) + datetime.timedelta(hours=random.randrange(2 * 365 * 24))
+        said = random.choices(WORDS, k=random.randrange(6, 12))
+        amount = random.choice([None, random.gauss(50.0, 1.0)])
+        price = 3.0 * (when.weekday() == 5) + 2.0 * (when.year - 2022 + when.timetuple().tm_yday / 365.0)
+        price += ("good" in said) - 2.0 * ("awful" in said) + (0.0 if amount is None else amount - 50.0)
+        city = random.choice(["Rome", "Oslo, Norway", ""])
+        rows.append([f"c{k}", when, city, amount, ", ".join(said), random.choice([True, False]), price])
+    return rows
+
+
+def write_csv(path, rows, heads=HEADS, mark="", **options):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        file.write(mark)
+        writer = csv.writer(file, **options)
+        if heads:
+            writer.writerow(heads)
+        writer.writerows(
+            [each.isoformat() if isinstance(each, datetime.date) else each for each in row] for row in rows
+        )
+    return path
+
+
+def weights_of(model):
+    found = json.loads(giftrl("inspect", model, "--json", "--top", "200", *QUICK).stdout)
+    return {each["feature"]: each["weight"] for each in found["weights"]}, found
+
+
+def train(*arguments, **options):
+    return giftrl("train", *arguments, "--loss", "squared", *QUICK, **options).stderr.decode()
+
+
+def rows_of(path, **columns):
+    features = Dictionary()
+    reader = Reader(path, features, columns=Columns(**columns), constant=False, compiled=False)
+    return [row[-1] for row in named_rows(list(reader), features)], reader
+
+
+def test_dates_and_words_are_learnt_from_csv_parquet_and_json_alike(tmp_path):
+    rows = sold()
+    table = write_csv(tmp_path / "a.csv", rows, mark="\ufeff", lineterminator="\r\n")
+    said = train(table, "--text", "review", "--ignore", "customer_id", "--model", tmp_path / "m")
+    assert said.startswith(
+        "numbers     amount\ncategories  city, active\ndates       when (years since 2000; weekday, month, hour)\n"
+        "text        review (its words)\nignored     customer_id\nlabel       price\nWhere a number "
+    )
+    assert "note:" not in said
+    weights, found = weights_of(tmp_path / "m")
+    assert found["schema"]["kinds"] == ["ignored", "date", "category", "number", "text", "category", "label"]
+    others = [weights[f"when^weekday={day}"] for day in WEEKDAYS if day != "Sat"]
+    assert weights["when^weekday=Sat"] - sum(others) / 6 == pytest.approx(3.0, abs=0.3)
+    assert weights["when"] == pytest.approx(2.0, abs=0.5)
+    assert weights["review=good"] == pytest.approx(1.0, abs=0.3)
+    assert weights["review=awful"] == pytest.approx(-2.0, abs=0.3)
+    assert b"years since 2000" in giftrl("inspect", tmp_path / "m", "--top", "1", *QUICK).stdout
+
+    columns = {"text": ("review",), "ignore": ("customer_id",), "label": "price"}
+    expected, _ = rows_of(table, **columns)
+    assert {key.partition("=")[0] for row in expected for key in row} == {
+        "when", "when^weekday", "when^month", "when^hour", "city", "amount", "review", "active"
+    }  # fmt: skip
+    named = [dict(zip(HEADS, row, strict=True)) for row in rows]
+    texts = pa.array([row["when"].isoformat() for row in named])
+    values = pa.table({key: [str(row[key]) if key == "active" else row[key] for row in named] for key in HEADS})
+    for table in (values, values.set_column(1, "when", texts)):
+        pq.write_table(table, tmp_path / "a.parquet")
+        found, reader = rows_of(tmp_path / "a.parquet", **columns)
+        assert reader.schema.kinds == ("ignored", "date", "category", "number", "text", "category", "label")
+        assert found == expected
+
+    lines = [json.dumps(row | {"when": row["when"].isoformat(), "active": str(row["active"])}) for row in named[:100]]
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    found, reader = rows_of(tmp_path / "a.json", **columns)
+    # A key of JSON that is null is no feature: objects leave out what they do not have.
+    assert found == [{key: value for key, value in row.items() if key != "amount=missing"} for row in expected[:100]]
+    assert ("when", "date") in zip(*reader.schema, strict=True)
+    # A backslash makes the slow way read a line.
+    (tmp_path / "b.json").write_text("\n".join(line.replace("o", "\\u006f") for line in lines))
+    assert rows_of(tmp_path / "b.json", **columns)[0] == found
+
+
+def test_the_model_knows_its_columns(tmp_path):
+    """Predictions, certificates, converted files, and runs that go on, with dates and words."""
+    rows = sold(300)
+    table = write_csv(tmp_path / "a.csv", rows)
+    plain = ("--text", "review", "--ignore", "customer_id", "--beta", "1")
+    train(table, *plain, "--model", tmp_path / "m", "-p", tmp_path / "p")
+    write_csv(tmp_path / "new.csv", [row[1:-1] for row in rows], HEADS[1:-1])
+    answers = giftrl("predict", tmp_path / "m", tmp_path / "new.csv", "--quiet").stdout
+    assert answers == giftrl("predict", tmp_path / "m", table, "--quiet").stdout
+    assert len(set(answers.split())) == 300
+    write_csv(tmp_path / "more.csv", [[*row, "x"] for row in rows], [*HEADS, "more"])
+    refused = giftrl("predict", tmp_path / "m", tmp_path / "more.csv", check=False).stderr.decode()
+    assert "has the column 'more'" in refused and "--ignore more" in refused
+    assert answers == giftrl("predict", tmp_path / "m", tmp_path / "more.csv", "--ignore", "more", "--quiet").stdout
+    assert b"average loss" in giftrl("certify", tmp_path / "m", table, "--time-limit", "1").stdout
+    said = giftrl("convert", table, tmp_path / "a.arrow", *plain[:-2]).stderr.decode()
+    assert "dates       when" in said
+    train(tmp_path / "a.arrow", "--beta", "1", "--model", tmp_path / "c")
+    sizes = [[abs(each) for each in weights_of(tmp_path / name)[0].values()] for name in "cm"]
+    assert sizes[0] == sizes[1]  # a converted file does not know the signs of names
+
+    # The same columns, given as a file; a model goes on with them, and with no others.
+    schema = tmp_path / "columns.json"
+    schema.write_bytes(giftrl("inspect", tmp_path / "m", "--json", *QUICK).stdout)
+    train(table, "--schema", schema, "--beta", "1", "--model", tmp_path / "s")
+    assert (tmp_path / "s").read_bytes() == (tmp_path / "m").read_bytes()
+    train(table, "--schema", schema, "--from", tmp_path / "m", "--model", tmp_path / "t")
+    other = json.loads(schema.read_text())["schema"]
+    other["kinds"][1] = "category"
+    schema.write_text(json.dumps(other))
+    refused = giftrl(
+        "train", table, "--schema", schema, "--from", tmp_path / "m", "--model", tmp_path / "t", check=False
+    )
+    assert b"is not what the model was trained with" in refused.stderr
+    for text, message in (
+        ("{", "is not JSON"),
+        ('{"names": ["a"]}', "must have two lists of text, names and kinds"),
+        ('{"names": ["a"], "kinds": []}', "has 1 names and 0 kinds"),
+        ('{"names": ["a"], "kinds": ["dat"]}', "did you mean 'date'?"),
+        ('{"names": ["a", "a"], "kinds": ["date", "text"]}', "has the name 'a' twice"),
+        ('{"names": ["a", "b"], "kinds": ["label", "label"]}', "has the kind 'label' twice"),
+        ('{"names": ["price"], "kinds": ["label"]}', "has the columns 'customer_id', 'when'"),
+    ):
+        schema.write_text(text)
+        refused = giftrl("train", table, "--schema", schema, check=False)
+        assert refused.returncode == 1 and message in refused.stderr.decode()
+    assert giftrl("train", table, "--schema", schema, "--label", "price", check=False).returncode == 2
+
+
+def test_a_run_goes_on_with_its_columns(tmp_path, monkeypatch):
+    rows = sold(200)
+    tables = [write_csv(tmp_path / "a.csv", rows[:150]), write_csv(tmp_path / "b.csv", rows[150:])]
+    options = (*tables, "--text", "review", "--beta", "1", "--checkpoint-every", "10")
+    train(*options, "--model", tmp_path / "whole")
+    write = Trainer.write_checkpoint
+
+    def write_and_stop(self):
+        write(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "write_checkpoint", write_and_stop)
+        assert (
+            b"interrupted"
+            in giftrl("train", *options, "--loss", "squared", "--model", tmp_path / "broken", check=False).stderr
+        )
+    said = train(*options, "--model", tmp_path / "broken", "--resume")
+    assert "continuing after 150 examples" in said and "dates       when" in said
+    assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_what_is_pointed_out(tmp_path):
+    rows = sold(100)
+    for row in rows:
+        row[1] = row[1].strftime("%d/%m/%Y")
+    said = train(write_csv(tmp_path / "a.csv", rows), "--beta", "1")
+    notes = [line for line in said.splitlines() if line.startswith("note:")]
+    assert notes == [
+        "note: when looks like dates that can be read in several ways, such as "
+        f"{rows[0][1]!r}, and is ignored; write 2024-03-05, or give --categorical when",
+        "note: review is text of many words (9 on average), read as a category that hardly occurs twice; --text review "
+        "makes features of the words",
+        "note: customer_id is different in every row, and teaches nothing about new ones; --ignore customer_id leaves "
+        "it out",
+    ]
+    assert "ignored     when\n" in said
+    said = train(
+        tmp_path / "a.csv", "--beta", "1", "--categorical", "when", "--text", "review", "--categorical", "customer_id"
+    )
+    assert "note:" not in said
+    # Nothing is said of formats without columns, and nothing silly of JSON.
+    (tmp_path / "a.svm").write_text("1 1:2\n-1 2:1\n")
+    (tmp_path / "a.json").write_text('{"y": 1, "a": 2}\n{"y": 2, "a": "b"}\n')
+    for name in ("a.svm", "a.json"):
+        assert train(tmp_path / name, "--beta", "1").startswith("  examples  since last")
+
+
+@pytest.mark.parametrize(
+    ("values", "remedy"),
+    [
+        (["3,14", "2,5", "x"], "sep=';', decimal=',').to_csv('new.csv'"),
+        (["1.234,56", "2.000,00", ""], "sep=';', decimal=',', thousands='.').to_csv('new.csv'"),
+        (["1,234", "2,000,000", "17,500.25"], "write 1234 if the comma is between thousands"),
+    ],
+)
+def test_decimal_commas_are_refused(tmp_path, values, remedy):
+    table = write_csv(tmp_path / "a.csv", [[each, 1] for each in values], ["price", "y"], delimiter=";")
+    refused = giftrl("train", table, check=False)
+    message = refused.stderr.decode()
+    assert refused.returncode == 1
+    assert f"the column 'price' has numbers with a comma, such as {values[0]!r}; write " in message
+    assert remedy in message and "--categorical price or --ignore price" in message
+    assert rows_of(table, categorical=("price",))[0][0] == {f"price={values[0]}": 1.0}
+
+
+def test_a_bad_date_rejects_its_row(tmp_path):
+    rows = [[f"2024-02-{day:02d}", day] for day in range(1, 30)] + [["2024-02-30", 1], ["NA", 2], ["", 3]]
+    table = write_csv(tmp_path / "a.csv", rows, ["when", "y"])
+    refused = giftrl("train", table, "--loss", "squared", "--beta", "1", check=False).stderr.decode()
+    assert "a.csv:31:1: '2024-02-30' in the column of dates 'when', expected an ISO date that exists" in refused
+    assert "if these are categories, name the column in categorical" in refused
+    pq.write_table(
+        pa.table({"when": [row[0] for row in rows], "y": [float(row[1]) for row in rows]}), tmp_path / "a.pq"
+    )
+    (tmp_path / "a.json").write_text("\n".join(json.dumps(dict(zip(("when", "y"), row, strict=True))) for row in rows))
+    for name, where in (("a.pq", "30:1: "), ("a.json", "30:2: ")):
+        refused = giftrl("train", tmp_path / name, "--loss", "squared", "--beta", "1", check=False).stderr.decode()
+        assert f"{name}:{where}'2024-02-30' " in refused and "expected an ISO date that exists" in refused
+    assert len(rows_of(write_csv(tmp_path / "b.csv", rows[:29], None))[0]) == 29  # and the first row is no header
+
+
+def test_quirks(tmp_path):
+    text = '\ufefflabel,"a, b",flag,n\r\n1,"x\r\ny",yes,\r\n0,"say ""hi""",no,NA\r\n\r\n1,,TRUE, 3\r\n'
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    found, reader = rows_of(tmp_path / "a.csv")
+    assert reader.schema.kinds == ("label", "category", "category", "number")
+    assert found == [
+        {"a, b=x\r\ny": 1.0, "flag=yes": 1.0, "n=missing": 1.0},
+        {'a, b=say "hi"': 1.0, "flag=no": 1.0, "n=missing": 1.0},
+        {"flag=TRUE": 1.0, "n": 3.0},
+    ]
+    (tmp_path / "b.csv").write_text("1.5,a,2\n2.5,b,1\n")
+    assert rows_of(tmp_path / "b.csv")[0] == [{"0": 1.5, "1=a": 1.0}, {"0": 2.5, "1=b": 1.0}]
+
+
+ZONES = ["", "Z", "+02:00", "-0330", " UTC", "+05"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.datetimes() | st.dates(), st.sampled_from(["minutes", "seconds", "milliseconds", "microseconds"]),
+            st.sampled_from("T "), st.sampled_from(ZONES),
+        ),
+        max_size=5,
+    )
+)  # fmt: skip
+def test_dates_are_those_of_the_standard_library(cases):
+    texts, expected = [], []
+    for when, precision, mark, zone in cases:
+        timed = isinstance(when, datetime.datetime)
+        text = when.isoformat(mark, precision) + zone if timed else when.isoformat()
+        aware = datetime.datetime.fromisoformat(re.sub(" UTC", "Z", text))
+        since = aware.replace(tzinfo=None) - datetime.datetime(2000, 1, 1) - (aware.utcoffset() or datetime.timedelta())
+        texts.append(text)
+        expected.append(
+            (since / datetime.timedelta(days=365.25), aware.weekday(), aware.month, aware.hour if timed else -1)
+        )
+    years, parts, _ = date_columns(pa.array(texts, pa.string()))
+    assert years.tolist() == pytest.approx([each[0] for each in expected], rel=1e-12, abs=1e-12)
+    for at, name in enumerate(("weekday", "month", "hour")):
+        wanted = [each[1 + at] for each in expected]
+        shown = ["" if each == -1 else WEEKDAYS[each] if at == 0 else str(each) for each in wanted]
+        assert parts[name].to_pylist() == shown if name in parts else not any(shown)
+    assert [moment(text).years for text in texts] == years.tolist()
+
+
+DIGITS = st.text("0123456789-:T Z+.", max_size=12)
+DATES = st.from_regex(
+    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}([T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9](\.[0-9]*)?)?)?", fullmatch=True
+)
+
+
+@given(st.lists(DIGITS | DATES | st.tuples(DATES, DIGITS).map("".join), max_size=5))
+def test_both_readers_of_dates_take_the_same_texts(texts):
+    years, _, missing = date_columns(pa.array(texts, pa.string()))
+    for text, time, absent in zip(texts, years.tolist(), missing.tolist(), strict=True):
+        one = moment(text.strip(" \t"))
+        assert absent == (not text.strip(" \t"))
+        assert absent or (time == one.years if one is not None else time != time)
+
+
+@given(st.lists(st.none() | st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))))
+def test_arrow_timestamps_mean_what_their_text_does(values):
+    texts = pa.array([None if each is None else each.isoformat() for each in values], pa.string())
+    years, parts, missing = date_columns(texts)
+    for type_ in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        found = date_columns(pa.array(values, type_))
+        assert found[0].tolist() == pytest.approx(years.tolist(), rel=1e-12, abs=1e-12)
+        assert {name: part.to_pylist() for name, part in found[1].items()} == {
+            name: part.to_pylist() for name, part in parts.items()
+        }
+        assert found[2].tolist() == missing.tolist() == [each is None for each in values]
+    days = pa.array([None if each is None else each.date() for each in values], pa.date32())
+    assert "hour" not in date_columns(days)[1]
+    east = date_columns(pa.array([0], pa.timestamp("s", "+02:00")))
+    assert east[0].tolist() == date_columns(pa.array(["1970-01-01"]))[0].tolist()
+    assert east[1]["hour"].to_pylist() == ["2"]
+
+
+@given(st.lists(st.none() | st.text(max_size=20) | st.text("aB ß_İΣ1½-", max_size=12)))
+def test_words_are_those_of_re(texts):
+    expected = [[] if text is None else list(dict.fromkeys(words_of(text))) for text in texts]
+    assert word_lists(pa.array(texts, pa.string())).to_pylist() == expected
+    for text in texts:
+        if text is not None and text.isascii():
+            assert words_of(text) == re.findall("[a-z0-9]+", text.lower())
+
+
+def test_looks():
+    import numpy as np
+
+    different = np.random.default_rng(0).permutation(1000)
+    assert look_at_numbers("order id", different).different and look_at_numbers("orderId", different).different
+    for name in ("paid", "width", "amount", "idle"):
+        assert not look_at_numbers(name, different).different
+    assert (
+        look_at_numbers("row", np.arange(1, 40)).different and not look_at_numbers("year", np.arange(1, 40)).different
+    )
+    assert not look_at_numbers("user_id", different[:10]).different
+    assert not look_at_numbers("id", np.append(different, 7)).different
+    assert not look_at_numbers("id", different + 0.5).different
+    for text in (
+        "05/03/2024",
+        "5.3.2024",
+        "5 Mar 2024",
+        "March 5, 2024",
+        "2024/03/05 12:30",
+        "Tue, 05 Mar 2024 12:30:00 GMT",
+    ):
+        assert look_at_texts([text], 1, 1).kind == "ignored", text
+    for text in ("1.2.10", "10.0.0.1", "may", "5", "12/7", "A-12-2024", "Mar"):
+        assert look_at_texts([text], 1, 1).kind == "category", text
