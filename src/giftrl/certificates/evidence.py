@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import store as at
 from giftrl.certificates.factors import Groups
-from giftrl.certificates.groups import folded
+from giftrl.certificates.groups import STEPS, folded
 from giftrl.certificates.kept import Kept
 from giftrl.certificates.store import Store, joined
 from giftrl.certificates.summed import Summed
@@ -108,7 +108,7 @@ class Evidence:
             return None
         theta = np.zeros((len(features), parts.shape[1]))
         theta[np.searchsorted(features, self.committed)] = parts
-        return Groups(theta.reshape(len(features), len(ladder), *self.model.shape[1:]), ladder)
+        return Groups(theta.reshape(len(features), len(ladder), *self.model.shape[1:]), ladder[:, : STEPS + 1])
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
         """What two runs over different rows with the same features leave behind.
