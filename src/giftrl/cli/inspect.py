@@ -39,6 +39,7 @@ def command(
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
+    from giftrl.training.largest import class_names, largest_weights
     from giftrl.training.summary import best_losses, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
@@ -47,14 +48,9 @@ def command(
     standard_output()
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
-    weights, settings = trained.learner.x, trained.settings
-    largest = []
-    for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
-        slot, column = divmod(place, settings.classes)
-        if weight := float(weights.flat[place]):
-            name = trained.features.name(slot) or f"#{slot}"
-            of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
-            largest.append((name + of, weight * trained.features.sign(slot)))
+    weights = trained.learner.x
+    of = [f" (class {name})" for name in class_names(trained.settings)] if trained.settings.many else [""]
+    largest = [(each.name + of[each.column], each.weight) for each in largest_weights(trained, top)]
     best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
     sizes = abs(weights)

@@ -22,7 +22,7 @@ from giftrl.streams.sources.source import find_sources
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course
-from giftrl.training.model import LinearModel
+from giftrl.training.model import LinearModel, under
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
@@ -49,8 +49,7 @@ class Trainer:
             (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
-        predictions: a file to write predictions to, made before each label was used, a line for each row of the first
-            pass; None for none.
+        predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
         checkpoint: None for none.
     """
 
@@ -88,6 +87,7 @@ class Trainer:
         self.seconds_learning = 0.0
         self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
+        self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
         self._pass = 0
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
@@ -143,7 +143,9 @@ class Trainer:
             raise ModelFileError(path, problem, "delete it to start anew")
         try:
             self.course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
-        except (KeyError, TypeError, ValueError, GiftrlError) as error:
+            if self.record is not None:
+                self.record.restore(under(more["extra"], "record."), self.model.examples)
+        except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
             raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
 
     @property
@@ -158,9 +160,8 @@ class Trainer:
         if self._finished:
             return self.model
         for name in self._files if self.passes > 1 else ():
-            require(
-                name != "-" and not is_stream(name), "data", name, "cannot be read twice", "give a file, or one pass"
-            )
+            again = name != "-" and not is_stream(name)
+            require(again, "data", name, "cannot be read twice", "give a file, or one pass")
         going = True
         while going and self._pass < self.passes:
             self.course.begin()
@@ -176,8 +177,7 @@ class Trainer:
         return self.model
 
     def _run_pass(self, watch: Watch | None) -> None:
-        model, settings = self.model, self.model.settings
-        checkpoint = None if self.checkpoint is None else self.checkpoint.path
+        model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
         self.reader = Reader(
             self._files,
             model.features,
@@ -249,7 +249,8 @@ class Trainer:
             "read": [] if self._finished else self._consumed.until(self._furthest()),
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
-        self.model.save(self.checkpoint.path, more | self._reading(), {} if self._finished else extra)
+        kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
+        self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
 
     def _reading(self) -> dict[str, Any]:
