@@ -47,7 +47,7 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
     if model.settings.auto:
         record.shares.note(record.curve.rows, lambda: learner.experts, last=True)
     return Run(
-        subject=_files(trainer)[0] + (f" and {len(_files(trainer)) - 1:,} more" if len(_files(trainer)) > 1 else ""),
+        title=f"Run on {listed(_files(trainer), 1)}",
         loss=model.learner.loss,
         record=record,
         rows=model.examples,

@@ -25,7 +25,7 @@ class Run:
     """Everything that a page says about a run.
 
     Attributes:
-        subject: what was learnt from, such as the name of a file.
+        title: of the page.
         loss: of the run.
         record: what was kept of its predictions.
         rows: how many rows were learnt, those before the record began too.
@@ -41,7 +41,7 @@ class Run:
         notes: what else must be said about the figures.
     """
 
-    subject: str
+    title: str
     loss: Any
     record: Record
     rows: int
@@ -66,11 +66,11 @@ class Run:
     def page(self) -> Page:
         """The page."""
         made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        page = Page(f"Run on {plain(self.subject)}", self._introduction(), f"Made by giftrl on {made}.")
+        page = Page(plain(self.title, 200), self._introduction(), f"Made by giftrl on {made}.")
         page.section("Result", *self._result())
         if self.record.curve.rows > self.record.curve.start:
             page.section("Predictions before each label was seen", *self._predictions())
-        if self.experts:
+        if len(self.experts):
             page.section("Experts", *self._experts())
         if self.weights:
             text = (

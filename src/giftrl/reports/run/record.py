@@ -55,8 +55,9 @@ class Record:
         self.curve = Curve(start)
         self.shares = Shares()
         self.link = link_of(loss)
-        self.ranking = Ranking() if names and (len(names) == 2 or self.link.probable) else None
-        self.confusion = Confusion(len(names)) if len(names) > 2 or (names and multiclass(loss)) else None
+        many = len(names) > 2 or multiclass(loss)
+        self.ranking = Ranking() if names and (self.link.probable or not many) else None
+        self.confusion = Confusion(len(names)) if many else None
         self.residuals: list[Residuals] = []
         self._waiting: list[tuple[Array, Array, Array, Array]] = []
         self._rows = 0

@@ -23,13 +23,14 @@ class Shares:
     >>> shares = Shares()
     >>> for rows in range(1, 100):
     ...     shares.note(rows, lambda: [("coin betting", 0.25, 7.0)])
-    >>> len(shares.rows), shares.of("coin betting")[-1]
+    >>> len(shares.rows), float(shares.of("coin betting")[-1])
     (22, 0.25)
     """
 
     def __init__(self) -> None:
         self.rows: list[int] = []
         self._shares: list[dict[str, float]] = []
+        self._next = 1
 
     def note(self, rows: int, experts: Any, last: bool = False) -> None:
         """Note shares after so many rows, if that is past the next point.
@@ -39,9 +40,9 @@ class Shares:
             experts: a function that gives (name, share, loss) of each expert, called where shares are noted.
             last: whether to note them in any case.
         """
-        before = self.rows[-1] if self.rows else 0
-        if rows <= before or not (last or np.searchsorted(ENDS, rows + 0.5) > np.searchsorted(ENDS, before + 0.5)):
+        if rows < self._next and not (last and rows > max([0, *self.rows[-1:]])):
             return
+        self._next = int(ENDS[np.searchsorted(ENDS, rows, side="right")])
         self.rows.append(rows)
         self._shares.append({name: share for name, share, _ in experts()})
 
@@ -62,6 +63,7 @@ class Shares:
     def restore(self, state: NDArray[Any]) -> None:
         """Go on from a state."""
         self.rows, self._shares = json.loads(state.tobytes())
+        self._next = self.rows[-1] + 1 if self.rows else 1
 
 
 def draw(shares: Shares) -> tuple[str, str]:

@@ -91,8 +91,8 @@ class Chart:
     >>> chart = Chart(Axis(0.0, 1.0, "x"), Axis(0.0, 2.0, "y"))
     >>> chart.line([0.0, 1.0], [0.0, 2.0], "s1", "up")
     >>> text = chart.svg()
-    >>> text.count("<path"), "up</text>" in text
-    (1, True)
+    >>> text.count('class="line s1"'), "up</text>" in text
+    (2, True)
     """
 
     def __init__(self, x: Axis, y: Axis, *, height: float = HEIGHT, ticks: bool = True) -> None:
