@@ -9,6 +9,8 @@ Array = NDArray[np.float64]
 
 #: How many bins :func:`relative_bins` has.
 RELATIVE = 1 << 16
+#: A spread below this part of the numbers is next to rounding.
+LEAST = 1e-12
 
 
 def relative_bins(values: Array) -> NDArray[np.int64]:
@@ -46,11 +48,14 @@ class Spread(NamedTuple):
     def of(cls, values: Array, per_unit: int, reach: int, middle: float | None = None) -> "Spread":
         """Bins around the median of numbers, or another middle, in units of how far they are from it."""
         finite = values[np.isfinite(values)]
-        at = (float(np.median(finite)) if len(finite) else 0.0) if middle is None else middle
-        away = np.abs(finite - at)
+        if not len(finite):
+            return cls(middle or 0.0, 1.0, per_unit, reach)
+        at = float(np.quantile(finite, 0.5, method="lower")) if middle is None else middle
+        away = np.abs(finite / 4.0 - at / 4.0)  # a quarter, which is in float64
         # Where more than half of them are the same number, the mean distance says more than the median.
-        scale = next((float(each) for each in (np.median(away), away.mean()) if each > 0.0), 0.0) if len(away) else 0.0
-        return cls(at, scale if 1e-300 < scale < 1e300 else 1.0, per_unit, reach)
+        scale = float(np.quantile(away, 0.5, method="lower") or (away / len(away)).sum())
+        scale = 4.0 * min(max(scale, LEAST * abs(at)), 2.5e299)
+        return cls(at, scale if scale > 1e-300 else 1.0, per_unit, reach)
 
     @property
     def bins(self) -> int:
@@ -80,7 +85,7 @@ class Spread(NamedTuple):
         [10.5, 10.5]
         """
         begin, end = self.edges[:-1, None], self.edges[1:, None]
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(all="ignore"):
             below = np.clip((edges - begin) / (end - begin), 0.0, 1.0)
         return np.diff(np.nan_to_num(below), axis=1).T
 

@@ -74,6 +74,8 @@ class Curve:
         """The curve so far."""
         loss, weight = self.arrays["loss"], self.arrays["weight"]
         done = slice(int(np.searchsorted(ENDS, self.start, side="right")), int(np.searchsorted(ENDS, self.rows)) + 1)
+        if self.rows == self.start:
+            done = slice(0)
         rows = np.minimum(ENDS[done], self.rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             average = (np.cumsum(loss) / np.cumsum(weight))[done]

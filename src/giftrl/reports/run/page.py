@@ -1,5 +1,6 @@
 """The page about a run."""
 
+import math
 import platform
 import sys
 from collections.abc import Sequence
@@ -8,13 +9,15 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
 from giftrl.certificates import BestLoss
 from giftrl.reports import page as html
 from giftrl.reports.page import Page
 from giftrl.reports.run import curve, ranking, residuals, shares
 from giftrl.reports.run.record import Record
 from giftrl.reports.run.weights import Weighed, weights_table
-from giftrl.reports.run.words import amount, listed, loss_in_words, plain, quoted
+from giftrl.reports.run.words import amount, listed, loss_in_words, loss_name, plain, quoted
 
 #: The libraries whose versions a page names.
 LIBRARIES = ("giftrl", "numpy", "numba", "scipy", "pyarrow")
@@ -57,16 +60,10 @@ class Run:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def loss_name(self) -> str:
-        """The name of the loss in plain words."""
-        name = type(self.loss).__name__
-        return "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
-
-    @property
     def page(self) -> Page:
         """The page."""
         made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        page = Page(plain(self.title, 200), self._introduction(), f"Made by giftrl on {made}.")
+        page = Page(self.title, self._introduction(), f"Made by giftrl on {made}.")
         page.section("Result", *self._result())
         if self.record.curve.rows > self.record.curve.start:
             page.section("Predictions before each label was seen", *self._predictions())
@@ -98,7 +95,7 @@ class Run:
         rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         return (
             f"A linear model of {what}, learnt from {rows}. Each row was predicted before its label was used. The loss "
-            f"is the {self.loss_name} loss: {loss_in_words(self.loss)}."
+            f"is the {loss_name(self.loss)} loss: {loss_in_words(self.loss)}."
         )
 
     def _result(self) -> list[str]:
@@ -111,9 +108,9 @@ class Run:
             told = [html.paragraph("No certificate was asked for, or no rows were kept for one.")]
         told += [html.paragraph(note) for note in self.notes]
         points = self.record.curve.points
-        if len(points.rows):
+        if np.isfinite(points.average[-1:]).any():
             best = None if self.each or not self.best else self.best[0]
-            drawn, words_of = curve.draw(points, self.loss_name, best)
+            drawn, words_of = curve.draw(points, loss_name(self.loss), best)
             caption = "The loss of each prediction counts before its label is used, so this is the loss on new rows."
             if best is not None and best.lower_bound > best.least:
                 caption += (
@@ -126,7 +123,7 @@ class Run:
 
     def _tiles(self) -> list[tuple[str, str, str]]:
         record = self.record
-        found = [("average loss", amount(self.average_loss), f"{self.loss_name} loss")]
+        found = [("average loss", amount(self.average_loss), f"{loss_name(self.loss)} loss")]
         first = self.best[0] if self.best and not self.each else None
         if first is not None and first.lower_bound > first.least:
             gap = first.average_loss - first.average
@@ -145,7 +142,9 @@ class Run:
                 found.append(("area under ROC", amount(record.ranking.auc), "0.5 is chance"))
         for k, each in enumerate(record.residuals):
             of = f" of target {k + 1}" if len(record.residuals) > 1 else ""
-            found.append((f"R²{of}", amount(each.r_squared), "1 is perfect"))
+            alike = math.isnan(each.r_squared)
+            told = ("-", "all labels are the same") if alike else (amount(each.r_squared), "1 is perfect")
+            found.append((f"R²{of}", *told))
             if len(record.residuals) == 1:
                 found.append(("mean absolute error", amount(each.mean_absolute), f"bias {amount(each.mean_error)}"))
                 found.append(("root mean square", amount(each.root_mean_square), "of the residuals"))
@@ -175,11 +174,15 @@ class Run:
             caption = (
                 f"Of the rows of {quoted(yes, 24)} and of the others, the shares whose score is above a threshold."
             )
+            if record.ranking.at_the_ends > 0.1:
+                caption += f" {record.ranking.at_the_ends:.0%} of the rows have the lowest or the highest score of all."
             drawn.append(html.figure(svg, "roc", words, caption))
         elif record.ranking is not None:
             return [html.paragraph("All rows have the same label, so there is nothing to compare scores with.")]
         for k, each in enumerate(record.residuals):
             of = f"Target {k + 1}. " if len(record.residuals) > 1 else ""
+            if math.isnan(each.r_squared):
+                continue
             svg, words = residuals.draw_pairs(each)
             caption = (
                 f"{of}The stronger the colour, the more rows. The central 99% of labels and predictions are shown."
@@ -188,12 +191,12 @@ class Run:
             svg, words = residuals.draw_errors(each)
             caption = f"{of}Residuals of the central 99% of the rows."
             drawn.append(html.figure(svg, f"residuals{k}", words, caption))
-        return [html.figures(*drawn, two=True)]
+        return [html.figures(*drawn, two=True) if drawn else html.paragraph("All labels are the same.")]
 
     def _experts(self) -> list[str]:
         most = max(abs(share) for _, share, _ in self.experts) or 1.0
         rows: list[list[str | html.Cell]] = [
-            [name, html.Cell(f"{share:.3f}", bar=share / most), amount(loss)]
+            [name, html.Cell(f"{round(share, 3) + 0.0:.3f}", bar=share / most), amount(loss)]
             for name, share, loss in sorted(self.experts, key=lambda each: -abs(each[1]))
         ]
         text = (

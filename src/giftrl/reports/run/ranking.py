@@ -75,6 +75,13 @@ class Ranking:
         return float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2.0)
 
     @property
+    def at_the_ends(self) -> float:
+        """The share of rows in the first and in the last bin that has some: large where scores are clipped."""
+        weight = self.arrays["no"] + self.arrays["yes"]
+        there = np.flatnonzero(weight)
+        return float(weight[np.unique(there[[0, -1]])].sum() / weight.sum())
+
+    @property
     def at_zero(self) -> tuple[float, float, float, float]:
         """The weights of rows whose score is not positive and positive: of the outcome no, and then of yes."""
         cut = int(relative_bins(np.zeros(1))[0]) + 1

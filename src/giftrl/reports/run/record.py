@@ -95,6 +95,8 @@ class Record:
         if not weights.all():
             there = weights > 0.0
             scores, labels, weights = scores[there], labels[there], weights[there]
+        if not len(weights):
+            return
         if self.confusion is not None:
             self._add_classes(self.confusion, scores, labels, weights)
         elif self.ranking is not None:

@@ -16,9 +16,12 @@ Array = NDArray[np.float64]
 PAIRS, ERRORS = (16, 192), (64, 1024)
 #: The squares of the figure along an axis, and the bars of the other figure.
 SQUARES, BARS = 36, 41
+#: How many groups of rows the curve of mean labels has at most, and the fewest rows of one.
+GROUPS, FEWEST = 15, 20.0
 #: The part of the rows that the figures show; the rest is far away.
 CENTRAL = 0.99
-#: The sums that are kept: of weights, and of weights times these. Labels are measured from their middle.
+#: The sums that are kept: of weights, and of weights times these. Labels are measured from their middle, and all in
+#: units of their spread, so that squares stay within float64.
 SUMS = ("weight", "label", "label^2", "error", "abs(error)", "error^2")
 
 
@@ -69,7 +72,7 @@ class Residuals:
             which = bins.of_values(predictions) * bins.bins + bins.of_values(labels)
             self.arrays["pairs"] += np.bincount(which, weights, bins.bins**2).reshape(bins.bins, -1)
             self.arrays["errors"] += np.bincount(self.errors.of_values(errors), weights, self.errors.bins)
-            away = labels - bins.middle
+            away, errors = (labels - bins.middle) / bins.scale, errors / bins.scale
             terms = (np.ones(len(away)), away, away * away, errors, np.abs(errors), errors * errors)
             self.arrays["sums"] += [float(weights @ each) for each in terms]
 
@@ -79,22 +82,22 @@ class Residuals:
     @property
     def mean_error(self) -> float:
         """The mean of label minus prediction."""
-        return self._mean("error")
+        return self.labels.scale * self._mean("error")
 
     @property
     def mean_absolute(self) -> float:
         """The mean absolute residual."""
-        return self._mean("abs(error)")
+        return self.labels.scale * self._mean("abs(error)")
 
     @property
     def root_mean_square(self) -> float:
         """The root of the mean squared residual."""
-        return math.sqrt(self._mean("error^2"))
+        return self.labels.scale * math.sqrt(self._mean("error^2"))
 
     @property
     def r_squared(self) -> float:
         """One minus the mean squared residual over the variance of the labels; NaN where all labels are the same."""
-        variance = self._mean("label^2") - self._mean("label") ** 2
+        variance = self._mean("label^2") - self._mean("label") * self._mean("label")
         return 1.0 - self._mean("error^2") / variance if variance > 0.0 else math.nan
 
 
@@ -105,32 +108,43 @@ def _central(edges: Array, counts: Array) -> tuple[float, float]:
     return low - wider, high + wider
 
 
+def _mean_labels(residuals: Residuals) -> tuple[Array, Array]:
+    """The mean prediction and the mean label in groups of rows with similar predictions, of about the same size."""
+    bins, pairs = residuals.labels, residuals.arrays["pairs"]
+    middle, weight = 0.5 * (bins.edges[1:] + bins.edges[:-1]), pairs.sum(axis=1)
+    groups = int(np.clip(weight.sum() / FEWEST, 1, GROUPS))
+    part = (np.cumsum(weight) - 0.5 * weight) / weight.sum()
+    group = np.minimum((part * groups).astype(np.int64), groups - 1)
+    total, predicted, label = (np.bincount(group, each, groups) for each in (weight, weight * middle, pairs @ middle))
+    there = total > 0.0
+    return predicted[there] / total[there], label[there] / total[there]
+
+
 def draw_pairs(residuals: Residuals) -> tuple[str, str]:
     """Predictions against labels as SVG text, and in words."""
     bins, pairs = residuals.labels, residuals.arrays["pairs"]
     low, high = _central(bins.edges, pairs.sum(axis=0) + pairs.sum(axis=1))
-    edges = np.linspace(low, high, SQUARES + 1)
+    squares = int(np.clip(math.sqrt(residuals.arrays["sums"][0]), 12, SQUARES))
+    edges = np.linspace(low, high, squares + 1)
     move = bins.onto(edges)
     counts = move @ pairs @ move.T
     chart = Chart(Axis(low, high, "predicted"), Axis(low, high, "label"))
     # Steps of darkness, with neighbours of the same step in one box: a small file.
     steps = np.ceil(7.0 * np.sqrt(counts / max(counts.max(), 1e-300)) - 1e-9) / 7.0
-    for a in range(SQUARES):
+    for a in range(squares):
         begin = 0
-        for b in range(1, SQUARES + 1):
-            if b == SQUARES or steps[a, b] != steps[a, begin]:
+        for b in range(1, squares + 1):
+            if b == squares or steps[a, b] != steps[a, begin]:
                 if steps[a, begin] > 0.15:
                     x, y = (edges[a], edges[a + 1]), (edges[begin], edges[b])
                     chart.box(x, y, "f1", opacity=float(steps[a, begin]))
                 begin = b
     chart.line([low, high], [low, high], "even", "as predicted")
-    mean = pairs @ (0.5 * (bins.edges[1:] + bins.edges[:-1]))
-    weight = pairs.sum(axis=1)
-    some = weight > 0.003 * weight.sum()
-    at = 0.5 * (bins.edges[1:] + bins.edges[:-1])
-    if some.sum() > 1:
-        chart.line(at[some], mean[some] / weight[some], "s2", "mean label")
-    words = f"Labels against predictions, from {short(low)} to {short(high)}. R squared {number(residuals.r_squared)}."
+    at, mean = _mean_labels(residuals)
+    chart.line(at, mean, "s2", "mean label")
+    words = f"Labels against predictions, from {short(low)} to {short(high)}."
+    if not math.isnan(residuals.r_squared):
+        words += f" R squared {number(residuals.r_squared)}."
     return chart.svg(), words
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 #: The size of a chart and what is left of it around the axes, in units that are about a pixel of a phone.
 WIDTH, HEIGHT = 440.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 14.0, 12.0, 42.0
+LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 12.0, 42.0
 #: The width of an average letter, and the height of a line of the legend.
 LETTER, LINE = 6.1, 17.0
 
@@ -95,16 +95,16 @@ class Chart:
     (2, True)
     """
 
-    def __init__(self, x: Axis, y: Axis, *, height: float = HEIGHT, ticks: bool = True) -> None:
+    def __init__(self, x: Axis, y: Axis, *, height: float = HEIGHT) -> None:
         self.x, self.y = x, y
         self._height = height
-        self._ticks = ticks
+        self._left = max(LEFT, 28.0 + LETTER * max((len(y.text(value)) for value in y.ticks), default=0))
         self._marks: list[str] = []
         self._legend: list[tuple[str, str]] = []
 
     def _at(self, xs: ArrayLike, ys: ArrayLike) -> NDArray[np.float64]:
         places = [
-            (LEFT + self.x.place(a) * (WIDTH - LEFT - RIGHT), self._down(b))
+            (self._left + self.x.place(a) * (WIDTH - self._left - RIGHT), self._down(b))
             for a, b in zip(np.ravel(xs).tolist(), np.ravel(ys).tolist(), strict=True)
         ]
         # A browser draws nothing of a path that has a number beyond its range.
@@ -151,25 +151,25 @@ class Chart:
         height = self._height + LINE * lines + (4 if lines else 0)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {height:g}" class="chart">',
-            f'<clipPath id="inside"><rect x="{LEFT:g}" y="{TOP - 6:g}" width="{right - LEFT + 6:g}" '
+            f'<clipPath id="inside"><rect x="{self._left:g}" y="{TOP - 6:g}" width="{right - self._left + 6:g}" '
             f'height="{bottom - TOP + 12:g}"/></clipPath>',
             '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
             '<line class="hatch" x1="0" y1="0" x2="0" y2="7"/></pattern>',
         ]
-        for value in self.y.ticks if self._ticks else ():
+        for value in self.y.ticks:
             b = self._down(value)
-            parts.append(f'<line class="grid" x1="{LEFT:g}" x2="{right:g}" y1="{b:.1f}" y2="{b:.1f}"/>')
+            parts.append(f'<line class="grid" x1="{self._left:g}" x2="{right:g}" y1="{b:.1f}" y2="{b:.1f}"/>')
             parts.append(
-                f'<text x="{LEFT - 6:g}" y="{b + 4:.1f}" text-anchor="end">{escape(self.y.text(value))}</text>'
+                f'<text x="{self._left - 6:g}" y="{b + 4:.1f}" text-anchor="end">{escape(self.y.text(value))}</text>'
             )
         for value in self.x.ticks:
-            a = LEFT + self.x.place(value) * (right - LEFT)
+            a = self._left + self.x.place(value) * (right - self._left)
             parts.append(f'<line class="grid" x1="{a:.1f}" x2="{a:.1f}" y1="{bottom:g}" y2="{bottom + 4:g}"/>')
             parts.append(
                 f'<text x="{a:.1f}" y="{bottom + 16:g}" text-anchor="middle">{escape(self.x.text(value))}</text>'
             )
-        parts.append(f'<line class="axis" x1="{LEFT:g}" x2="{right:g}" y1="{bottom:g}" y2="{bottom:g}"/>')
-        middle = (LEFT + right) / 2
+        parts.append(f'<line class="axis" x1="{self._left:g}" x2="{right:g}" y1="{bottom:g}" y2="{bottom:g}"/>')
+        middle = (self._left + right) / 2
         parts.append(
             f'<text class="name" x="{middle:g}" y="{bottom + 34:g}" text-anchor="middle">{escape(self.x.label)}</text>'
         )
@@ -182,11 +182,11 @@ class Chart:
 
     def _named(self) -> tuple[list[str], int]:
         """The legend below the axes, and how many lines it has."""
-        parts, a, line = [], LEFT, 0
+        parts, a, line = [], self._left, 0
         for name, css in self._legend:
             size = 26.0 + LETTER * len(name)
-            if a + size > WIDTH and a > LEFT:
-                a, line = LEFT, line + 1
+            if a + size > WIDTH and a > self._left:
+                a, line = self._left, line + 1
             b = self._height + LINE * line + 10
             parts.append(f'<path class="line {css}" d="M{a:.1f},{b - 4:.1f}h16"/>')
             parts.append(f'<text x="{a + 21:.1f}" y="{b:.1f}">{escape(name)}</text>')

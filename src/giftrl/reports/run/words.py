@@ -1,5 +1,6 @@
 """What a run is about, in words."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ LOSSES = {
     "SquaredHinge": "the square of how far the score falls short of 1 on the side of the label",
 }
 
+#: Losses that are called after people.
+PEOPLE = ("Huber", "Poisson")
+
 
 def loss_in_words(loss: Any) -> str:
     """What a loss measures.
@@ -33,12 +37,25 @@ def loss_in_words(loss: Any) -> str:
 
 
 def amount(value: float) -> str:
-    """A number for people, with commas where it is large.
+    """A number for people, with about four digits.
 
-    >>> amount(0.12345), amount(31240.7), amount(2.5e12)
-    ('0.1235', '31,241', '2.5e+12')
+    >>> amount(0.12345), amount(46.917), amount(31240.7), amount(2.5312e12)
+    ('0.1235', '46.92', '31,241', '2.53e+12')
     """
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else number(value)
+    if 10.0 <= abs(value) < 1e8:
+        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.2f}"
+    return number(value) if 1e-3 <= abs(value) < 10.0 or value == 0.0 else f"{value:.3g}"
+
+
+def loss_name(loss: Any) -> str:
+    """The name of a loss, as it is written in a sentence.
+
+    >>> from giftrl.losses import Poisson, SquaredHinge
+    >>> loss_name(SquaredHinge()), loss_name(Poisson())
+    ('squared hinge', 'Poisson')
+    """
+    name = type(loss).__name__
+    return name if name in PEOPLE else re.sub("([A-Z])", r" \1", name).strip().lower()
 
 
 def plain(text: object, most: int = 80) -> str:
