@@ -54,7 +54,7 @@ def command(
     check_files(
         {"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"]
     )
-    first = first_labels(data, format=reading["format"], columns=reading["columns"])
+    first = first_labels(data, **{name: reading[name] for name in ("format", "columns", "schema")})
     labels = names_where_text(first.labels)
     reader = Reader(
         data,

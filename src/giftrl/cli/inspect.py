@@ -47,6 +47,7 @@ def command(
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
+    from giftrl.training.largest import largest_weights
     from giftrl.training.summary import best_losses, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
@@ -55,14 +56,9 @@ def command(
     standard_output()
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
-    weights, settings = trained.learner.x, trained.settings
-    largest = []
-    for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
-        slot, column = divmod(place, settings.classes)
-        if weight := float(weights.flat[place]):
-            name = trained.features.name(slot) or f"#{slot}"
-            of = f" (class {settings.class_names[column]})" if settings.many else ""
-            largest.append((name + of, weight * trained.features.sign(slot)))
+    weights = trained.learner.x
+    of = [f" (class {name})" for name in trained.settings.class_names] if trained.settings.many else [""]
+    largest = [(each.name + of[each.column], each.weight) for each in largest_weights(trained, top)]
     with proving(standard_error(as_json), seconds):
         best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)

@@ -56,6 +56,7 @@ class Commands(click.Group):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint} Commands: {', '.join(COMMANDS)}.")
+        ctx.meta["giftrl.arguments"] = tuple(args)  # as they were typed, for reports
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

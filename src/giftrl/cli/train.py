@@ -81,6 +81,10 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--model", "model_path", type=click.Path(), help="Write the model to this file.")
 @click.option("--summary", "summary_path", type=click.Path(), help="Write a JSON summary to this file.")
 @click.option(
+    "--report", "report_path", type=click.Path(),
+    help="Write a page about the run to this HTML file: learning curve, certificate, calibration, weights and more.",
+)  # fmt: skip
+@click.option(
     "-p", "--predictions", type=click.Path(),
     help="Write the prediction for each row to this file, made before its label was used; of the first pass.",
 )  # fmt: skip
@@ -105,7 +109,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
     passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
-    predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
+    report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -133,7 +137,7 @@ def command(
     begun = time.perf_counter()
     from giftrl.cli.bar import proving
     from giftrl.cli.columns import about, notes
-    from giftrl.cli.progress import Progression, counted, standard_error
+    from giftrl.cli.progress import Progression, counted, in_turn, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
@@ -159,7 +163,7 @@ def command(
         },
         {
             "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
-            "summary": summary_path, "rejects": reading["rejects"], "predictions": predictions,
+            "summary": summary_path, "report": report_path, "rejects": reading["rejects"], "predictions": predictions,
         },
         files_only=["model", "checkpoint"],
         kept=[("from", "model")],
@@ -181,8 +185,13 @@ def command(
         reason = target.reason
     reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
+    recorded: Any = None
+    if report_path is not None:
+        from giftrl.reports.run.of_training import record_of as recorded
+
+        trainer.record = recorded(trainer.model)
     if resume:
-        trainer.resume(chosen_by_rows(*given) if from_path is None else ())
+        trainer.resume(chosen_by_rows(*given) if from_path is None else (), recorded)
     if schema is not None:
         rule = "is not what the model was trained with"
         require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
@@ -196,13 +205,15 @@ def command(
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
+        page = None if report_path is None else opened.enter_context(writing(report_path))
         with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
-            model = trainer.run(progression.watch, progression.passed)
+            watched = [progression.watch] if trainer.record is None else [progression.watch, trainer.record.watch]
+            model = trainer.run(in_turn(watched), progression.passed)
         if model_path is not None:
             model.save(model_path)
         learnt = time.perf_counter()
-        shown = seconds > 0.0 and (outputs or not quiet)
+        shown = seconds > 0.0 and (outputs or page or not quiet)
         with proving(console, seconds if shown else 0.0):
             best = best_losses(model.certificate, seconds) if shown else []
         summary = summary_of(model, radii, best)
@@ -218,10 +229,24 @@ def command(
         summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")
+        if page is not None:
+            page.write(_page(trainer, best))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if not quiet:
-        _say(console, summary, model, before, model_path, best, radii)
+        _say(console, summary, model, before, {"model": model_path, "report": report_path}, best, radii)
+
+
+def _page(trainer: Any, best: Any) -> bytes:
+    """The report of a run."""
+    import shlex
+
+    from giftrl.reports.run.of_training import run_of
+
+    typed = click.get_current_context().meta.get("giftrl.arguments", ())
+    command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])
+    encoded: bytes = run_of(trainer, trainer.record, best, command).page.encoded()
+    return encoded
 
 
 def _go_on(path: str, options: dict[str, Any]) -> Any:
@@ -249,7 +274,13 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
 
 
 def _say(
-    console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None, best: Any, radii: Any
+    console: Any,
+    summary: dict[str, Any],
+    model: Any,
+    before: int,
+    written: dict[str, str | None],
+    best: Any,
+    radii: Any,
 ) -> None:
     """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
     from giftrl.cli.progress import counted, decimals, within_norm
@@ -278,8 +309,7 @@ def _say(
         remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
         lines.append(f"{share} with another {remedy}")
     lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
-    if path is not None:
-        lines.append(f"model written to {path}")
+    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
     if best:
         lines.append(f"certificate: {best[0].in_words(best[1])}")
     console.print("\n".join(lines))

@@ -81,6 +81,7 @@ class Parsing:
     block: int = BLOCK  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
     opened: dict[str, Stream] = field(default_factory=dict)  # sources that were looked at and cannot be opened again
+    formats: dict[str, str] = field(default_factory=dict, init=False)  # of the sources so far, by name
     consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
     remarks: list[str] = field(default_factory=list, init=False)  # about the columns of the first table
     _parsers: dict[str, Any] = field(default_factory=dict, init=False)
@@ -103,7 +104,7 @@ class Parsing:
             head = stream.peek(HEAD)
             if stream.broken and b"\n" not in head:
                 stream.check_end(1)
-            format_ = detect(head, source.name, self.format)
+            format_ = self.formats[source.name] = detect(head, source.name, self.format)
             if self.ngrams is not None and format_ not in WITH_NGRAMS:
                 raise no_order(source.name)
             read = self._lines if format_ in TEXT else self._rows

@@ -138,22 +138,24 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        columns = columns or Columns()
-        wanted = self.interactions, self.ngrams
-        self._parsing = Parsing(
-            features, format, columns, schema, *wanted, labels, compiled, block, max_line, opened or {}
-        )
+        wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
+        self._parsing = Parsing(features, format, *wanted, compiled, block, max_line, opened or {})
         self._crossing: Crossing | None = None
         paths = [source.path for source in self.sources]
         sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
         self._sizes = [size or 0 for size in sizes]
-        self._total = None if any(size is None for size in sizes) else sum(self._sizes)
+        self._total = None if None in sizes else sum(self._sizes)
         self._source = self.start.source  # that is being read
 
     @property
     def schema(self) -> Schema | None:
         """What the columns of tables are for, once a table has been opened."""
         return self._parsing.schema
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The formats of the sources that have been opened, by their names."""
+        return self._parsing.formats
 
     @property
     def progress(self) -> Progress:

@@ -23,7 +23,7 @@ from giftrl.streams.sources.source import Stream, find_sources
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course
-from giftrl.training.model import LinearModel
+from giftrl.training.model import LinearModel, under
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
@@ -50,8 +50,7 @@ class Trainer:
             (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
-        predictions: a file to write predictions to, made before each label was used, a line for each row of the first
-            pass; None for none.
+        predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
         checkpoint: None for none.
         opened: as for :class:`giftrl.streams.Reader`.
     """
@@ -92,6 +91,7 @@ class Trainer:
         self.seconds_learning = 0.0
         self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
+        self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
         self._pass = 0
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
@@ -103,11 +103,12 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self, chosen: Sequence[str] = ()) -> None:
+    def resume(self, chosen: Sequence[str] = (), record: Callable[[LinearModel], Any] | None = None) -> None:
         """Go on from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
             chosen: settings that the first rows chose, which are those of the checkpoint.
+            record: makes the record of a model, where there is one.
         """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
@@ -140,6 +141,7 @@ class Trainer:
         if self._pass == 0:
             go_back_all(self._growing, path, more)
         self.model = model
+        self.record = self.record if record is None else record(model)
         self._restore_course(path, more)
         self._written = self._learnt
         self._resumed = True
@@ -152,7 +154,9 @@ class Trainer:
             raise ModelFileError(path, problem, "delete it to start anew")
         try:
             self.course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
-        except (KeyError, TypeError, ValueError, GiftrlError) as error:
+            if self.record is not None:
+                self.record.restore(under(more["extra"], "record."), self.model.examples)
+        except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
             raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
 
     @property
@@ -167,9 +171,8 @@ class Trainer:
         if self._finished:
             return self.model
         for name in self._files if self.passes > 1 else ():
-            require(
-                name != "-" and not is_stream(name), "data", name, "cannot be read twice", "give a file, or one pass"
-            )
+            again = name != "-" and not is_stream(name)
+            require(again, "data", name, "cannot be read twice", "give a file, or one pass")
         going = True
         while going and self._pass < self.passes:
             self.course.begin()
@@ -185,8 +188,7 @@ class Trainer:
         return self.model
 
     def _run_pass(self, watch: Watch | None) -> None:
-        model, settings = self.model, self.model.settings
-        checkpoint = None if self.checkpoint is None else self.checkpoint.path
+        model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
         self.reader = Reader(
             self._files,
             model.features,
@@ -260,7 +262,8 @@ class Trainer:
             "read": [] if self._finished else self._consumed.until(self._furthest()),
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
-        self.model.save(self.checkpoint.path, more | self._reading(), {} if self._finished else extra)
+        kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
+        self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
 
     def _reading(self) -> dict[str, Any]:
