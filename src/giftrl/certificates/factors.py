@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from giftrl.certificates.units import Array, Units, exact_sum
 from giftrl.losses import Hinge
 
 if TYPE_CHECKING:
+    from giftrl.certificates.best_loss import BestLoss
     from giftrl.certificates.kept import Kept
 
 #: The factors for which there are sums, in increasing order.
@@ -99,3 +101,21 @@ class Groups:
         duals = solve(problem, z, time_limit, steps).duals
         np.add.at(factors, group, -duals * lengths[line])
         return factors
+
+    def within(
+        self,
+        kept: "Kept",
+        units: Units,
+        radius: float,
+        ridge: float,
+        start: Array | None,
+        time_limit: float,
+        steps: int,
+    ) -> "BestLoss":
+        """The better of two bounds: with the best factors, and with all of them 1. Arguments as for :meth:`best`."""
+        factors = self.best(units, radius, ridge, start, time_limit, steps)
+        shrunk, plain = (
+            each.within(units, radius, ridge) for each in (self.shrunk(kept, factors), replace(kept, groups=None))
+        )
+        found = max(plain, shrunk, key=attrgetter("lower_bound"))
+        return replace(found, solver=f"factors for {len(factors)} groups of rows")

@@ -4,7 +4,6 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,10 +257,7 @@ class Kept:
         from giftrl.certificates.solver import solve
 
         if self.groups is not None:
-            factors = self.groups.best(units, radius, ridge, start, time_limit, steps)
-            shrunk = self.groups.shrunk(self, factors).within(units, radius, ridge)
-            found = max(replace(self, groups=None).within(units, radius, ridge), shrunk, key=attrgetter("lower_bound"))
-            return replace(found, solver=f"factors for {len(factors)} groups of rows")
+            return self.groups.within(self, units, radius, ridge, start, time_limit, steps)
         if self.moments is not None:
             bound, solver = self.moments.lower_bound(units, radius, ridge), MOMENTS
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):

@@ -138,6 +138,7 @@ def command(
     from giftrl.cli.bar import proving
     from giftrl.cli.columns import about, notes
     from giftrl.cli.progress import Progression, counted, in_turn, standard_error
+    from giftrl.cli.results import say_results
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
@@ -234,7 +235,7 @@ def command(
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if not quiet:
-        _say(console, summary, model, before, {"model": model_path, "report": report_path}, best, radii)
+        say_results(console, summary, model, before, {"model": model_path, "report": report_path}, best, radii)
 
 
 def _page(trainer: Any, best: Any) -> bytes:
@@ -271,45 +272,3 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
         rule = f"was trained with other settings: {'; '.join(different)}"
         raise InvalidInput("from", path, rule, "leave these options out, or train anew")
     return model
-
-
-def _say(
-    console: Any,
-    summary: dict[str, Any],
-    model: Any,
-    before: int,
-    written: dict[str, str | None],
-    best: Any,
-    radii: Any,
-) -> None:
-    """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
-    from giftrl.cli.progress import counted, decimals, within_norm
-
-    seconds, learnt = summary["seconds_total"], summary["examples"] + model.repeated.examples - before
-    rate = learnt / max(seconds, 1e-9)
-    lines = [
-        "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
-        f"{counted(learnt, 'example')} in {seconds:.1f} s ({rate:,.0f} a second, start-up included)",
-    ]
-    if summary["rejected"]:
-        was = "was" if summary["rejected"] == 1 else "were"
-        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
-    passes = summary.get("passes")
-    first = " in the first pass" if passes else ""
-    lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
-    if passes and passes["held_out_losses"]:
-        loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
-        lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
-    if radii:
-        for radius, bounds in summary["certificate"]["radius"].items():
-            lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
-    report = model.features.report()
-    if report.collided:
-        share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
-        remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
-        lines.append(f"{share} with another {remedy}")
-    lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
-    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
-    if best:
-        lines.append(f"certificate: {best[0].in_words(best[1])}")
-    console.print("\n".join(lines))

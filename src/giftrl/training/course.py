@@ -1,10 +1,14 @@
 """The course of a run over several passes: rows held out, the loss on them after each pass, and the best learner."""
 
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.errors import GiftrlError, ModelFileError
 from giftrl.recipes.passes import Passes
 from giftrl.streams.batch import Batch, Position
 from giftrl.training.evaluation import Evaluation
@@ -143,3 +147,31 @@ class Course:
             learner = settings.make_learner(dimension, self.model.features.constant if settings.constant else None)
             learner.restore(unpack(learner, dimension, best))
             self.passes.best = [learner]
+
+
+def go_on(model: LinearModel, holdout: int, passes_done: int, more: Mapping[str, Any], path: Path) -> Course:
+    """The course of a checkpoint; earlier versions wrote none.
+
+    Args:
+        model: that of the checkpoint.
+        holdout: one of so many rows is held out.
+        passes_done: how many passes are behind.
+        more: what was kept with the model.
+        path: of the checkpoint, for messages.
+    """
+    course = Course(model, holdout)
+    if "course" not in more and passes_done > 0:
+        problem = "is in a later pass, which earlier versions made in another way"
+        raise ModelFileError(path, problem, "delete it to start anew")
+    with unsound_checkpoint(path):
+        course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
+    return course
+
+
+@contextlib.contextmanager
+def unsound_checkpoint(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in restoring parts of a checkpoint into an error that names it."""
+    try:
+        yield
+    except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
+        raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None

@@ -6,13 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import GiftrlError, InvalidInput, ModelFileError, require, require_whole
+from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.files import is_stream
 from giftrl.growing import FileDigest, GrowingFile, unfinished
 from giftrl.recipes.evaluation import as_they_count
@@ -22,7 +21,7 @@ from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Stream, find_sources
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
-from giftrl.training.course import Course
+from giftrl.training.course import Course, go_on, unsound_checkpoint
 from giftrl.training.model import LinearModel, under
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
@@ -73,8 +72,7 @@ class Trainer:
         require_whole("passes", passes, 1, "try passes=1")
         good = isinstance(holdout, int) and (holdout == 0 or holdout >= 2)
         require(good, "holdout", holdout, "must be 0, or a whole number of at least 2", "try holdout=10")
-        if checkpoint is not None:
-            require_whole("checkpoint", checkpoint.every, 1, "try 1000000")
+        require_whole("checkpoint", 1 if checkpoint is None else checkpoint.every, 1, "try 1000000")
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes = passes
@@ -142,22 +140,12 @@ class Trainer:
             go_back_all(self._growing, path, more)
         self.model = model
         self.record = self.record if record is None else record(model)
-        self._restore_course(path, more)
+        self.course = go_on(model, self.holdout, self._pass, more, path)
+        if self.record is not None:
+            with unsound_checkpoint(path):
+                self.record.restore(under(more["extra"], "record."), model.examples)
         self._written = self._learnt
         self._resumed = True
-
-    def _restore_course(self, path: Path, more: dict[str, Any]) -> None:
-        """Go on with the course of the checkpoint; earlier versions had none."""
-        self.course = Course(self.model, self.holdout)
-        if "course" not in more and self._pass > 0:
-            problem = "is in a later pass, which earlier versions made in another way"
-            raise ModelFileError(path, problem, "delete it to start anew")
-        try:
-            self.course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
-            if self.record is not None:
-                self.record.restore(under(more["extra"], "record."), self.model.examples)
-        except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
-            raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
 
     @property
     def _learnt(self) -> int:
@@ -288,8 +276,8 @@ class Trainer:
     @property
     def _growing(self) -> dict[str, Named]:
         """The files that are written row by row, by their arguments."""
-        named = {"rejects": self.rejects, "predictions": self.predictions}
-        return {name: path for name, path in named.items() if path is not None}
+        named = ("rejects", self.rejects), ("predictions", self.predictions)
+        return {name: path for name, path in named if path is not None}
 
     @cached_property
     def _digests(self) -> dict[str, FileDigest]:

@@ -17,7 +17,8 @@ from giftrl.training.summary import summary_of
 KINDS = {
     Kind.LABEL: "label", Kind.WEIGHT: "weight of the row", Kind.NUMBER: "columns of numbers",
     Kind.CATEGORY: "columns of categories", Kind.NUMBERS: "columns of lists of numbers",
-    Kind.CATEGORIES: "columns of lists of categories", Kind.IGNORED: "ignored columns",
+    Kind.CATEGORIES: "columns of lists of categories", Kind.DATE: "columns of dates", Kind.TEXT: "columns of text",
+    Kind.IGNORED: "ignored columns",
 }  # fmt: skip
 
 
