@@ -49,14 +49,17 @@ def blocks(text: str) -> list[dict]:
 def test_contributions_sum_to_the_score(rows, tmp_path, names, options):
     model = tmp_path / "m"
     giftrl("train", rows, *names, *options, "--model", model, "--quiet")
-    answers = [line.split() for line in giftrl("predict", model, rows).stdout.decode().splitlines()]
+    answers, scores = (
+        [line.split() for line in giftrl("predict", model, rows, *how).stdout.decode().splitlines()]
+        for how in ((), ("--scores",))
+    )
     audit = tmp_path / "audit.txt"
     giftrl("predict", model, rows, "--audit", "-o", audit)
     said = audit.read_text()
     assert giftrl("predict", model, rows, "--audit").stdout.decode() == said
     found = blocks(said)
     assert len(found) == len(answers) == 60
-    for k, (block, (answer, tag)) in enumerate(zip(found, answers, strict=True)):
+    for k, (block, (answer, tag), (score, *_)) in enumerate(zip(found, answers, scores, strict=True)):
         assert block["row"] == f"{rows}:{k + 1} row{k}" and tag == f"row{k}"
         added = [contribution for _, _, _, contribution in block["features"].values()]
         assert sum(added) == pytest.approx(float(block["score"]), rel=1e-6, abs=1e-7)
@@ -65,7 +68,7 @@ def test_contributions_sum_to_the_score(rows, tmp_path, names, options):
             assert value * weight == pytest.approx(contribution, rel=1e-6)
         assert block["prediction"] == answer
         if "squared" not in options:  # which is clipped to the labels seen
-            assert float(block["score"]) == pytest.approx(float(answer), rel=1e-6, abs=1e-8)
+            assert float(block["score"]) == pytest.approx(float(score), rel=1e-6, abs=1e-8)
     shown = json.loads(giftrl("inspect", model, "--top", 10_000, "--json").stdout)["weights"]
     weights = {each["feature"]: each["weight"] for each in shown}
     for block in found:

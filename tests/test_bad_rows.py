@@ -27,11 +27,12 @@ BAD = {
 @pytest.mark.parametrize("line", BAD)
 def test_a_bad_row_stops_with_its_place_or_is_skipped_and_kept(line, tmp_path):
     rows = write_rows(tmp_path / "rows.svm", line=line)
-    done = giftrl("train", rows, "--beta", 1, check=False)
+    done = giftrl("train", rows, "--loss", "logistic", "--beta", 1, check=False)
     assert done.returncode == 1
     assert f"{rows}{BAD[line]}" in done.stderr.decode() and ", expected " in done.stderr.decode()
     side = tmp_path / "side.jsonl"
-    found = json.loads(giftrl("train", rows, "--beta", 1, "--on-error", "skip", "--rejects", side, "--json").stdout)
+    options = "--loss", "logistic", "--beta", 1, "--on-error", "skip", "--rejects", side, "--json"
+    found = json.loads(giftrl("train", rows, *options).stdout)
     assert (found["examples"], found["rejected"]) == (399, 1)
     kept = json.loads(side.read_text())
     assert kept["line"] == 5 and kept["raw"] == line and kept["problem"] and kept["expected"]

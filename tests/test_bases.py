@@ -108,7 +108,7 @@ def test_predictions_start_from_the_base(tmp_path, beta):
     first = float((tmp_path / "p").read_text().split()[0])
     assert first == pytest.approx(float(lines[0].split()[2]))  # nothing is learnt yet
     (tmp_path / "one.vw").write_text("|f c0\n1 1 2.5 |f c0\n1 1 -2.5 |f c0\n")
-    plain, more, less = map(float, giftrl("predict", model, tmp_path / "one.vw").stdout.split())
+    plain, more, less = map(float, giftrl("predict", model, tmp_path / "one.vw", "--scores").stdout.split())
     assert (more - plain, plain - less) == pytest.approx((2.5, 2.5))
     _, block, _ = blocks(
         giftrl("predict", model, tmp_path / "one.vw", "--audit").stdout.decode().replace("\t\t", "\t0\t")

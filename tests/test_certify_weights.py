@@ -245,5 +245,5 @@ def test_hostile_arrays_and_calls(folder, tmp_path):
     np.savez(tmp_path / "c.npz", coef=np.ones(6), intercept=1.0)
     said = refused("--weights", tmp_path / "c.npz", *call, "--no-constant")
     assert "has a constant, which the data is read without; leave out --no-constant" in said
-    expected = refused("--weights", tmp_path / "w.npy", "--loss", "logistic", folder / "one.svm")
-    assert "expected a label of the logistic loss: -1 or +1" in expected
+    expected = refused("--weights", tmp_path / "w.npy", "--loss", "logistic", "--labels=-1,1", folder / "one.svm")
+    assert "the label 0, expected -1 or 1" in expected

@@ -51,7 +51,8 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
     settings = found["settings"]
     assert (settings["loss"], settings["beta"], settings["update"]) == ("logistic", 1.0, "proximal")
     assert "experts" not in found and "preset" not in settings
-    lines = shown.splitlines()
+    why, *lines = shown.splitlines()
+    assert why.startswith("labels: -1 and 1 in the first 400 rows; so the loss is logistic")
     assert lines[0].split() == [
         "examples",
         "since",
@@ -78,10 +79,15 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
 def test_predictions_are_those_of_the_weights(rows, tmp_path):
     model, out = tmp_path / "m.giftrl", tmp_path / "p.txt"
     giftrl("train", rows, "--model", model, "--quiet", "--beta", 1, "--regularizer", "curvature")
-    giftrl("predict", model, rows, "-o", out)
+    giftrl("predict", model, rows, "--scores", "-o", out)
     plain = np.loadtxt(out)
-    proba = np.array(giftrl("predict", model, rows, "--proba").stdout.split(), dtype=float)
-    np.testing.assert_allclose(proba, 1 / (1 + np.exp(-plain)), rtol=1e-6)
+    labels = np.array(giftrl("predict", model, rows).stdout.split(), dtype=float)
+    np.testing.assert_array_equal(labels, np.sign(plain))
+    names, *proba = giftrl("predict", model, rows, "--proba").stdout.decode().splitlines()
+    assert names.split("\t") == ["-1", "1"]
+    np.testing.assert_allclose(
+        np.array([each.split()[1] for each in proba], float), 1 / (1 + np.exp(-plain)), rtol=1e-6
+    )
     shown = json.loads(giftrl("inspect", model, "--top", 1000, "--json").stdout)
     weights = {each["feature"]: each["weight"] for each in shown["weights"]}
     x, y = load_svmlight_file(str(rows))
@@ -125,13 +131,11 @@ def test_labels_of_two_values(tmp_path):
     zero_one.write_text(rows.read_text().replace("\n-1 ", "\n0 "))
     if not zero_one.read_text().startswith("1"):
         zero_one.write_text(zero_one.read_text().replace("-1 ", "0 ", 1))
-    done = giftrl("train", zero_one, check=False)
-    assert done.returncode == 1
-    assert (
-        "expected a label of the logistic loss: -1 or +1 (--labels says what stands for these)" in done.stderr.decode()
-    )
     expected = json.loads(giftrl("train", rows, "--json").stdout)["average_loss"]
-    assert json.loads(giftrl("train", zero_one, "--labels", "0,1", "--json").stdout)["average_loss"] == expected
+    for said in ((), ("--labels", "0,1"), ("--loss", "logistic")):
+        assert json.loads(giftrl("train", zero_one, *said, "--json").stdout)["average_loss"] == expected
+    done = giftrl("train", zero_one, "--labels=-1,1", check=False)
+    assert done.returncode == 1 and "the label 0, expected -1 or 1 (--labels -1,1,0 adds it)" in done.stderr.decode()
 
 
 def test_dictionary_grows_and_passes_repeat(rows, tmp_path):

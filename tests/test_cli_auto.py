@@ -72,7 +72,7 @@ def test_train_is_the_mixture_and_predict_its_weights(loss, tmp_path):
     # Rows far from all that were seen: clipped predictions of real labels stay in the range of these.
     far = tmp_path / "far.svm"
     far.write_text(rows.read_text() + "0 1:1e7\n0 1:-1e7\n")
-    predictions = np.array(giftrl("predict", model, far, "--clip").stdout.split(), float)
+    predictions = np.array(giftrl("predict", model, far, "--clip", "--scores").stdout.split(), float)
     there = np.vstack([x, np.eye(1, 9) * 1e7 + np.eye(1, 9, 8), np.eye(1, 9) * -1e7 + np.eye(1, 9, 8)])
     by_hand = there @ [*(weights[str(j + 1)] for j in range(8)), weights["(constant)"]]
     if loss != "logistic":
@@ -100,7 +100,7 @@ def test_a_table_needs_no_scaling(houses, tmp_path):
     shown = giftrl("train", path, "--label", "price", "--loss", "squared", "--model", tmp_path / "m.giftrl")
     head, first, *_ = shown.stderr.decode().splitlines()
     assert head.split()[-1] == "expert" and first.split()[-1] == "c1/4"
-    predictions = np.array(giftrl("predict", tmp_path / "m.giftrl", path).stdout.split(), float)
+    predictions = np.array(giftrl("predict", tmp_path / "m.giftrl", path, "--scores").stdout.split(), float)
     assert np.abs(predictions - price).mean() < 0.1 * np.abs(price - price.mean()).mean()
     assert price.round().min() <= predictions.min() and predictions.max() <= price.round().max()
     exact = json.loads(giftrl("train", path, "--label", "price", "--loss", "squared", "--dictionary", "--json").stdout)

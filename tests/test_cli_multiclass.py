@@ -68,9 +68,9 @@ def test_the_model_is_that_of_the_learner(trained, data):
     lines = run("predict", model, path).splitlines()
     assert np.array_equal([float(line) for line in lines], expected)
     assert np.mean(expected == np.array(LABELS)[codes]) > 0.8
-    shares = np.array(
-        [[float(each) for each in line.split()] for line in run("predict", model, path, "--proba").splitlines()]
-    )
+    names, *shown = run("predict", model, path, "--proba").splitlines()
+    assert names.split("\t") == ["4", "1", "7"]
+    shares = np.array([[float(each) for each in line.split()] for line in shown])
     assert shares.shape == (300, 3)
     parts = np.exp(scores - scores.max(axis=1, keepdims=True))
     assert_allclose(shares, parts / parts.sum(axis=1, keepdims=True), rtol=1e-7, atol=1e-9)

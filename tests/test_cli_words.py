@@ -16,8 +16,8 @@ pytestmark = pytest.mark.plain
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--loss", "softmax"), "--labels none: must be the different labels of all classes"),
-        (("--labels", "0,1,2"), "--labels 0,1,2: must be two different labels"),
+        (("--loss", "softmax", "--labels", "1,1"), "--labels 1,1: must be the different labels of all classes"),
+        (("--loss", "hinge", "--labels", "0,1,2"), "--labels 0,1,2: must be two different labels for hinge"),
         (("--loss", "logistics"), "--loss logistics: is not a known name; did you mean 'logistic'?"),
         (("--beta", "0"), "--beta 0.0: must be positive"),
         (("--regularizer", "curvature"), "--regularizer curvature"),

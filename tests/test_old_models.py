@@ -21,7 +21,7 @@ def test_an_old_model_predicts_and_goes_on_learning(name, expected, tmp_path):
     """It was trained on these rows: curvature, unit rows, products of user and ad, 6 bits."""
     (tmp_path / "rows.vw").write_text(ROWS)
     path = V1.with_name(name)
-    shown = giftrl("predict", path, tmp_path / "rows.vw").stdout.split()
+    shown = giftrl("predict", path, tmp_path / "rows.vw", "--scores").stdout.split()
     np.testing.assert_allclose(np.array(shown, dtype=float), expected, rtol=1e-6)
     model, _ = LinearModel.load(path)
     assert (model.examples, model.settings.regularizer, model.settings.interactions) == (
@@ -33,7 +33,7 @@ def test_an_old_model_predicts_and_goes_on_learning(name, expected, tmp_path):
     for batch in reader:
         for _ in model.learn(batch):
             pass
-        after = model.predict(batch)
+        after = model.scores(batch)
     # What the version that wrote it predicts after the same rows.
     np.testing.assert_allclose(after, [1.1193302321204686, -0.4528502820901681, 1.0502362701485808], rtol=1e-6)
     assert model.examples == 6 and model.average_loss == pytest.approx(0.5826525480573125, rel=1e-6)

@@ -69,9 +69,9 @@ def test_the_loss_of_rows_with_labels_is_printed(tmp_path, loss):
     rows, model = write_rows(tmp_path / "rows.svm", n=50), tmp_path / "m"
     many = ("--labels=-1,1",) if loss == "softmax" else ()
     giftrl("train", rows, "--loss", loss, *many, "--beta", "1", "--bits", "6", "--model", model, "--quiet")
-    done = giftrl("predict", model, rows, *(["--proba"] if many else []))
+    done = giftrl("predict", model, rows, "--proba" if many else "--scores")
     labels = [float(line.split()[0]) for line in rows.read_text().splitlines()]
-    answers = [[float(each) for each in line.split()] for line in done.stdout.decode().splitlines()]
+    answers = [[float(each) for each in line.split()] for line in done.stdout.decode().splitlines()[bool(many) :]]
     if many:
         expected = np.mean([-np.log(row[int(y > 0.0)]) for row, y in zip(answers, labels, strict=True)])
     else:

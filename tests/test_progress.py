@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from giftrl.cli.progress import HEADS, Progression, in_columns
-from giftrl.streams.reader import Progress
+from giftrl.streams.sources.progress import Progress
 from giftrl.training.model import Repeated
 from tests.commands import GIFTRL, write_rows
 
@@ -90,9 +90,9 @@ def test_lines_of_the_table_keep_their_columns():
         for examples, loss in ((1, 0.5), (1 << 24, 0.75), (1 << 30, 123_456.0)):
             model = SimpleNamespace(
                 examples=examples, weight=float(examples), average_loss=loss,
-                learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(many=False),
+                learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(label_values=None),
             )  # fmt: skip
-            progression.line(model, batch, 0, -123.45678)
+            progression.line(model, batch, 0, np.array([-123.45678]))
     head, lines = in_columns(HEADS), screen.getvalue().splitlines()
     assert [len(line) for line in (head, *lines)] == [79] * 4
     assert lines[1].split() == ["16,777,216", "0.750000", "0.750000", "452600", "-123.4568", "1234", "1.235e+04"]

@@ -162,6 +162,8 @@ def test_the_command_ends_in_a_page_and_goes_on_where_it_stopped(tmp_path):
     page = (tmp_path / "index.html").read_text()
     for panel, _ in bundled():
         assert panel.title in page and (tmp_path / f"{panel.name}-found.csv").is_file()
-    assert "linear is the most sensitive to beta" in ran.output and "Corollary 4.3" in ran.output
+    verdicts = (tmp_path / "claims.html").read_text()
+    claim = "linear is the most sensitive to beta"
+    assert claim in verdicts and claim not in ran.output + page and "Corollary 4.3" in ran.output
     again = CliRunner().invoke(command, arguments, catch_exceptions=False, env={"GIFTRL_DATA": None})
     assert "30 of 30 repetitions were read from an earlier run" in again.output

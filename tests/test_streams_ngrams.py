@@ -144,7 +144,7 @@ def test_word_order_is_learnt_predicted_and_gone_on_with(tmp_path):
         "train", rows, "--quiet", "--beta", 1, "--model", model, "--bits", 12, "--json", "--ngram", "text:2"
     )
     assert b'"ngrams"' not in without and b'"ngrams"' in joined.stdout
-    scores = list(map(float, giftrl("predict", model, rows).stdout.split()))
+    scores = list(map(float, giftrl("predict", model, rows, "--scores").stdout.split()))
     assert min(scores[::2]) > 0.5 and max(scores[1::2]) < -0.5
     assert "text^not^bad" in giftrl("inspect", model).stdout.decode()
     refused = giftrl("train", rows, "--from", model, "--ngram", "3", check=False)

@@ -87,11 +87,11 @@ def draw(path: Path, table: Sequence[Line], rivals: Sequence[Rival]) -> None:
         for axes in list(grid.flat)[len(shown) :]:
             axes.set_visible(False)
         figure.supxlabel("learning rate", fontsize=10)
-        figure.supylabel("progressive loss over ours", fontsize=10)
+        figure.supylabel("loss, as a multiple of giftrl's (lower is better)", fontsize=10)
         handles, _ = grid.flat[0].get_legend_handles_labels()
         ring: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "#6b7280", "markerfacecolor": "white"}
-        handles.append(Line2D([], [], **ring, markersize=6.5, markeredgewidth=1.6, label="a rival's default"))
-        handles.append(Line2D([], [], **ring, markersize=3.4, label="its other settings"))
+        handles.append(Line2D([], [], **ring, markersize=6.5, markeredgewidth=1.6, label="its defaults"))
+        handles.append(Line2D([], [], **ring, markersize=3.4, label="no fixed rate: a rule, or none"))
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=9)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
@@ -109,9 +109,11 @@ def _panel(axes: Any, line: Line, rivals: Sequence[Rival], floor: float) -> None
         axes.plot([NO_RATE] * len(free), free, **hollow, markersize=3.4, zorder=2)
         if default is not None:
             _default(axes, *default, hollow)
-    axes.plot(NO_RATE, 1.0, marker="*", markersize=13, color=INK, linestyle="none", label="giftrl, no rate", zorder=4)
+    axes.plot(
+        NO_RATE, 1.0, marker="*", markersize=13, color=INK, linestyle="none", label="giftrl, nothing set", zorder=4
+    )
     axes.set(xscale="log", yscale="log", xlim=(LEFT, RIGHT), ylim=(floor, CEILING))
-    axes.set_xticks([NO_RATE, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2], ["other", "0.001", "", "0.1", "", "10", ""])
+    axes.set_xticks([NO_RATE, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2], ["no fixed\nrate", "0.001", "", "0.1", "", "10", ""])
     axes.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"])
     axes.minorticks_off()
     axes.set_title(f"{line.task.dataset}, {line.task.loss}", fontsize=10)

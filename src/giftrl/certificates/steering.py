@@ -68,28 +68,10 @@ class OneScore(NamedTuple):
     cost: float = 1.0  # of its score, so that rows without nonzeros have a price too
 
     def bend(self, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
-        if not kinked(loss):
-            return scalar.curvature(loss, given.scores[i, 0], y)
-        # A loss of straight pieces: the parabola that is as high at the mean residual, or at the margin 1.
-        away = store.sums[RESIDUAL]
-        return store.sums[WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
+        return bend_of_score(loss, store, given, i, y)
 
     def commit(self, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
-        record, sums, rows = store.record, store.sums, given.rows
-        base = given.bases[i] if len(given.bases) > 0 else 0.0
-        q = given.scores[i, 0] + base
-        corr, c = enter(record, rows, i, h, h * bend)
-        a = scalar.prox(loss, q + strength(loss) * corr, y, h * strength(loss) * c)
-        phi_star = scalar.conjugate(loss, a, y)
-        if not math.isfinite(phi_star):
-            a = scalar.slope(loss, q, y)
-            a = a if math.isfinite(a) else scalar.slope(loss, 0.0, y)
-            phi_star = scalar.conjugate(loss, a, y)
-        leave(record, rows, i, h * a)
-        unit = 0.0 if scalar.residual(loss) else 1.0
-        size = abs(phi_star) + (unit + abs(a)) * (abs(a) + abs(y)) + 2.0 * abs(a * base)
-        add_committed(sums, h, phi_star - a * base, size, a * a, scalar.infimum(loss, y))
-        sums[RESIDUAL] += h * abs(q - y)
+        commit_score(loss, store, given, i, y, h, bend, strength(loss))
 
 
 class Scores(NamedTuple):
@@ -98,34 +80,10 @@ class Scores(NamedTuple):
     cost: float  # of its K scores
 
     def bend(self, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
-        return 1.0 if kinked(loss) else vector.curvature(loss, given.scores[i], y)
+        return bend_of_scores(loss, given, i, y)
 
     def commit(self, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
-        record, sums, rows, q = store.record, store.sums, given.rows, given.scores[i]
-        p, a, c, squares = store.work[0], store.work[1], 0.0, 0.0
-        for m in range(len(p)):
-            p[m] = q[m]
-        for k in range(begin(rows, i), end(rows, i)):
-            j, s = column(rows, i, k), np.float64(rows.data[k])
-            part = add_entry(record, j, s, h, h * bend)
-            c += part * s
-            for m in range(len(p)):
-                p[m] += strength(loss) * (part * record[j, THETA + m])
-        vector.prox(loss, p, y, h * strength(loss) * c, a)
-        phi_star = vector.conjugate(loss, a, y)
-        if not math.isfinite(phi_star):
-            for m in range(len(p)):
-                p[m] = q[m] if math.isfinite(q[m]) else 0.0
-            vector.slope(loss, p, y, a)
-            phi_star = vector.conjugate(loss, a, y)
-        for m in range(len(a)):
-            squares += a[m] * a[m]
-        for k in range(begin(rows, i), end(rows, i)):
-            j, s = column(rows, i, k), np.float64(rows.data[k])
-            for m in range(len(a)):
-                record[j, THETA + m] -= h * a[m] * s
-        length = math.sqrt(squares)
-        add_committed(sums, h, phi_star, abs(phi_star) + (1.0 + length) * length, squares, scalar.infimum(loss, y))
+        commit_scores(loss, store, given, i, y, h, bend, strength(loss))
 
 
 @operation
@@ -138,6 +96,79 @@ def bend(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
 def commit(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
     """Give row i of weight h a steered dual, and add it to the sums."""
     raise Incompatible("a kind of scores must bring commit(self, loss, store, given, i, y, h, bend); add that method")
+
+
+@operation
+def fits(kind: Any, store: Any, given: Any, i: int) -> bool:
+    """Whether the arrays have room for the sums of row i, once there is a record of features."""
+    return True
+
+
+@formula
+def bend_of_score(loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
+    """:func:`bend` for a loss of one prediction."""
+    if not kinked(loss):
+        return scalar.curvature(loss, given.scores[i, 0], y)
+    # A loss of straight pieces: the parabola that is as high at the mean residual, or at the margin 1.
+    away = store.sums[RESIDUAL]
+    return store.sums[WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
+
+
+@formula
+def bend_of_scores(loss: Any, given: Any, i: int, y: Any) -> float:
+    """:func:`bend` for a loss of K scores."""
+    return 1.0 if kinked(loss) else vector.curvature(loss, given.scores[i], y)
+
+
+@formula
+def commit_score(loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float, k: float) -> float:
+    """:func:`commit` for a loss of one prediction, steered with the strength k; returns the dual."""
+    record, sums, rows = store.record, store.sums, given.rows
+    base = given.bases[i] if len(given.bases) > 0 else 0.0
+    q = given.scores[i, 0] + base
+    corr, c = enter(record, rows, i, h, h * bend)
+    a = scalar.prox(loss, q + k * corr, y, h * k * c)
+    phi_star = scalar.conjugate(loss, a, y)
+    if not math.isfinite(phi_star):
+        a = scalar.slope(loss, q, y)
+        a = a if math.isfinite(a) else scalar.slope(loss, 0.0, y)
+        phi_star = scalar.conjugate(loss, a, y)
+    leave(record, rows, i, h * a)
+    unit = 0.0 if scalar.residual(loss) else 1.0
+    size = abs(phi_star) + (unit + abs(a)) * (abs(a) + abs(y)) + 2.0 * abs(a * base)
+    add_committed(sums, h, phi_star - a * base, size, a * a, scalar.infimum(loss, y))
+    sums[RESIDUAL] += h * abs(q - y)
+    return a
+
+
+@formula
+def commit_scores(loss: Any, store: Any, given: Any, i: int, y: Any, h: float, bend: float, k: float) -> None:
+    """:func:`commit` for a loss of K scores, steered with the strength k; the dual is left in ``store.work[1]``."""
+    record, sums, rows, q = store.record, store.sums, given.rows, given.scores[i]
+    p, a, c, squares = store.work[0], store.work[1], 0.0, 0.0
+    for m in range(len(p)):
+        p[m] = q[m]
+    for e in range(begin(rows, i), end(rows, i)):
+        j, s = column(rows, i, e), np.float64(rows.data[e])
+        part = add_entry(record, j, s, h, h * bend)
+        c += part * s
+        for m in range(len(p)):
+            p[m] += k * (part * record[j, THETA + m])
+    vector.prox(loss, p, y, h * k * c, a)
+    phi_star = vector.conjugate(loss, a, y)
+    if not math.isfinite(phi_star):
+        for m in range(len(p)):
+            p[m] = q[m] if math.isfinite(q[m]) else 0.0
+        vector.slope(loss, p, y, a)
+        phi_star = vector.conjugate(loss, a, y)
+    for m in range(len(a)):
+        squares += a[m] * a[m]
+    for e in range(begin(rows, i), end(rows, i)):
+        j, s = column(rows, i, e), np.float64(rows.data[e])
+        for m in range(len(a)):
+            record[j, THETA + m] -= h * a[m] * s
+    length = math.sqrt(squares)
+    add_committed(sums, h, phi_star, abs(phi_star) + (1.0 + length) * length, squares, scalar.infimum(loss, y))
 
 
 @formula

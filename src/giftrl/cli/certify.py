@@ -73,6 +73,12 @@ def command(
 ) -> None:  # fmt: skip
     """Prove how far MODEL is from the best linear model of its size, on the rows of DATA.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl certify churn.giftrl churn.csv
+
     Prints the average loss of the model and a number that no linear model up to its size goes below on these rows,
     whatever it was trained with. Size is measured with each feature in its own units. Rows need labels. The model is
     used as it is: its predictions are linear, and not clipped.
@@ -82,13 +88,15 @@ def command(
     array (coef, intercept and classes of scikit-learn) have the order of the columns, or of the numbers in LIBSVM text.
 
     \b
-    Examples:
+    More examples:
       giftrl certify clicks.giftrl clicks.svm.gz
       giftrl certify clicks.giftrl clicks.svm.gz --gap 0.01 --scale 10
       giftrl certify --weights sklearn.npz --loss logistic --labels 0,1 clicks.svm.gz
       giftrl certify --weights vw.txt --loss logistic clicks.vw
     """
     begun = time.perf_counter()
+    from giftrl.cli.bar import Bar, proving
+    from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.training.certify import certify, in_words, rows_for_model, values_of
     from giftrl.training.matching import rows_for_weights
@@ -103,16 +111,19 @@ def command(
     check_files(inputs, {"rejects": reading["rejects"]})
     standard_output()
     notes: list[str] = []
-    with Progress(quiet or as_json) as progress:
-        reading |= {"most": witness_nonzeros, "watch": progress.watch}
+    console = standard_error(quiet or as_json)
+    passes = Passes(quiet or as_json, console)
+    with Bar(console, "reading") as bar:
+        reading |= {"most": witness_nonzeros, "watch": bar.move}
         if weights_path is None:
             rows, weights = rows_for_model(files[0], data, **reading)
         else:
             given = {"constant": not options.pop("no_constant"), "first": options.pop("first_index"), **options}
             rows, weights, notes = rows_for_weights(weights_path, data, **given, **reading)
-        progress.surveyed(rows)
-        surveyed = time.perf_counter()
-        best = certify(rows, weights, scale=scale, gap=gap, time_limit=time_limit, watch=progress.passed)
+    passes.surveyed(rows)
+    surveyed = time.perf_counter()
+    with proving(console, time_limit):
+        best = certify(rows, weights, scale=scale, gap=gap, time_limit=time_limit, watch=passes.passed)
     notes = [*rows.notes, *notes]
     if time.perf_counter() - surveyed >= time_limit:
         notes.append(f"stopped at --time-limit {time_limit:g}; more time may prove more")
@@ -145,58 +156,35 @@ def _require_for_weights(path: str | None, options: dict[str, Any]) -> None:
             raise click.UsageError(f"{option} needs --weights: MODEL knows its own; leave it out")
 
 
-class Progress:
-    """A bar on the terminal while rows are read, and a line for each pass.
+class Passes:
+    """Lines on standard error about the rows that were read, and about what each pass has proved.
 
     Args:
-        quiet: show nothing.
+        quiet: print nothing.
+        console: where to print.
     """
 
-    def __init__(self, quiet: bool) -> None:
-        from giftrl.cli.progress import standard_error
-
-        self._quiet, self._console = quiet, standard_error(quiet)
-        self._bar: Any = None
-        self._rows: Any = None
+    def __init__(self, quiet: bool, console: Any) -> None:
+        self._quiet, self._console = quiet, console
+        self._weight = 1.0
         self._said = ""
         self._begun = time.perf_counter()
 
-    def __enter__(self) -> "Progress":
-        if not self._quiet and self._console.is_terminal:
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                BarColumn(bar_width=24), TextColumn("{task.description}"), console=self._console, transient=True
-            )
-            self._bar.add_task("reading", total=None)
-            self._bar.start()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def watch(self, fraction: float | None) -> None:
-        """Show how much has been read."""
-        if self._bar is not None and fraction is not None:
-            self._bar.update(self._bar.task_ids[0], total=1.0, completed=fraction)
-
     def surveyed(self, rows: Any) -> None:
-        """Say what was read, and what comes next."""
-        self._rows = rows
-        if self._quiet:
-            return
+        """Say what was read."""
+        self._weight = rows.weight
         what = f"{rows.rows:,} rows, {len(rows.coordinates):,} features"
         skipped = f", {rows.rejected:,} skipped" if rows.rejected else ""
         kept = "kept in memory" if rows.sample.share == 1.0 else "too large to keep, so they are read again"
-        self._console.print(f"{what}{skipped}, {kept} ({time.perf_counter() - self._begun:.1f} s)")
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], total=None, description="looking for the best model of that size")
+        self._print(f"{what}{skipped}, {kept}")
 
     def passed(self, passes: int, bound: float) -> None:
-        """Say what a pass has proved."""
-        average = f"{bound / self._rows.weight:.4g}"
-        if not self._quiet and average != self._said:
+        """Say what a pass has proved, if that is more than before."""
+        average = f"{bound / self._weight:.4g}"
+        if average != self._said:
             self._said = average
-            seconds = time.perf_counter() - self._begun
-            self._console.print(f"pass {passes}: no model of that size below {average} ({seconds:.1f} s)")
+            self._print(f"pass {passes}: no model of that size below {average}")
+
+    def _print(self, text: str) -> None:
+        if not self._quiet:
+            self._console.print(f"{text} ({time.perf_counter() - self._begun:.1f} s)")

@@ -22,20 +22,29 @@ def command(
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
+    \b
+    Try it:
+      giftrl demo diabetes
+      giftrl convert diabetes.csv diabetes.arrow --label progression
+
     Train on OUTPUT with the same --bits (or --dictionary). Its rows are neither normalised nor given a constant
     feature: giftrl train does that.
 
     \b
-    Examples:
+    More examples:
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
+    from giftrl.cli.bar import Bar
     from giftrl.cli.columns import in_lines, notes
+    from giftrl.cli.progress import standard_error
+    from giftrl.streams.first_labels import first_labels
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
     from giftrl.streams.names.ngrams import Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.converted import ConvertedWriter
+    from giftrl.training.target import names_where_text
 
     begun = time.perf_counter()
     features = Dictionary() if dictionary else Hashing(bits)
@@ -45,9 +54,15 @@ def command(
     check_files(
         {"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"]
     )
+    first = first_labels(data, **{name: reading[name] for name in ("format", "columns", "schema")})
+    labels = names_where_text(first.labels)
     reader = Reader(
         data,
         features,
+        labels=labels,
+        accepts=None if labels is None else lambda codes: codes >= 0.0,
+        expected="a label of the first rows",
+        opened=first.opened,
         interactions=products,
         ngrams=joined,
         constant=False,
@@ -55,8 +70,13 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    with ConvertedWriter(output, features, interactions=products, ngrams=joined, compression=codec) as writer:
+    written: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": labels, "compression": codec}
+    with (
+        ConvertedWriter(output, features, **written) as writer,
+        Bar(standard_error(quiet), "converting") as bar,
+    ):
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             if len(batch):
                 writer.write(batch)
     if not quiet:

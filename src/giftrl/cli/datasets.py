@@ -10,8 +10,11 @@ def command() -> None:
     """Download the paper's data sets and verify them.
 
     \b
-    Examples:
+    Try it:
       giftrl datasets list
+
+    \b
+    More examples:
       giftrl datasets get a9a phishing
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
@@ -39,9 +42,13 @@ def show() -> None:
 @click.option("--unchecked", is_flag=True, help="Keep a file even if its fingerprint is wrong.")
 def get(names: tuple[str, ...], folder: Path | None, site: str | None, unchecked: bool) -> None:
     """Download the data sets NAMES, or all of them with 'all'. Files that are already there are verified and kept."""
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.datasets import REGISTRY, SITE
     from giftrl.datasets import get as fetch
 
+    console = standard_error(False)
     for name in REGISTRY if "all" in names else names:
-        path = fetch(name, folder, site=site or SITE, check=not unchecked)
+        with Bar(console, f"downloading {name}") as bar:
+            path = fetch(name, folder, site=site or SITE, check=not unchecked, watch=bar.move if bar.shown else None)
         click.echo(path)

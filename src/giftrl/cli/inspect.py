@@ -26,19 +26,28 @@ def command(
 ) -> None:  # fmt: skip
     """Show the settings of MODEL, what the columns of its data are for, its largest weights and its certificate.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl inspect churn.giftrl
+
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
     prediction, and the average loss of the expert's own predictions. Factors may be negative and need not sum to 1.
 
     \b
-    Examples:
+    More examples:
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
     """
     import numpy as np
 
+    from giftrl.cli.bar import proving
+    from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
+    from giftrl.training.largest import largest_weights
     from giftrl.training.summary import best_losses, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
@@ -47,15 +56,11 @@ def command(
     standard_output()
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
-    weights, settings = trained.learner.x, trained.settings
-    largest = []
-    for place in abs(weights).argsort(axis=None, kind="stable")[::-1][:top].tolist():
-        slot, column = divmod(place, settings.classes)
-        if weight := float(weights.flat[place]):
-            name = trained.features.name(slot) or f"#{slot}"
-            of = f" (class {settings.label_values[column]:g})" if settings.many and settings.label_values else ""
-            largest.append((name + of, weight * trained.features.sign(slot)))
-    best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
+    weights = trained.learner.x
+    of = [f" (class {name})" for name in trained.settings.class_names] if trained.settings.many else [""]
+    largest = [(each.name + of[each.column], each.weight) for each in largest_weights(trained, top)]
+    with proving(standard_error(as_json), seconds):
+        best = best_losses(trained.certificate, seconds) if seconds > 0.0 else []
     summary = summary_of(trained, radii, best)
     sizes = abs(weights)
     summary["norms"] = {
@@ -89,8 +94,15 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         console.print(table)
 
     settings = [
-        (name, escape(str(value))) for name, value in summary["settings"].items() if value not in (None, {}, [])
+        (name, escape(str(value)))
+        for name, value in summary["settings"].items()
+        if value not in (None, {}, []) and name != "label_values"
     ]
+    names = model.settings.class_names
+    if summary["settings"]["label_values"]:
+        settings.append(
+            ("labels", escape(", ".join(names) if model.settings.many else f"{names[0]} (-), {names[1]} (+)"))
+        )
     show(escape(path), ("setting", "value"), settings)
     if model.schema is not None:
         show("columns", ("kind", "columns"), ((head, escape(names)) for head, names in in_rows(model.schema)))

@@ -10,18 +10,31 @@ from giftrl.cli.terminal import drop_output, settle_output
 from giftrl.cli.words import in_options
 from giftrl.errors import BadRow, GiftrlError
 
-#: Each command with its line in ``giftrl --help``. The function is ``giftrl.cli.<name>.command``.
-COMMANDS = {
-    "train": "Learn a linear model from a stream.",
-    "predict": "Predict with a model.",
-    "inspect": "Show a model's settings, weights and certificate.",
-    "certify": "Prove how far a model is from the best linear model of its size.",
-    "sweep": "Run every beta and update over a data set, and draw the losses.",
-    "reproduce": "Make the paper's figures and compare them with the published ones.",
-    "datasets": "Download the paper's data sets and verify them.",
-    "convert": "Write data as Arrow IPC, so that training need not parse it.",
-    "warmup": "Compile the usual loops now, so that later commands start at once.",
+#: Commands by what they are for, each with its line in ``giftrl --help``. The function is
+#: ``giftrl.cli.<name>.command``.
+GROUPS = {
+    "Start here": {
+        "demo": "Show what giftrl does in a minute, or write a small data set to try it on.",
+    },
+    "Learn": {
+        "train": "Learn a linear model from a stream.",
+        "predict": "Predict with a model.",
+    },
+    "Look": {
+        "inspect": "Show a model's settings, weights and certificate.",
+        "certify": "Prove how far a model is from the best linear model of its size.",
+    },
+    "The paper": {
+        "reproduce": "Make the paper's figures and compare them with the published ones.",
+        "sweep": "Run every beta and update over a data set, and draw the losses.",
+        "datasets": "Download the paper's data sets and verify them.",
+    },
+    "Upkeep": {
+        "convert": "Write data as Arrow IPC, so that training need not parse it.",
+        "warmup": "Compile the usual loops now, so that later commands start at once.",
+    },
 }
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
 class Commands(click.Group):
@@ -43,11 +56,14 @@ class Commands(click.Group):
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{hint} Commands: {', '.join(COMMANDS)}.")
+        ctx.meta["giftrl.arguments"] = tuple(args)  # as they were typed, for reports
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        widest = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), line) for name, line in group.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; problems end it with a message in one line, and not with a traceback."""
@@ -85,4 +101,10 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="giftrl", prog_name="giftrl")
 def main() -> None:
-    """Online learning that needs no tuning and proves how well it did."""
+    """Online learning that needs no tuning and proves how well it did.
+
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+    """

@@ -124,24 +124,32 @@ def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str
     return tuple(chosen)
 
 
-def label_list(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
-    """The labels of ``--labels 0,1`` or ``--labels 1..7``."""
+def label_list(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, ...] | tuple[str, ...] | None:
+    """The labels of ``--labels 0,1``, ``--labels 1..7`` or ``--labels no,yes``: all numbers, or else all names."""
     if value is None:
         return None
-    labels: list[float] = []
-    try:
-        for part in value.split(","):
-            first, dots, last = part.partition("..")
-            if dots and int(last) - int(first) >= MOST_CLASSES:
+    labels: list[str] = []
+    for part in map(str.strip, value.split(",")):
+        first, dots, last = part.partition("..")
+        if dots:
+            if not all(re.fullmatch("-?[0-9]+", end) for end in (first, last)):
+                rule = "is no range of whole numbers; write --labels 0,1, --labels 0..9 or --labels no,yes"
+                raise click.BadParameter(f"{part!r} {rule}")
+            if int(last) - int(first) >= MOST_CLASSES:
                 rule = f"has {int(last) - int(first) + 1} labels; there can be {MOST_CLASSES} classes at most"
                 raise click.BadParameter(f"{value!r} {rule}")
-            labels += [float(each) for each in range(int(first), int(last) + 1)] if dots else [float(part)]
+            labels += map(str, range(int(first), int(last) + 1))
+        else:
+            labels.append(part)
+    if not all(labels):
+        raise click.BadParameter(f"{value!r} has an empty label; write --labels no,yes, --labels 0,1 or --labels 0..9")
+    try:
+        numbers = tuple(map(float, labels))
     except ValueError:
-        rule = "is not a list of numbers; write --labels 0,1, or --labels 0..9 for ten classes"
-        raise click.BadParameter(f"{value!r} {rule}") from None
-    if not all(map(math.isfinite, labels)):
-        raise click.BadParameter(f"{value!r} must have finite numbers; write --labels 0,1")
-    return tuple(labels)
+        return tuple(labels)
+    return numbers if all(map(math.isfinite, numbers)) else tuple(labels)
 
 
 def parameter_list(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:

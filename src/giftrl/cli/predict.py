@@ -13,9 +13,8 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
-@click.option(
-    "--proba", is_flag=True, help="Print probabilities: of the label +1 (logistic), or of each class (softmax)."
-)
+@click.option("--proba", is_flag=True, help="Print the probability of each label, under a line with the labels.")
+@click.option("--scores", "as_scores", is_flag=True, help="Print scores in place of labels.")
 @click.option("--clip", is_flag=True, help="Keep predictions of numbers within the range of the labels learnt from.")
 @click.option(
     "--audit", is_flag=True, help="Print a block for each row: its features by name, and what each adds to the score."
@@ -27,6 +26,7 @@ def command(
     data: tuple[str, ...],
     output: str | None,
     proba: bool,
+    as_scores: bool,
     clip: bool,
     audit: bool,
     quiet: bool,
@@ -34,17 +34,24 @@ def command(
 ) -> None:
     """Print the prediction of MODEL for each row of DATA, one line for each.
 
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl predict churn.giftrl churn.csv --proba
+
     DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
 
-    A line has the prediction and, if the row has a tag, the tag. With --on-error skip, the line of a row that cannot be
-    used is nan, so that line n always belongs to row n.
+    A model of classes predicts a label, as it was written in the data that the model learnt from. With --proba, a first
+    line has the labels, and each line below the probability of each of them, between tabs. Other models predict a
+    number. If the row has a tag, the line ends with it. With --on-error skip, the line of a row that cannot be used is
+    nan, so that line n always belongs to row n.
 
-    A prediction is the inner product <s, x> of the row s and the weights x, plus the base of the row, if it has one.
-    For the logistic and hinge losses it is positive where the label +1 is predicted; for the Poisson loss it is the
-    logarithm of the count. With --clip, a model that was trained with --beta auto on real labels never predicts below
-    the lowest or above the highest label that it has seen, bases aside (Poisson: their logarithms). A model of several
-    classes predicts the label of the class with the largest score; with --proba it prints the probability of each
-    class, in the order of --labels.
+    A score is the inner product <s, x> of the row s and the weights x, plus the base of the row, if it has one. Of two
+    labels, the second is predicted where the score is positive; of more, the one with the largest score. For real
+    labels the score is the prediction itself; for the Poisson loss it is the logarithm of the count. With --clip, a
+    model that was trained with --beta auto on real labels never predicts below the lowest or above the highest label
+    that it has seen, bases aside (Poisson: their logarithms).
 
     With --audit, a row has a block of lines instead: where it is; a line for each feature with its name, coordinate,
     value, weight and contribution, which is value times weight, between tabs and the largest contribution first; the
@@ -52,13 +59,14 @@ def command(
     predicted. Names that share a coordinate are shown as one.
 
     \b
-    Examples:
+    More examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.progress import decimals
-    from giftrl.cli.terminal import settle_output, standard_output
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import decimals, standard_error
+    from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
@@ -66,12 +74,14 @@ def command(
     from giftrl.training import LinearModel
     from giftrl.training.audit import Audit
     from giftrl.training.evaluation import Evaluation
-    from giftrl.training.predictions import lines_of
+    from giftrl.training.predictions import lines_of, shown
 
     reading = reading_of(options)
     check_files({"model": [model], "data": data}, {"output": output, "rejects": reading["rejects"]})
     trained, _ = LinearModel.load(model)
     settings = trained.settings
+    if proba and as_scores:
+        raise click.UsageError("--proba and --scores exclude each other; leave one out")
     if proba and not link_of(trained.learner.loss).probable:
         raise Incompatible(
             f"--proba needs the logistic or the softmax loss, and {model} was trained with {settings.loss}"
@@ -82,17 +92,21 @@ def command(
     reader = Reader(
         data, features, schema=trained.schema, interactions=settings.interactions,
         ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
-        **reading,
+        labels=settings.label_names, **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
+        if proba and settings.class_names and auditor is None:
+            file.write("\t".join(map(shown, settings.class_names)).encode() + b"\n")
+        bar = opened.enter_context(Bar(standard_error(quiet or shares_terminal(output)), "predicting"))
         for batch in reader:
+            bar.move(reader.progress.fraction, f"{reader.rows:,} rows")
             scores = trained.scores(batch, predictor)
             evaluation.add(batch, scores)
-            answers = trained.probabilities(scores) if proba else trained.decide(scores)
+            answers = trained.probabilities(scores) if proba else scores if as_scores else trained.decide(scores)
             if auditor is None:
-                file.write(lines_of(batch, answers))
+                file.write(lines_of(batch, answers, "\t" if proba else " "))
                 continue
             for block in auditor.blocks(batch, answers):
                 file.write(f"{block}\n".encode("utf-8", "surrogateescape"))

@@ -2,10 +2,12 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
+
+from giftrl.cli.bar import Bar
 
 HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
 LAMBDA = HEADS.index("lambda")
@@ -52,6 +54,15 @@ def narrow(number: float) -> str:
     return decimals(number) if abs(number) < 1e6 else f"{number:.0f}" if abs(number) < 1e8 else f"{number:.2e}"
 
 
+def cut(text: str) -> str:
+    """A text in at most 10 characters.
+
+    >>> cut("no"), cut("extraordinary")
+    ('no', 'extraordi…')
+    """
+    return text if len(text) <= 10 else f"{text[:9]}…"
+
+
 def leader(experts: Iterable[tuple[str, float, float]]) -> str:
     """A short name of the expert with the largest share: c10/4 means curvature 10, rate 4.
 
@@ -72,6 +83,22 @@ def within_norm(radius: float, bound: float, model: Any) -> str:
         return f"certificate: nothing is proved about linear models of Euclidean norm {radius:g} or less"
     proved = f"has an average loss below {decimals(bound / weight)} on these rows"
     return f"certificate: no linear model of Euclidean norm {radius:g} or less {proved}"
+
+
+def in_turn(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    """A function that calls several with the same arguments.
+
+    >>> seen = []
+    >>> in_turn([seen.append, seen.append])("row")
+    >>> seen
+    ['row', 'row']
+    """
+
+    def call(*arguments: Any) -> None:
+        for watch in watches:
+            watch(*arguments)
+
+    return call
 
 
 class Lines:
@@ -96,7 +123,7 @@ class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
-    *prediction* and *nonzeros* are those of the last example; with several classes, the prediction is a class.
+    *prediction* and *nonzeros* are those of the last example; where labels have names, so has the prediction.
     For a mixture of experts, the column *expert*, in the place of *lambda*, names the
     expert with the largest share of the prediction.
 
@@ -120,29 +147,27 @@ class Progression:
         self._weight = 0.0
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
-        self._bar = _bar(console, clock) if console.is_terminal and not quiet else None
+        self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
         self._about = about
         self._headed = quiet
 
     def __enter__(self) -> "Progression":
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.__enter__()
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *problem: Any) -> None:
+        self._bar.__exit__(*problem)
 
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
         if not self._headed:
             self._head(trainer)
-        if self._bar is not None:
-            self._move(trainer, self._bar)
+        if self._bar.shown:
+            self._move(trainer)
         # After the first pass the loss of rows that are learnt says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
-            self.line(model, batch, last - 1, float(model.decide(predictions[-1:])[0]))
+            self.line(model, batch, last - 1, predictions[-1:])
 
     def start(self, model: Any) -> None:
         """Count from here: what a model learnt before is in its average, and not in what comes since."""
@@ -163,7 +188,7 @@ class Progression:
             loss = decimals(course.passes.losses[-1])
             self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
 
-    def _move(self, trainer: Any, bar: Any) -> None:
+    def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
         rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
         if self._began is None:
@@ -171,35 +196,25 @@ class Progression:
         else:
             rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
         fraction = trainer.reader.progress.fraction
-        if fraction is None:
-            bar.update(bar.task_ids[0], rate=rate)
-            return
-        done = (trainer.passes_done + fraction) / trainer.passes
-        bar.update(bar.task_ids[0], total=1.0, completed=done, done=f"{done:4.0%}", rate=rate)
+        done = None if fraction is None else (trainer.passes_done + fraction) / trainer.passes
+        self._bar.move(done, rate)
 
-    def line(self, model: Any, batch: Any, row: int, prediction: float) -> None:
-        """Print a line of the table."""
+    def line(self, model: Any, batch: Any, row: int, score: Any) -> None:
+        """Print a line of the table; ``score`` has those of the last example."""
         weight = model.weight
         loss = model.average_loss * weight
         since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
         self._loss, self._weight = loss, weight
         state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
-        shown = f"{prediction:.4f}" if abs(prediction) < 1e4 else narrow(prediction)
+        settings, label = model.settings, f"{batch.labels[row]:.7g}"
+        if settings.label_values is None:
+            shown = f"{score[0]:.4f}" if abs(score[0]) < 1e4 else narrow(score[0])
+        else:
+            predicted = model.decide(score)[0]
+            shown = cut(predicted) if settings.label_names else f"{predicted:.7g}"
+            label = cut(settings.class_names[int(batch.labels[row])]) if settings.label_names else label
         cells = (
-            f"{model.examples:,}", narrow(since), narrow(model.average_loss), f"{batch.labels[row]:.7g}",
-            f"{prediction:.7g}" if model.settings.many else shown, f"{batch.indptr[row + 1] - batch.indptr[row]}",
-            state,
+            f"{model.examples:,}", narrow(since), narrow(model.average_loss), label, shown,
+            f"{batch.indptr[row + 1] - batch.indptr[row]}", state,
         )  # fmt: skip
         self._console.print(in_columns(cells))
-
-
-def _bar(console: Any, clock: Callable[[], float]) -> Any:
-    """A progress bar on a console, which has not moved yet."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(bar_width=24), TextColumn("{task.fields[done]}"), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(), console=console, transient=True, get_time=clock,
-    )  # fmt: skip
-    bar.add_task("", total=None, done="", rate="compiling, if this is the first run")
-    return bar

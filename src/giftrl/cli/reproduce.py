@@ -1,6 +1,5 @@
 """``giftrl reproduce``: make Figures 1 to 3 of the paper."""
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -37,21 +36,28 @@ def command(
 ) -> None:  # fmt: skip
     """Make Figures 1 to 3 of the paper, and compare them with the published ones.
 
+    \b
+    Try it:
+      giftrl reproduce --quick
+
     The output folder gets index.html, a page with the figures, their distances to the published curves, and verdicts on
     the paper's claims; the figures and their numbers are also there as files. Finished repetitions are kept in that
     folder, so an interrupted run continues where it stopped.
 
     \b
-    Examples:
+    More examples:
       giftrl reproduce
       giftrl datasets get all --to data && giftrl reproduce --data data
     """
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.errors import InvalidInput
     from giftrl.paper import tables
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.panels import available, bundled
     from giftrl.paper.report import write_report
     from giftrl.paper.reproduce import Plan, reproduce
+    from giftrl.paper.verdicts import FILE
     from giftrl.reports.figure import require_matplotlib
 
     begun = time.perf_counter()
@@ -62,31 +68,21 @@ def command(
     if ablations and data is None:
         raise InvalidInput("ablations", True, "needs the paper's data", "give its folder with --data FOLDER")
     panels = available(data) if data is not None else bundled()
-    steps = len(panels) * (5 if plan.beyond else 3) + 1 + (len(VARIANTS) if ablations else 0)
-    with click.progressbar(length=steps, file=sys.stderr, item_show_func=lambda item: item) as bar:
-        first = True
-
-        def tell(work: str) -> None:
-            nonlocal first
-            bar.update(0 if first else 1, work)
-            first = False
-
-        result = reproduce(panels, plan, folder=out, workers=workers, tell=tell)
+    steps = len(panels) * (5 if plan.beyond else 3) + 2 + (len(VARIANTS) if ablations else 0)
+    with Bar(standard_error(False), steps=steps) as bar:
+        result = reproduce(panels, plan, folder=out, workers=workers, tell=bar.step)
         if ablations and data is not None:
             start = time.perf_counter()
-            result.ablations = ablate(data, plan.repetitions, keep=out, tell=tell)
+            result.ablations = ablate(data, plan.repetitions, keep=out, tell=bar.step)
             result.seconds["ablations"] = time.perf_counter() - start
-        bar.update(1, "done")
-    path = write_report(result, out, axis)
+        bar.step("drawing the figures")
+        path = write_report(result, out, axis)
     if result.distances:
         click.echo("\nDistance to the published curves, as a share of the axis\n")
         print_table(*tables.distances(result), 2)
     if result.ablations:
         click.echo("\nThe setting with one part changed: distance to the published points\n")
         print_table(*tables.ablations(result))
-    click.echo("\nThe paper's claims, under each reading\n")
-    for claim, reading, verdict, evidence in tables.claims(result)[1]:
-        click.echo(f"{verdict:>7}  {claim} [{reading}]\n         {evidence}")
     click.echo("\nTemporal variability\n")
     print_table(*tables.paths(result), 2)
     read, total = result.read
@@ -94,4 +90,5 @@ def command(
         click.echo(f"\n{read} of {total} repetitions were read from an earlier run")
     stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in result.seconds.items())
     click.echo(f"\n{time.perf_counter() - begun:.1f} s in total: {stages}")
+    click.echo(f"verdicts on the paper's claims: {path.with_name(FILE)}")
     click.echo(f"open {path}")

@@ -1,6 +1,6 @@
 """``giftrl sweep``: run every beta and update over a data set."""
 
-import sys
+import itertools
 import time
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from giftrl.cli.tables import print_table
     "data and unit for sparse data.",
 )  # fmt: skip
 @format_option
-@click.option("--positive", type=float, default=None, help="The label that counts as +1; all others count as -1.")
+@click.option("--positive", default=None, help="The label that counts as +1; all others count as -1.")
 @click.option(
     "--axis", type=click.Choice(["clip", "log"]), default="clip", show_default=True,
     help="End the axis at the highest value of all curves but the linear one, or use a logarithmic axis for all.",
@@ -39,21 +39,28 @@ from giftrl.cli.tables import print_table
 @quiet_option("-q", "--quiet", help="Print the path of the page and nothing else.")
 def command(
     data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
-    repetitions: int, seed: int, prepare: str, format_: str | None, positive: float | None, axis: str,
+    repetitions: int, seed: int, prepare: str, format_: str | None, positive: str | None, axis: str,
     workers: int | None, out: Path, quiet: bool,
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.
+
+    \b
+    Try it:
+      giftrl demo diabetes
+      giftrl sweep diabetes.csv --loss absolute --betas 1:1e4:9 --repetitions 3
 
     DATA is a file in any format that train reads, plain or compressed. The output folder gets sweep.csv, sweep.svg,
     sweep.png and sweep.html. Finished repetitions are kept in that folder, so a sweep that was interrupted, or is run
     again with more repetitions, continues where it stopped.
 
     \b
-    Examples:
+    More examples:
       giftrl sweep a9a.gz --loss hinge
       giftrl sweep cpusmall.gz --loss absolute --betas 1e-3:1e8:23 --axis log
     """
     from giftrl import regularizers, schedules
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import counted, standard_error
     from giftrl.errors import require
     from giftrl.reports.figure import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
@@ -75,13 +82,18 @@ def command(
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
     read = 0
-    with click.progressbar(length=repetitions, label="repetitions", file=sys.stderr, hidden=quiet) as bar:
+    with Bar(standard_error(quiet), steps=repetitions) as bar:
+        finished = itertools.count()
+
+        def tell() -> None:
+            bar.step(f"{next(finished)} of {counted(repetitions, 'repetition')}")
 
         def done(known: bool) -> None:
             nonlocal read
             read += known
-            bar.update(1)
+            tell()
 
+        tell()
         summary = repeat(examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done)
     path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:

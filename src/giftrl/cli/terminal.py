@@ -53,6 +53,11 @@ def standard_output() -> IO[bytes]:
     return sys.stdout.buffer
 
 
+def shares_terminal(output: str | None) -> bool:
+    """Whether an output, None for standard output, is on the terminal: a progress bar would be in its way."""
+    return output is None and sys.stdout is not None and sys.stdout.isatty()
+
+
 def settle_output() -> None:
     """Write what standard output still holds, and raise an error if that fails, for instance on a full disk."""
     if sys.stdout is not None:

@@ -35,8 +35,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.command(cls=VowpalWabbitHints)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
-    "--loss", default="logistic", show_default=True,
-    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}.",
+    "--loss", default="auto", show_default=True,
+    help=f"{', '.join(losses.BY_NAME)}; for several classes {' or '.join(losses.MULTICLASS)}. auto: by the labels of "
+    "the first rows, logistic for two, softmax for a few, squared for numbers.",
 )  # fmt: skip
 @click.option(
     "--beta", default="auto", show_default=True, callback=_beta, metavar="NUMBER|auto",
@@ -59,8 +60,9 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="A parameter of a part: tau, delta, epsilon, l1, l2, gradient_bound or floor; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--labels", callback=label_list, metavar="A,B",
-    help="The labels in DATA that stand for -1 and +1, such as 0,1; for several classes all labels, such as 0..9.",
+    "--labels", callback=label_list, metavar="A,B,...",
+    help="The labels of all classes: no,yes or 0..9. Of two, the first stands for -1. Default: those of the first "
+    "rows.",
 )  # fmt: skip
 @click.option(
     "--passes", type=click.IntRange(1), default=1, show_default=True, help="How many times to read DATA at most."
@@ -78,6 +80,10 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--model", "model_path", type=click.Path(), help="Write the model to this file.")
 @click.option("--summary", "summary_path", type=click.Path(), help="Write a JSON summary to this file.")
+@click.option(
+    "--report", "report_path", type=click.Path(),
+    help="Write a page about the run to this HTML file: learning curve, certificate, calibration, weights and more.",
+)  # fmt: skip
 @click.option(
     "-p", "--predictions", type=click.Path(),
     help="Write the prediction for each row to this file, made before its label was used; of the first pass.",
@@ -103,9 +109,14 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
     passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
-    predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
+    report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
+
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl train churn.csv --label churned --model churn.giftrl
 
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
@@ -114,7 +125,7 @@ def command(
     --beta, one learner of the paper is trained instead, with the parts that you name.
 
     \b
-    Examples:
+    More examples:
       giftrl train clicks.svm.gz --loss logistic --model clicks.giftrl
       giftrl train houses.csv --label price --loss squared --model houses.giftrl
       giftrl train reviews.csv --text review --date written --ignore id --model reviews.giftrl
@@ -124,14 +135,16 @@ def command(
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
     begun = time.perf_counter()
+    from giftrl.cli.bar import proving
     from giftrl.cli.columns import about, notes
-    from giftrl.cli.progress import Progression, counted, standard_error
+    from giftrl.cli.progress import Progression, counted, in_turn, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
     from giftrl.training.summary import best_losses, summary_of
+    from giftrl.training.target import anything, chosen_by_rows, look
 
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
@@ -150,7 +163,7 @@ def command(
         },
         {
             "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
-            "summary": summary_path, "rejects": reading["rejects"], "predictions": predictions,
+            "summary": summary_path, "report": report_path, "rejects": reading["rejects"], "predictions": predictions,
         },
         files_only=["model", "checkpoint"],
         kept=[("from", "model")],
@@ -159,13 +172,26 @@ def command(
         require_no_checkpoint(Path(model_path + ".checkpoint"))
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
-    model = LinearModel(Settings(**options)) if from_path is None else _go_on(from_path, options)
-    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
-    trainer = Trainer(model, data, checkpoint=checkpoint, **reading)
     quiet = quiet or as_json
     console = standard_error(quiet)
+    reason: str | None = None
+    looked: dict[str, Any] = {}
+    if from_path is not None:
+        model = _go_on(from_path, options)
+    else:
+        given = options["loss"], options["label_values"]
+        target, looked = (anything(*given), {}) if resume else look(data, *given, schema=schema, **reading)
+        model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
+        reason = target.reason
+    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
+    trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
+    recorded: Any = None
+    if report_path is not None:
+        from giftrl.reports.run.of_training import record_of as recorded
+
+        trainer.record = recorded(trainer.model)
     if resume:
-        trainer.resume()
+        trainer.resume(chosen_by_rows(*given) if from_path is None else (), recorded)
     if schema is not None:
         rule = "is not what the model was trained with"
         require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
@@ -173,18 +199,23 @@ def command(
     before = trainer.model.examples + trainer.model.repeated.examples
     if before and not quiet:
         console.print(f"continuing after {counted(before, 'example')}")
+    if reason is not None and not quiet:
+        console.print(reason)
     with contextlib.ExitStack() as opened:
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
             outputs.append(opened.enter_context(writing(summary_path)))
+        page = None if report_path is None else opened.enter_context(writing(report_path))
         with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
-            model = trainer.run(progression.watch, progression.passed)
+            watched = [progression.watch] if trainer.record is None else [progression.watch, trainer.record.watch]
+            model = trainer.run(in_turn(watched), progression.passed)
         if model_path is not None:
             model.save(model_path)
         learnt = time.perf_counter()
-        shown = seconds > 0.0 and (outputs or not quiet)
-        best = best_losses(model.certificate, seconds) if shown else []
+        shown = seconds > 0.0 and (outputs or page or not quiet)
+        with proving(console, seconds if shown else 0.0):
+            best = best_losses(model.certificate, seconds) if shown else []
         summary = summary_of(model, radii, best)
         summary["seconds_total"] = learnt - begun
         summary["seconds_learning"] = trainer.seconds_learning
@@ -198,10 +229,24 @@ def command(
         summary["order"] = trainer.order.note
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")
+        if page is not None:
+            page.write(_page(trainer, best))
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if not quiet:
-        _say(console, summary, model, before, model_path, best, radii)
+        _say(console, summary, model, before, {"model": model_path, "report": report_path}, best, radii)
+
+
+def _page(trainer: Any, best: Any) -> bytes:
+    """The report of a run."""
+    import shlex
+
+    from giftrl.reports.run.of_training import run_of
+
+    typed = click.get_current_context().meta.get("giftrl.arguments", ())
+    command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])
+    encoded: bytes = run_of(trainer, trainer.record, best, command).page.encoded()
+    return encoded
 
 
 def _go_on(path: str, options: dict[str, Any]) -> Any:
@@ -219,7 +264,7 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
         for name in context.params
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
     }
-    given = {name: value for name, value in options.items() if name in names}
+    given = {name: value for name, value in options.items() if name in names and (name, value) != ("loss", "auto")}
     wanted = Settings.restore(model.settings.state() | given)
     different = wanted.differences(model.settings)
     if different:
@@ -229,7 +274,13 @@ def _go_on(path: str, options: dict[str, Any]) -> Any:
 
 
 def _say(
-    console: Any, summary: dict[str, Any], model: Any, before: int, path: str | None, best: Any, radii: Any
+    console: Any,
+    summary: dict[str, Any],
+    model: Any,
+    before: int,
+    written: dict[str, str | None],
+    best: Any,
+    radii: Any,
 ) -> None:
     """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
     from giftrl.cli.progress import counted, decimals, within_norm
@@ -258,8 +309,7 @@ def _say(
         remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
         lines.append(f"{share} with another {remedy}")
     lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
-    if path is not None:
-        lines.append(f"model written to {path}")
+    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
     if best:
         lines.append(f"certificate: {best[0].in_words(best[1])}")
     console.print("\n".join(lines))

@@ -27,23 +27,30 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
     """Compile the usual loops now, so that later commands start at once.
 
+    \b
+    Try it:
+      giftrl warmup
+
     Compiled code is kept on disk, and loops that are already there are loaded in a moment. The readers of LIBSVM and VW
     text are always compiled; without --loss, so are the logistic, hinge, squared and absolute losses. The learner of
     --beta auto is compiled first and takes the longest.
 
     \b
-    Examples:
-      giftrl warmup
+    More examples:
       giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
     """
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
     from giftrl.recipes import AUTO
     from giftrl.training import Settings
 
     losses = losses or ("logistic", "hinge", "squared", "absolute")
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    console = standard_error(quiet)
+    steps = len(regularizers) * len(losses) * (len(TEXTS) + arrays)
+    with tempfile.TemporaryDirectory() as folder, Bar(console, steps=steps) as bar:
         paths = {format_: Path(folder, f"rows.{format_}") for format_ in TEXTS}
         for format_, path in paths.items():
             path.write_text(TEXTS[format_])  # every built-in loss accepts the label 1
@@ -54,10 +61,11 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
             if arrays:
                 work["arrays"] = partial(_arrays, settings)
             for name, run in work.items():
+                bar.step(f"{loss}, {regularizer}, {name}")
                 start = time.perf_counter()
                 run()
                 if not quiet:
-                    click.echo(f"{f'{loss}, {regularizer}, {name}':<40} {time.perf_counter() - start:6.1f} s")
+                    bar.print(f"{f'{loss}, {regularizer}, {name}':<40} {time.perf_counter() - start:6.1f} s")
     if not quiet:
         click.echo(f"ready in {time.perf_counter() - begun:.1f} s")
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,33 @@ def default_folder() -> Path:
     return Path(named) if named else Path(str(_pooch().os_cache("giftrl")))
 
 
-def get(name: str | Dataset, folder: str | Path | None = None, *, site: str = SITE, check: bool = True) -> Path:
+class _Watched:
+    """What pooch calls a progress bar; it tells ``watch`` the part that has arrived, or None if the size is unknown."""
+
+    def __init__(self, watch: Callable[[float | None], None]) -> None:
+        self.watch = watch
+        self.total = 0  # in bytes; set by pooch
+        self.arrived = 0
+
+    def update(self, size: int) -> None:
+        self.arrived += size
+        self.watch(min(1.0, self.arrived / self.total) if self.total else None)
+
+    def reset(self) -> None:
+        self.arrived = 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def get(
+    name: str | Dataset,
+    folder: str | Path | None = None,
+    *,
+    site: str = SITE,
+    check: bool = True,
+    watch: Callable[[float | None], None] | None = None,
+) -> Path:
     """The path of a data set, which is downloaded unless the folder already has it.
 
     Args:
@@ -26,6 +53,7 @@ def get(name: str | Dataset, folder: str | Path | None = None, *, site: str = SI
         folder: the folder of the data sets; None means :func:`default_folder`.
         site: the address to which the path of the data set is appended.
         check: whether to compare the fingerprint of the file with that of the registry.
+        watch: called with the part of the file that has arrived, from 0 to 1, or None if its size is unknown.
     """
     if isinstance(name, str) and name not in REGISTRY:
         raise UnknownName("name", name, REGISTRY)
@@ -41,7 +69,7 @@ def get(name: str | Dataset, folder: str | Path | None = None, *, site: str = SI
         temporary = tempfile.TemporaryDirectory(prefix=".giftrl-", dir=folder)
     with temporary:
         try:
-            downloader = pooch.HTTPDownloader(timeout=60)
+            downloader = pooch.HTTPDownloader(progressbar=_Watched(watch) if watch else False, timeout=60)
             arrived = Path(
                 pooch.retrieve(address, None, fname=dataset.file, path=temporary.name, downloader=downloader)
             )

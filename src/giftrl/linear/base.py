@@ -20,12 +20,14 @@ from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
+from giftrl.linear.report import Reporting
 from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.recipes.blocks import blocks
 from giftrl.recipes.evaluation import as_they_count, losses_of
 from giftrl.recipes.learners import Experts
 from giftrl.recipes.parameters import Parameters
 from giftrl.recipes.passes import Passes, held_out
+from giftrl.reports.run import Sample
 
 Array = NDArray[np.float64]
 
@@ -36,7 +38,7 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32
 
 
 @dataclass(eq=False, repr=False)
-class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
+class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that does not depend on what labels mean.
 
     An estimator brings ``_read``, from labels as they are given to numbers, ``_targets``, from these to labels of the
@@ -96,6 +98,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
                 self._weight_sum = self._loss_sum = 0.0
                 self._validation_losses: list[float] = []
                 self._sparse = False
+                self._sample = Sample()
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
@@ -129,7 +132,7 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
                 order = random.permutation(order)
             before = self._model.loss_sum
             course.begin()
-            self._learn_once(x, labels, weights, order)
+            self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before
                 self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()
@@ -141,8 +144,10 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         if len(held) > 0:
             self._learn_once(x, labels, weights, held)
 
-    def _learn_once(self, x: Any, labels: Array, weights: Array | None, order: NDArray[np.int64] | None) -> None:
-        """Learn from rows in this order, or from all of them in their own."""
+    def _learn_once(
+        self, x: Any, labels: Array, weights: Array | None, order: NDArray[np.int64] | None, kept: bool = False
+    ) -> None:
+        """Learn from rows in this order, or from all of them in their own; predictions may be kept for a report."""
         # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
         real = np.float64 if self.beta == AUTO else None
         y = labels if order is None else labels[order]
@@ -150,8 +155,11 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
         unit = self.normalize == "unit"
         for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
             learnt = self._model.rounds
+            if kept:
+                self._note_shares()
             try:
-                self._model.learn(rows, y[begin:end], None if w is None else w[begin:end])
+                own = None if w is None else w[begin:end]
+                made = self._model.learn(rows, y[begin:end], own)
             except Overflowed as problem:
                 at = begin + (self._model.rounds - learnt if problem.row is None else problem.row)
                 at = at if order is None else int(order[at])
@@ -160,6 +168,8 @@ class FTRL(Parameters, BaseEstimator):  # type: ignore[misc]
                     "update, which does not overshoot",
                     at,
                 ) from None
+            if kept:
+                self._remember(made, y[begin:end], own)
 
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """The mean loss of learners on rows that they have not learnt."""

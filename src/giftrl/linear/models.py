@@ -11,7 +11,7 @@ from giftrl.certificates import Certificate
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
 from giftrl.recipes import Predictor, freeze
-from giftrl.recipes.learners import Experts, experts_of
+from giftrl.recipes.learners import Experts, Mixture, experts_of
 
 Array = NDArray[np.float64]
 #: Rows with fewer nonzeros than this part of the features are few.
@@ -23,7 +23,8 @@ class Columns:
 
     >>> from giftrl.recipes import Recipe, make_each
     >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
-    >>> model.learn(np.eye(2), np.ones((2, 3)), None)
+    >>> model.learn(np.eye(2), np.ones((2, 3)), None).shape
+    (2, 3)
     >>> model.predictor(intercept=False, clip=True).weights.shape, len(model.certificate)
     ((2, 3), 3)
     """
@@ -33,10 +34,10 @@ class Columns:
         self.each = each
         self._frozen: tuple[tuple[int, bool, bool | None], Predictor] | None = None
 
-    def learn(self, x: Any, y: Array, weights: Array | None) -> None:
-        """Learn from rows in order."""
+    def learn(self, x: Any, y: Array, weights: Array | None) -> Array:
+        """Learn from rows in order, and return the predictions, each made before its label was used."""
         if isinstance(self.learners[0], LinearLearners):
-            self.learners[0].learn(x, y, weights)
+            made = self.learners[0].learn(x, y, weights)
             # One of many models in one pass can overflow, while the others go on.
             lost = np.flatnonzero(~np.isfinite(self.learners[0].loss_sums))
             if len(lost) > 0:
@@ -44,11 +45,11 @@ class Columns:
                     f"the model of column {lost[0]} (one of {len(lost)}) leaves the range of float64; scale the "
                     "features, use a smaller beta, or an implicit update, which does not overshoot"
                 )
-        elif self.each:
-            for k, learner in enumerate(self.learners):
-                learner.learn(x, np.ascontiguousarray(y[:, k]), weights)
-        else:
-            self.learners[0].learn(x, y, weights)
+            return made
+        if self.each:
+            pairs = enumerate(self.learners)
+            return np.column_stack([each.learn(x, np.ascontiguousarray(y[:, k]), weights) for k, each in pairs])
+        return np.asarray(self.learners[0].learn(x, y, weights))
 
     def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""
@@ -95,6 +96,11 @@ class Columns:
             return self.learners[0].certificates
         certificates = [learner.certificate for learner in self.learners]
         return certificates if self.each else certificates[0]
+
+    @property
+    def every_experts(self) -> list[Experts]:
+        """The experts of each mixture; none where a learner is no mixture."""
+        return [experts_of(learner) for learner in self.learners if isinstance(learner, Mixture)]
 
     @property
     def experts(self) -> Experts | list[Experts]:

@@ -11,6 +11,7 @@ from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import points
 from giftrl.paper.reproduce import Reproduction
 from giftrl.paper.settings import PREPARATION, READINGS
+from giftrl.paper.verdicts import write_verdicts
 from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS
@@ -19,7 +20,7 @@ FIGURES = {1: "Hinge loss", 2: "Logistic loss", 3: "Absolute loss"}
 
 
 def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path:
-    """Write the CSV files, the figures as SVG, and ``index.html``; return the path of ``index.html``."""
+    """Write the CSV files, the figures as SVG, and the pages; return the path of ``index.html``."""
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     title = "Generalized implicit FTRL: Figures 1 to 3, run again"
@@ -27,7 +28,7 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
     for figure, title in FIGURES.items():
         _write_figure(result, figure, folder, axis)
         if any(panel.figure == figure for panel in result.data):
-            page.section(f"Figure {figure}: {title}", _figures(result, "found", axis, folder, figure))
+            page.section(f"Figure {figure}: {title}", figures_of(result, "found", axis, folder, figure))
     if result.distances:
         caption = (
             "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
@@ -39,18 +40,25 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
         table = html.table(caption, *tables.ablations(result))
         page.section("What each part of the setting is worth", table)
-    _claims(page, result)
+    verdicts = write_verdicts(result, folder)
+    page.section(
+        "The paper's claims",
+        html.paragraph(
+            "Each claim of the paper is measured under three readings of its settings, on a page of its own:"
+        ),
+        html.links([(verdicts.name, "the paper's claims, and the verdicts")]),
+    )
     page.section(
         "The paper as printed",
         html.paragraph(
             "Without a floor, and with betas as labelled, two-step stops learning on the hinge and logistic losses for "
             "betas above about 3, and diverges on the absolute loss."
         ),
-        _figures(result, "literal", axis, folder),
+        figures_of(result, "literal", axis, folder),
     )
     for name in result.groups:
         text = html.paragraph(beyond.GROUPS[name][1] + ".")
-        page.section(f"Beyond the paper: {name}", text, _figures(result, name, axis, folder))
+        page.section(f"Beyond the paper: {name}", text, figures_of(result, name, axis, folder))
     _temporal(page, result, folder)
     _settings(page, result)
     path = folder / "index.html"
@@ -92,7 +100,7 @@ def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) ->
             write(folder / f"figure{figure}-{kind.replace(' ', '-')}.svg", [text.encode()])
 
 
-def _figures(result: Reproduction, kind: str, axis: str, folder: Path, only: int | None = None) -> str:
+def figures_of(result: Reproduction, kind: str, axis: str, folder: Path, only: int | None = None) -> str:
     """Write the numbers of each panel to a CSV file, and return the panels as HTML; ``only`` chooses one figure."""
     parts = []
     for panel, summary in {**result.readings, **result.groups}[kind].items():
@@ -102,30 +110,11 @@ def _figures(result: Reproduction, kind: str, axis: str, folder: Path, only: int
         write(folder / f"{stem}.csv", [summary.csv().encode()])
         image = svg(_panel(panel, summary, kind, axis).draw())
         rows, features, _ = result.data[panel]
-        caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} orders."
+        caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} random orders."
         if panel.loss == "logistic" and kind != "literal":
             caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
         parts.append(html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption))
     return html.figures(*parts)
-
-
-def _claims(page: html.Page, result: Reproduction) -> None:
-    readings = [(name, reading.text) for name, reading in READINGS.items()]
-    other = "These are not the paper's data sets: the verdicts are about these data, not about the paper's figures."
-    page.section(
-        "The paper's claims",
-        html.definitions(readings),
-        *([] if result.distances else [html.paragraph(other)]),
-        html.table("Claims and verdicts", *tables.claims(result), text=(1, 3), verdict=2, stacked=True),
-    )
-    page.section(
-        "The same floor for every rule",
-        html.paragraph(
-            "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
-            "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
-        ),
-        html.table("Loss without and with the floor", *tables.fair(result)),
-    )
 
 
 def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:

@@ -8,9 +8,24 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from giftrl.files import write
 from giftrl.reports.figure import inline
+
+
+class Cell(NamedTuple):
+    """A cell of a table that is more than its text.
+
+    Args:
+        text: what it says.
+        shade: how dark it is, from 0 to 1.
+        bar: the length of a bar behind the text, from -1 to 1; negative ones are of another colour.
+    """
+
+    text: str
+    shade: float = 0.0
+    bar: float = 0.0
 
 
 class Page:
@@ -52,7 +67,16 @@ class Page:
 
     def save(self, path: Path) -> None:
         """Write the page to a file, completely or not at all."""
-        write(path, [self.html().encode()])
+        write(path, [self.encoded()])
+
+    def encoded(self) -> bytes:
+        """The page as a file has it; what UTF-8 cannot write, such as odd bytes in the name of a file, is "?"."""
+        return self.html().encode("utf-8", "replace")
+
+    def _repr_html_(self) -> str:
+        """The page inside a notebook, with a style of its own."""
+        frame = 'title="report" style="width: 100%; height: 45rem; border: 0"'
+        return f'<iframe {frame} srcdoc="{escape(self.html(), quote=True)}"></iframe>'
 
 
 def paragraph(text: str) -> str:
@@ -70,28 +94,43 @@ def figure(svg_text: str, name: str, description: str, caption: str) -> str:
     return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
-def figures(*parts: str) -> str:
-    """Figures side by side where the window is wide enough, and one below the other on a phone."""
-    return '<div class="figures">\n' + "\n".join(parts) + "\n</div>"
+def callout(text: str) -> str:
+    """A paragraph that stands out.
+
+    >>> callout("Proved.")
+    '<p class="callout">Proved.</p>'
+    """
+    return f'<p class="callout">{escape(text)}</p>'
+
+
+def beside(left: str, *right: str) -> str:
+    """One part to the left of others where the window is wide enough, and above them on a phone."""
+    return '<div class="beside">\n' + left + "\n<div>\n" + "\n".join(right) + "\n</div>\n</div>"
+
+
+def figures(*parts: str, two: bool = False) -> str:
+    """Figures side by side, at most two where asked for, in a wide window; one below the other on a phone."""
+    return f'<div class="figures{" two" if two else ""}">\n' + "\n".join(parts) + "\n</div>"
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, text: Sequence[int] = (), verdict: int = -1,
-    stacked: bool = False,
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, text: Sequence[int] = (),
+    verdict: int = -1, stacked: bool = False,
 ) -> str:  # fmt: skip
     """A table. In a narrow window it scrolls sideways, or stacks its cells.
 
     Args:
         caption: what the table shows.
         head: the names of the columns.
-        rows: the cells, as plain text; the first cell of a row names the row.
+        rows: the cells, as plain text or as :class:`Cell`; the first cell of a row names the row.
         text: the numbers of the columns that hold sentences, not numbers.
         verdict: the number of the column that is coloured: green for ``yes`` and ``holds``, red for ``no`` and
             ``fails``.
         stacked: stack the cells of a row in a narrow window, each with the name of its column; for sentences.
     """
 
-    def cell(j: int, content: str) -> str:
+    def cell(j: int, given: str | Cell) -> str:
+        content = given.text if isinstance(given, Cell) else given
         if j == 0:
             return f'<th scope="row">{escape(content)}</th>'
         classes = ["text"] if j in text else []
@@ -100,6 +139,12 @@ def table(
             classes += ["good"] if word in ("yes", "holds") else ["bad"] if word in ("no", "fails") else []
         mark = f' class="{" ".join(classes)}"' if classes else ""
         mark += f' data-label="{escape(head[j], quote=True)}"' if stacked else ""
+        if isinstance(given, Cell) and given.bar:
+            side = "less" if given.bar < 0.0 else "more"
+            bar = f'<span class="bar {side}" style="width: {4.0 * abs(given.bar):.2f}rem"></span>'
+            return f"<td{mark}>{bar}{escape(content)}</td>"
+        if isinstance(given, Cell):
+            mark += f' style="--shade: {100.0 * given.shade:.0f}%"'
         return f"<td{mark}>{escape(content)}</td>"
 
     heads = "".join(f'<th scope="col"{" class=text" if j in text else ""}>{escape(h)}</th>' for j, h in enumerate(head))
@@ -112,13 +157,58 @@ def table(
     )
 
 
-def definitions(pairs: Sequence[tuple[str, str]]) -> str:
-    """A list of names and values, such as settings.
+def definitions(pairs: Sequence[tuple[str, str]], short: bool = False) -> str:
+    """A list of names and values, such as settings; with short names, these are beside the values on a phone too.
 
     >>> definitions([("seed", "0")])
     '<dl><dt>seed</dt><dd>0</dd></dl>'
     """
-    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs) + "</dl>"
+    return (
+        f"<dl{' class=short' if short else ''}>"
+        + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in pairs)
+        + "</dl>"
+    )
+
+
+def tiles(pairs: Sequence[tuple[str, str, str]]) -> str:
+    """Numbers that matter most, side by side: the name of each, the number, and a remark.
+
+    >>> tiles([("rows", "5", "")])
+    '<ul class="tiles"><li><span>rows</span> <strong>5</strong></li></ul>'
+    """
+    items = (
+        f"<li><span>{escape(a)}</span> <strong>{escape(b)}</strong>{f' <small>{escape(c)}</small>' if c else ''}</li>"
+        for a, b, c in pairs
+    )
+    return f'<ul class="tiles">{"".join(items)}</ul>'
+
+
+def code(text: str) -> str:
+    """Text to be copied, such as a command.
+
+    >>> code("giftrl train 'a b'")
+    '<pre dir="ltr"><code>giftrl train &#x27;a b&#x27;</code></pre>'
+    """
+    return f'<pre dir="ltr"><code>{escape(text)}</code></pre>'
+
+
+def links(pairs: Sequence[tuple[str, str]]) -> str:
+    """A list of links, each an address and its text.
+
+    >>> links([("a.html", "A & B")])
+    '<ul><li><a href="a.html">A &amp; B</a></li></ul>'
+    """
+    items = "".join(f'<li><a href="{escape(where, quote=True)}">{escape(text)}</a></li>' for where, text in pairs)
+    return f"<ul>{items}</ul>"
+
+
+def commands(lines: Sequence[str]) -> str:
+    """Lines to type into a terminal; in a narrow window they scroll sideways.
+
+    >>> commands(["a > b"])
+    '<pre class="scroll" tabindex="0"><code>a &gt; b</code></pre>'
+    """
+    return '<pre class="scroll" tabindex="0"><code>' + escape("\n".join(lines), quote=False) + "</code></pre>"
 
 
 def _slug(heading: str) -> str:

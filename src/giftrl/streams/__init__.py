@@ -18,7 +18,8 @@ from giftrl.streams.names.features import Dictionary, Features, Hashing, Report,
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.ngrams import Ngrams
 from giftrl.streams.prepare import NORMALIZATIONS
-from giftrl.streams.reader import Progress, Reader
+from giftrl.streams.reader import Reader
+from giftrl.streams.sources.progress import Progress
 from giftrl.streams.tables.converted import ConvertedWriter
 
 __all__ = [

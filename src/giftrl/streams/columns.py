@@ -106,6 +106,11 @@ class Schema(NamedTuple):
                 raise UnknownName("schema", kind, Kind.ALL)
         return Schema(names, kinds)
 
+    @property
+    def label(self) -> str | None:
+        """The name of the column of labels; None where there is none."""
+        return next((name for name, kind in zip(self.names, self.kinds, strict=True) if kind == Kind.LABEL), None)
+
     @staticmethod
     def read(path: str | os.PathLike[str]) -> "Schema":
         """The schema in a JSON file: ``{"names": [...], "kinds": [...]}``, or that under the key "schema"."""

@@ -23,7 +23,7 @@ HEAD = 1 << 18
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 _NUMBER = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _LABEL = re.compile(rb"\s*" + _NUMBER + rb"\s*\Z")
-_LIBSVM = re.compile(rb"\s*" + _NUMBER + rb"(?:[ \t]+[^\s:,;\"]+:" + _NUMBER + rb")+\s*\Z")
+_LIBSVM = re.compile(rb"\s*[^\s:,;|\"]+(?:[ \t]+[^\s:,;\"]+:" + _NUMBER + rb")+\s*\Z")
 _DELIMITERS = (b",", b"\t", b";", b"|")
 
 

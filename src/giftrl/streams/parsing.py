@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.ngrams import Ngrams, no_order
@@ -33,6 +34,7 @@ class Parsed:
 
     batch: Batch
     block: Block | None
+    parser: Any
     crossed: bool = False  # whether interactions have been added
 
     def position(self, line: int) -> Position:
@@ -48,6 +50,11 @@ class Parsed:
             return b""
         data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
         return data.removesuffix(b"\n").removesuffix(b"\r")
+
+    def label_at(self, line: int) -> tuple[str, int]:
+        """The label of a line, or row, as it is written, and its column, counted from 1."""
+        text, column = self.parser.label_at(line, self.raw(line))
+        return str(text), int(column)
 
     @functools.cached_property
     def _begins(self) -> NDArray[np.int64]:
@@ -69,9 +76,12 @@ class Parsing:
     schema: Schema | None = None  # what columns are for, where that is known
     interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
     ngrams: Ngrams | None = None  # which n-grams to add
+    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
     compiled: bool = True
     block: int = BLOCK  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
+    opened: dict[str, Stream] = field(default_factory=dict)  # sources that were looked at and cannot be opened again
+    formats: dict[str, str] = field(default_factory=dict, init=False)  # of the sources so far, by name
     consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
     remarks: list[str] = field(default_factory=list, init=False)  # about the columns of the first table
     _parsers: dict[str, Any] = field(default_factory=dict, init=False)
@@ -90,11 +100,11 @@ class Parsing:
     def read(self, source: Source, start: Position) -> Iterator[Parsed]:
         """The batches of a source."""
         self.consumed = 0
-        with Stream(source) as stream:
+        with self.opened.pop(source.name, None) or Stream(source) as stream:
             head = stream.peek(HEAD)
             if stream.broken and b"\n" not in head:
                 stream.check_end(1)
-            format_ = detect(head, source.name, self.format)
+            format_ = self.formats[source.name] = detect(head, source.name, self.format)
             if self.ngrams is not None and format_ not in WITH_NGRAMS:
                 raise no_order(source.name)
             read = self._lines if format_ in TEXT else self._rows
@@ -104,8 +114,9 @@ class Parsing:
         tabular = format_ in ("csv", "json", "arrow")
         if format_ not in self._parsers:
             settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
-            more = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
-            self._parsers[format_] = _parser_of(format_)(self.features, *settings, compiled=self.compiled, **more)
+            more: dict[str, Any] = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
+            more |= {"labels": self.labels, "compiled": self.compiled}
+            self._parsers[format_] = _parser_of(format_)(self.features, *settings, **more)
         parser = self._parsers[format_]
         if format_ in ("csv", "arrow") and self.schema is not None:
             parser.schema = self.schema
@@ -133,23 +144,23 @@ class Parsing:
                 if format_ == "json":
                     self._found(parser)
             self.consumed = stream.consumed
-            yield Parsed(batch, block)
+            yield Parsed(batch, block, parser)
 
     def _rows(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         total = stream.total or 0
         if format_ == "npz":
             from giftrl.streams.tables.npz import NpzMatrix
 
-            matrix = NpzMatrix(self.features, compiled=self.compiled)
+            matrix = NpzMatrix(self.features, labels=self.labels, compiled=self.compiled)
             for batch in matrix.read(stream, start):
                 self.consumed = int(total * matrix.fraction)
-                yield Parsed(self._in_one_group(batch, "npz"), None)
+                yield Parsed(self._in_one_group(batch, "npz"), None, matrix)
             return
         table = self._parser("arrow")
         for batch in table.read(stream, format_, start):
             self._found(table)
             self.consumed = int(total * table.fraction)
-            yield Parsed(batch, None, table.converted)
+            yield Parsed(batch, None, table, table.converted)
 
     def _found(self, parser: Any) -> None:
         """Keep what a parser has found out about columns, if that was not known."""

@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from giftrl.errors import BadRow, UnknownName, require
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import FORMATS
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.crossing import Crossing
 from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.interactions import Interactions
@@ -23,25 +24,10 @@ from giftrl.streams.prepare import NORMALIZATIONS, prepare
 from giftrl.streams.rejects import RejectsFile
 from giftrl.streams.sources.ahead import Ahead
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE
-from giftrl.streams.sources.source import find_sources
+from giftrl.streams.sources.progress import Progress
+from giftrl.streams.sources.source import Stream, find_sources
 
 Named = str | os.PathLike[str]
-
-
-class Progress(NamedTuple):
-    """How much of the sources has been read.
-
-    >>> Progress(50, 200).fraction
-    0.25
-    """
-
-    consumed: int  # bytes, before decompression
-    total: int | None  # None where the size of a source is not known
-
-    @property
-    def fraction(self) -> float | None:
-        """Between 0 and 1; None where the size of a source is not known."""
-        return None if self.total is None else min(1.0, self.consumed / max(1, self.total))
 
 
 class Reader:
@@ -69,10 +55,12 @@ class Reader:
         rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
             loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
         checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
+        labels: the names of labels; None where labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
-        expected: what ``accepts`` accepts, in words.
+        expected: what ``accepts`` accepts, in words; or a function of a label that it does not accept.
         no_base: why a row whose prediction starts from a base cannot be used; None if it can.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
+        opened: streams of sources that cannot be opened again, by name, of which nothing has been read.
         background: False to read only when the next batch is asked for.
         compiled: False to run loops as plain Python.
         block: the bytes of text to read at a time.
@@ -107,10 +95,12 @@ class Reader:
         on_error: str = "stop",
         rejects: Named | None = None,
         checkpoint: Named | None = None,
+        labels: LabelNames | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
-        expected: str = "a label that can be used",
+        expected: str | Callable[[str], str] = "a label that can be used",
         no_base: str | None = None,
         start: Position | None = None,
+        opened: dict[str, Stream] | None = None,
         background: bool = True,
         compiled: bool = True,
         block: int = BLOCK,
@@ -140,6 +130,7 @@ class Reader:
         self.on_error = on_error
         self.rejects = rejects
         self.checkpoint = checkpoint
+        self.labels = labels
         self.accepts = accepts
         self.expected = expected
         self.no_base = no_base
@@ -147,20 +138,24 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        columns = columns or Columns()
-        wanted = self.interactions, self.ngrams
-        self._parsing = Parsing(features, format, columns, schema, *wanted, compiled, block, max_line)
+        wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
+        self._parsing = Parsing(features, format, *wanted, compiled, block, max_line, opened or {})
         self._crossing: Crossing | None = None
         paths = [source.path for source in self.sources]
         sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
         self._sizes = [size or 0 for size in sizes]
-        self._total = None if any(size is None for size in sizes) else sum(self._sizes)
+        self._total = None if None in sizes else sum(self._sizes)
         self._source = self.start.source  # that is being read
 
     @property
     def schema(self) -> Schema | None:
         """What the columns of tables are for, once a table has been opened."""
         return self._parsing.schema
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The formats of the sources that have been opened, by their names."""
+        return self._parsing.formats
 
     @property
     def progress(self) -> Progress:
@@ -249,8 +244,8 @@ class Reader:
             made = replace(piece.batch, end=end, rejected=tuple(sorted(here + bad, key=lambda each: each.line)))
             yield self._prepared(self._cut(parsed, made))
 
-    def _reject(self, parsed: Parsed, line: int, problem: str, expected: str) -> Rejected:
-        return Rejected(parsed.batch.source, line, 1, problem, expected, parsed.raw(line))
+    def _reject(self, parsed: Parsed, line: int, problem: str, expected: str, column: int = 1) -> Rejected:
+        return Rejected(parsed.batch.source, line, column, problem, expected, parsed.raw(line))
 
     def _checked(self, parsed: Parsed) -> Batch:
         """The batch without rows whose labels cannot be used."""
@@ -264,8 +259,11 @@ class Reader:
             return batch
         bad = []
         for line, label in zip(batch.lines[~good].tolist(), batch.labels[~good].tolist(), strict=True):
-            problem = "no label" if np.isnan(label) else f"the label {label:g}"
-            bad.append(self._reject(parsed, line, problem, self.expected))
+            text, column = parsed.label_at(line)
+            shown = f"{label:g}" if self.labels is None else text
+            problem = "no label" if np.isnan(label) else f"the label {shown if self.labels is None else repr(shown)}"
+            expected = self.expected if isinstance(self.expected, str) else self.expected(shown)
+            bad.append(self._reject(parsed, line, problem, expected, column))
         rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
         return replace(keep_rows(batch, good), rejected=tuple(rejected))
 

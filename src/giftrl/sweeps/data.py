@@ -13,8 +13,11 @@ from giftrl import losses
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.recipes.labels import as_signs, takes_signs
+from giftrl.streams.first_labels import first_labels
+from giftrl.streams.label_names import listed
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
+from giftrl.training.target import names_where_text
 
 Array = NDArray[np.float64]
 
@@ -69,8 +72,10 @@ class Data:
         return int(self.x.shape[1])
 
 
-def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, Array]:  # noqa: A002
+def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, NDArray[Any]]:  # noqa: A002
     """All examples of a file, in any format that :class:`giftrl.streams.Reader` reads: features and labels.
+
+    Labels are numbers, or text.
 
     Where every feature is named by a whole number from 1 on, as in LIBSVM text, its column is that number less 1;
     elsewhere columns are in the order of first sight.
@@ -88,13 +93,15 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, Ar
     ([[0.0, 0.0, 0.5], [2.0, 4.0, 0.0]], [1.0, -1.0])
     """
     features = Dictionary()
+    labels = names_where_text(first_labels(path, format=format).labels)
     reader = Reader(
         path,
         features,
         format=format,
         constant=False,
-        accepts=np.isfinite,
-        expected="a number",
+        labels=labels,
+        accepts=np.isfinite if labels is None else lambda codes: codes >= 0.0,
+        expected="a number" if labels is None else listed(labels.names),
         no_base="sweeps have none",
     )
     batches = list(reader)
@@ -107,7 +114,8 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, Ar
     indptr = np.concatenate([[0], np.cumsum(counts)])
     shape = reader.rows, max(1, int(columns.max(initial=0)) + 1)
     x = csr_array((np.concatenate([batch.data for batch in batches]), indices, indptr), shape=shape)
-    return x, np.concatenate([batch.labels for batch in batches])
+    y = np.concatenate([batch.labels for batch in batches])
+    return x, y if labels is None else np.array(labels.names)[y.astype(np.int64)]
 
 
 def _columns(features: Dictionary) -> NDArray[np.int64]:
@@ -119,7 +127,7 @@ def _columns(features: Dictionary) -> NDArray[np.int64]:
     return slots
 
 
-def fingerprint(x: Any, y: Array) -> str:
+def fingerprint(x: Any, y: NDArray[Any]) -> str:
     """SHA-256 of what the numbers are, not of how they are written: spacing, ``1`` or ``1.0``, and zeros do not count.
 
     >>> a = fingerprint(np.array([[0.0, 2.0]]), np.array([1.0]))
@@ -131,12 +139,15 @@ def fingerprint(x: Any, y: Array) -> str:
     rows.sum_duplicates()
     rows.eliminate_zeros()
     digest = hashlib.sha256()
+    if np.asarray(y).dtype.kind == "U":
+        names, y = np.unique(y, return_inverse=True)
+        digest.update("\n".join(names.tolist()).encode())
     for part, kind in ((rows.indptr, "<i8"), (rows.indices, "<i8"), (rows.data, "<f8"), (np.asarray(y) + 0.0, "<f8")):
         digest.update(np.ascontiguousarray(part, dtype=kind).tobytes())
     return digest.hexdigest()
 
 
-def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
+def signed(y: NDArray[Any], loss: Any, positive: float | str | None = None) -> Array:
     """Labels as the loss wants them: for a loss of -1 and +1, the higher of two values becomes +1.
 
     Args:
@@ -150,10 +161,14 @@ def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
     array([1., 2., 7.])
     """
     member = losses.BY_NAME.member(loss, "slope")
+    text = y.dtype.kind == "U"
     if positive is not None:
+        positive = positive if text else as_number(positive)
         require(bool((y == positive).any()), "positive", positive, "must be a label of the data", "check the labels")
         return as_signs(y == positive)
     if not takes_signs(member, only=True):
+        rule = "is not a number, as every label must be for this loss"
+        require(not text, "y", y[0], rule, "name the one that counts as +1 (--positive LABEL)")
         return np.asarray(y, dtype=np.float64)
     labels = np.unique(y)
     if len(labels) > 2:
@@ -162,6 +177,15 @@ def signed(y: Array, loss: Any, positive: float | None = None) -> Array:
     if len(labels) == 1 and labels[0] in (-1.0, 1.0):
         return np.asarray(y, dtype=np.float64)
     return as_signs(y == labels[-1])
+
+
+def as_number(label: float | str) -> float:
+    """A label that must be a number."""
+    try:
+        return float(label)
+    except ValueError:
+        rule = "is not a number, as the labels of the data are"
+        raise InvalidInput("positive", label, rule, "give a label of the data") from None
 
 
 def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
@@ -187,7 +211,7 @@ def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
 
 
 def load(
-    path: str | Path, loss: Any, how: str = "auto", positive: float | None = None, name: str | None = None,
+    path: str | Path, loss: Any, how: str = "auto", positive: float | str | None = None, name: str | None = None,
     format: str | None = None,  # noqa: A002
 ) -> Data:  # fmt: skip
     """A data set from a file (see :func:`read_all`), prepared, with labels for the loss."""

@@ -1,6 +1,7 @@
 """Why a row is predicted as it is: its features by name, and what each adds to the score."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +10,9 @@ from giftrl.recipes import Predictor
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Features, Hashing
 from giftrl.training.model import LinearModel
+from giftrl.training.predictions import ESCAPED, shown
 
 COLUMNS = ("feature", "coordinate", "value", "weight", "contribution")
-#: What would break a line or a column apart.
-ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 class Audit:
@@ -54,7 +54,7 @@ class Audit:
         self.features: Features = Hashing(known.bits) if isinstance(known, Hashing) else known
         self._named: dict[int, tuple[str, float]] = {}
 
-    def blocks(self, batch: Batch, answers: NDArray[np.float64]) -> Iterator[str]:
+    def blocks(self, batch: Batch, answers: NDArray[Any]) -> Iterator[str]:
         """The block of each row of a batch; ``answers`` are their predictions, as they are printed without an audit.
 
         The batch was read with :attr:`features`. A row that was skipped has a block with the prediction nan.
@@ -67,7 +67,7 @@ class Audit:
         for _, block in skipped:
             yield block
 
-    def _block(self, batch: Batch, row: int, answers: NDArray[np.float64]) -> str:
+    def _block(self, batch: Batch, row: int, answers: NDArray[Any]) -> str:
         entries = slice(batch.indptr[row], batch.indptr[row + 1])
         slots, values, weights = batch.indices[entries], batch.data[entries], np.asarray(self.predictor.weights)
         of = np.zeros((len(slots), weights.shape[1]))
@@ -86,7 +86,7 @@ class Audit:
         if base:
             lines.append(f"(base)\t\t{base:.9g}\t1\t{base:.9g}")
         lines.append(f"score\t{float(added.sum()) + base + 0.0:.9g}")
-        lines.append("prediction\t" + " ".join(f"{each:.9g}" for each in answers.tolist()))
+        lines.append("prediction\t" + " ".join(map(shown, answers.tolist())))
         return "\n".join(lines) + "\n"
 
     def _name(self, slot: int) -> tuple[str, float]:

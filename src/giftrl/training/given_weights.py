@@ -32,7 +32,7 @@ class Given(NamedTuple):
     names: list[str] | None = None  # of features; None where they are in the order of the data
     places: Sequence[str] = ()  # where each name is, for messages
     intercept: Array | None = None  # for each score
-    classes: tuple[float, ...] | None = None  # the labels of classes
+    classes: tuple[Any, ...] | None = None  # the labels of classes: numbers, or names
     products: bool = False  # whether "a*b" is a product of features
     hashed: dict[int, float] | None = None  # weights by VW's hashes of names, which take the place of ``values``
     bits: int = 0  # of these hashes
@@ -159,8 +159,9 @@ def _numpy(path: str, content: bytes) -> Given:
         if len(intercept) != len(coef):
             raise InvalidInput("weights", path, f"has {len(intercept)} intercepts for {len(coef)} scores", remedy)
     classes = None
-    if "classes" in arrays and arrays["classes"].dtype.kind in "biuf":
-        classes = tuple(map(float, arrays["classes"].reshape(-1)))
+    if "classes" in arrays and arrays["classes"].dtype.kind in "biufU":
+        labels = arrays["classes"].reshape(-1)
+        classes = tuple(map(str if labels.dtype.kind == "U" else float, labels.tolist()))
     if "feature_names_in" in arrays:
         names = [str(each) for each in arrays["feature_names_in"].reshape(-1)]
         if len(names) != coef.shape[1]:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from giftrl.errors import InvalidInput, require
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.recipes.labels import takes_signs
-from giftrl.streams.columns import Kind
+from giftrl.streams.columns import Columns, Kind
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import SEPARATOR
 from giftrl.training.given_weights import Given, read_weights
 from giftrl.training.rereading import Rereading
-from giftrl.training.settings import Settings
+from giftrl.training.settings import LabelValues, Settings
+from giftrl.training.target import look, needs_labels
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,7 @@ def rows_for_weights(
     sources: Any,
     *,
     loss: str | None,
-    labels: tuple[float, ...] | None = None,
+    labels: LabelValues | None = None,
     parameters: Mapping[str, float] | None = None,
     constant: bool = True,
     interactions: tuple[tuple[str, ...], ...] = (),
@@ -56,6 +57,10 @@ def rows_for_weights(
     many = loss in MULTICLASS
     if labels is None and given.classes is not None and (many or len(given.classes) == 2):
         labels = given.classes if many or takes_signs(EVERY.member(loss, "slope"), only=True) else None
+    opened: dict[str, Any] = {}
+    if labels is None and needs_labels(loss):
+        target, opened = look(sources, loss, None, **{"format": None, "columns": Columns(), **reading})
+        labels = target.label_values
     settings = Settings(
         loss=loss, label_values=labels, parameters=dict(parameters or {}), bits=None, constant=constant,
         interactions=interactions,
@@ -63,7 +68,7 @@ def rows_for_weights(
     rule = f"has weights of {given.scores} scores, and {loss} has {settings.classes} here"
     remedy = f"use --loss {' or '.join(MULTICLASS)}" if given.scores > 1 and not many else "give weights for each class"
     require(given.scores == settings.classes, "weights", given.path, rule, remedy)
-    rows = Rereading(sources, settings, Dictionary(), **reading)
+    rows = Rereading(sources, settings, Dictionary(), opened=opened, **reading)
     rows.survey()
     return rows, *match(given, rows, first)
 

@@ -14,7 +14,7 @@ from giftrl.compiled.rows import CSR, slice_rows
 from giftrl.errors import GiftrlError, ModelFileError, Overflowed
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
-from giftrl.recipes import Predictor, freeze
+from giftrl.recipes import Labels, Predictor, freeze
 from giftrl.recipes.learners import Mixture
 from giftrl.recipes.predictor import link_of
 from giftrl.streams.batch import Batch
@@ -196,19 +196,20 @@ class LinearModel:
         scores = scores if self.settings.many else scores[:, 0]
         return scores + batch.bases if len(batch.bases) else scores
 
-    def predict(self, batch: Batch) -> Array:
-        """<s, x> for each row; the label of the class with the largest score where the loss has one for each."""
+    def predict(self, batch: Batch) -> NDArray[Any]:
+        """The label that is predicted for each row, where labels are those of classes; <s, x> otherwise."""
         return self.decide(self.scores(batch))
 
-    def decide(self, scores: Array) -> Array:
+    def decide(self, scores: Array) -> NDArray[Any]:
         """What is predicted where these are the scores."""
-        labels = self.settings.labels
-        return labels.best(scores) if self.settings.many and labels is not None else scores
+        values = self.settings.class_values
+        if values is None:
+            return scores
+        return Labels(np.array(values)).best(scores if self.settings.many else scores[:, None])
 
     def probabilities(self, scores: Array) -> Array:
-        """The probability of +1 with the logistic loss, and that of each class with softmax."""
-        link = link_of(self.learner.loss)
-        return link.probabilities(scores) if self.settings.many else link.probabilities(scores[:, None])[:, 1]
+        """The probability of each class, a column each."""
+        return link_of(self.learner.loss).probabilities(scores if self.settings.many else scores[:, None])
 
     def save(
         self, path: str | os.PathLike[str], more: dict[str, Any] | None = None, extra: dict[str, Any] | None = None

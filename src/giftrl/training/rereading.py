@@ -131,7 +131,8 @@ class Rereading:
         return Reader(
             self.sources, self.features, schema=self.schema, interactions=settings.interactions,
             ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant,
-            accepts=settings.accepts, expected=settings.expected(), no_base=self._no_base, **reading,
+            labels=settings.label_names, accepts=settings.accepts, expected=settings.expected, no_base=self._no_base,
+            **reading,
         )  # fmt: skip
 
     def _batches(self, reader: Reader) -> Iterator[Batch]:

@@ -14,9 +14,29 @@ from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.units import reach
 from giftrl.recipes import Labels, Recipe, make
-from giftrl.recipes.labels import as_signs
+from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Learner
 from giftrl.recipes.recipe import KINDS
+from giftrl.streams.label_names import LabelNames, listed
+
+#: The labels of losses of two classes.
+SIGNS = (-1.0, 1.0)
+TWO = "try (0, 1); or use softmax, for more classes"
+#: Up to how many labels a message lists all of them.
+MOST_LISTED = 20
+
+
+#: The labels of classes: all of them numbers, or all of them names.
+LabelValues = tuple[float, ...] | tuple[str, ...]
+
+
+def names_of(values: LabelValues | None) -> tuple[str, ...]:
+    """Labels as text.
+
+    >>> names_of((0.0, 2.5)), names_of(("no", "yes"))
+    (('0', '2.5'), ('no', 'yes'))
+    """
+    return tuple(value if isinstance(value, str) else f"{value:.12g}" for value in values or ())
 
 
 @dataclass(frozen=True)
@@ -31,8 +51,8 @@ class Settings(Recipe):
         constant: whether every row has the constant feature 1.
         interactions: two or more namespaces or columns each, whose products are features too.
         ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
-        label_values: the two labels in the data that stand for -1 and +1; None where the data has these. With a loss of
-            a score for each class, the labels of all classes.
+        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None where the data has
+            -1 and +1, or real labels. With a loss of a score for each class, the labels of all classes.
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
     Quantile(tau=0.9)
@@ -47,7 +67,7 @@ class Settings(Recipe):
     constant: bool = True
     interactions: tuple[tuple[str, ...], ...] = ()
     ngrams: tuple[tuple[str, int], ...] = ()
-    label_values: tuple[float, ...] | None = None
+    label_values: LabelValues | None = None
     witness_nonzeros: int | None = BUDGET
 
     def __post_init__(self) -> None:
@@ -57,6 +77,10 @@ class Settings(Recipe):
                 raise UnknownName(kind.kind, part, kind)
         super().__post_init__()
         given = self.label_values or ()
+        alike = all(isinstance(each, str) and each for each in given) or not any(
+            isinstance(each, str) for each in given
+        )
+        require(alike, "label_values", given, "must be numbers only, or names only", "try (0, 1), or ('no', 'yes')")
         if self.many:
             rule, remedy = (
                 f"must be the different labels of all classes for {self.loss}",
@@ -65,7 +89,7 @@ class Settings(Recipe):
             require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
         elif self.label_values is not None:
             two = len(given) == 2 and given[0] != given[1]
-            require(two, "label_values", self.label_values, "must be two different labels", "try (0, 1)")
+            require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO)
 
     @property
     def classes(self) -> int:
@@ -74,8 +98,27 @@ class Settings(Recipe):
 
     @cached_property
     def labels(self) -> Labels | None:
-        """The labels of the data in the order of their classes; None where they are labels of the loss."""
-        return None if self.label_values is None else Labels(np.array(self.label_values))
+        """The labels of batches in the order of their classes; None where they are labels of the loss."""
+        if self.label_values is None:
+            return None
+        return Labels(np.arange(len(self.label_values)) if self.label_names else np.array(self.label_values))
+
+    @cached_property
+    def label_names(self) -> LabelNames | None:
+        """How to read labels that are names; None where labels are numbers."""
+        named = self.label_values is not None and isinstance(self.label_values[0], str)
+        return LabelNames(self.class_names) if named else None
+
+    @cached_property
+    def class_values(self) -> LabelValues | None:
+        """The labels of the classes, which are -1 and +1 where none are given; None where labels are real numbers."""
+        signs = not self.many and takes_signs(self.parts.loss, only=True)
+        return SIGNS if self.label_values is None and signs else self.label_values
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """The labels of the classes as text; none where labels are real numbers."""
+        return names_of(self.class_values)
 
     def make_loss(self) -> Any:
         """The loss."""
@@ -97,11 +140,12 @@ class Settings(Recipe):
         distinct, where = np.unique(given, return_inverse=True)
         return np.array([accepts(self.parts.loss, label) for label in distinct.tolist()], dtype=bool)[where]
 
-    def expected(self) -> str:
-        """Those labels in words."""
+    def expected(self, strange: str = "") -> str:
+        """Those labels in words, and what to do about one that is not among them."""
         if self.label_values is not None:
-            *others, last = (f"{label:g}" for label in self.label_values)
-            return f"{', '.join(others)} or {last}"
+            all_names = ",".join((*self.class_names, strange))
+            more = f" (--labels {all_names} adds it)" if strange and len(self.class_names) <= MOST_LISTED else ""
+            return listed(self.class_names) + more
         loss = self.parts.loss
         hint = " (--labels says what stands for these)" if accepts(loss, -1.0) else ""
         return f"a label of the {self.loss} loss: {labels(loss)}{hint}"

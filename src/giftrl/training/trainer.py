@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import find_sources
+from giftrl.streams.sources.source import Stream, find_sources
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course
-from giftrl.training.model import LinearModel
+from giftrl.training.model import LinearModel, under
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
 from giftrl.training.settings import Settings
@@ -49,9 +50,9 @@ class Trainer:
             (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
-        predictions: a file to write predictions to, made before each label was used, a line for each row of the first
-            pass; None for none.
+        predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
         checkpoint: None for none.
+        opened: as for :class:`giftrl.streams.Reader`.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Trainer:
         rejects: Named | None = None,
         predictions: Named | None = None,
         checkpoint: Checkpoint | None = None,
+        opened: dict[str, Stream] | None = None,
     ) -> None:
         require_whole("passes", passes, 1, "try passes=1")
         good = isinstance(holdout, int) and (holdout == 0 or holdout >= 2)
         require(good, "holdout", holdout, "must be 0, or a whole number of at least 2", "try holdout=10")
-        every = 1 if checkpoint is None else checkpoint.every
-        require(every >= 1, "checkpoint", every, "must be written after at least 1 example", "try 1000000")
+        if checkpoint is not None:
+            require_whole("checkpoint", checkpoint.every, 1, "try 1000000")
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes = passes
@@ -84,10 +86,12 @@ class Trainer:
         self.rejects = rejects
         self.predictions = predictions
         self.checkpoint = checkpoint
+        self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
         self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
+        self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
         self._pass = 0
         self._position = Position()
         self._written = model.examples  # at the last checkpoint
@@ -99,8 +103,13 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self) -> None:
-        """Go on from the checkpoint; an error if there is none, or if it belongs to another run."""
+    def resume(self, chosen: Sequence[str] = (), record: Callable[[LinearModel], Any] | None = None) -> None:
+        """Go on from the checkpoint; an error if there is none, or if it belongs to another run.
+
+        Args:
+            chosen: settings that the first rows chose, which are those of the checkpoint.
+            record: makes the record of a model, where there is one.
+        """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
                 "checkpoint", None if self.checkpoint is None else str(self.checkpoint.path),
@@ -110,7 +119,8 @@ class Trainer:
         path = self.checkpoint.path
         model, more = LinearModel.load(path)
         self._finished = bool(more.get("finished", False))
-        different = self.model.settings.differences(model.settings) + [
+        wanted = replace(self.model.settings, **{name: getattr(model.settings, name) for name in chosen})
+        different = wanted.differences(model.settings) + [
             difference for name, value in self._reading().items() for difference in differences(name, value, more)
         ]
         before = more.get("examples_before", self.examples_before)
@@ -131,6 +141,7 @@ class Trainer:
         if self._pass == 0:
             go_back_all(self._growing, path, more)
         self.model = model
+        self.record = self.record if record is None else record(model)
         self._restore_course(path, more)
         self._written = self._learnt
         self._resumed = True
@@ -143,7 +154,9 @@ class Trainer:
             raise ModelFileError(path, problem, "delete it to start anew")
         try:
             self.course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
-        except (KeyError, TypeError, ValueError, GiftrlError) as error:
+            if self.record is not None:
+                self.record.restore(under(more["extra"], "record."), self.model.examples)
+        except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
             raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
 
     @property
@@ -158,9 +171,8 @@ class Trainer:
         if self._finished:
             return self.model
         for name in self._files if self.passes > 1 else ():
-            require(
-                name != "-" and not is_stream(name), "data", name, "cannot be read twice", "give a file, or one pass"
-            )
+            again = name != "-" and not is_stream(name)
+            require(again, "data", name, "cannot be read twice", "give a file, or one pass")
         going = True
         while going and self._pass < self.passes:
             self.course.begin()
@@ -176,8 +188,7 @@ class Trainer:
         return self.model
 
     def _run_pass(self, watch: Watch | None) -> None:
-        model, settings = self.model, self.model.settings
-        checkpoint = None if self.checkpoint is None else self.checkpoint.path
+        model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
         self.reader = Reader(
             self._files,
             model.features,
@@ -192,10 +203,12 @@ class Trainer:
             # The side file is that of the first pass: later ones reject the same rows.
             rejects=self.rejects if self._pass == 0 else None,
             checkpoint=checkpoint,
+            labels=settings.label_names,
             accepts=settings.accepts,
-            expected=settings.expected(),
+            expected=settings.expected,
             no_base=settings.no_base,
             start=self._position,
+            opened=self.opened,
         )
         with contextlib.ExitStack() as opened:
             file = None
@@ -206,7 +219,7 @@ class Trainer:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)
                 if file is not None:
-                    file.write(lines_of(batch, model.decide(made)))
+                    file.write(lines_of(batch, model.decide(made) if settings.many else made))
                 if self._pass == 0:
                     model.rejected += len(batch.rejected)
                     self.order.add(batch.labels)
@@ -249,7 +262,8 @@ class Trainer:
             "read": [] if self._finished else self._consumed.until(self._furthest()),
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
-        self.model.save(self.checkpoint.path, more | self._reading(), {} if self._finished else extra)
+        kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
+        self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
 
     def _reading(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, moment
 from giftrl.streams.names.texts import words_of
 
@@ -123,12 +124,14 @@ def _of_date(name: str, value: Any, group: str) -> Iterator[Named]:
         yield Named(f"{name}^hour={found.hour}", 1.0, group)
 
 
-def labelled(given: Any, label: str | None, weight: str | None, keys: Keys) -> Labelled:
+def labelled(
+    given: Any, label: str | None, weight: str | None, keys: Keys, labels: LabelNames | None = None
+) -> Labelled:
     """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
 
     The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
     it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
-    usual one.
+    usual one; ``labels`` are the names of labels, where these are not numbers.
     """
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)
@@ -150,11 +153,22 @@ def labelled(given: Any, label: str | None, weight: str | None, keys: Keys) -> L
             raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
         rest = features
     return Labelled(
-        math.nan if y is None else _number(y, "label", str(label)),
+        _label(y, str(label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
         [each for each in walk(rest, keys) if each.value],
     )
+
+
+def label_text(value: Any) -> str:
+    """A label as text: true, false and numbers as JSON writes them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _label(value: Any, key: str, labels: LabelNames | None) -> float:
+    if value is None or (labels is not None and value == ""):
+        return math.nan
+    return _number(value, "label", key) if labels is None else labels.code(label_text(value))
 
 
 def _number(value: Any, what: str, key: str) -> float:

@@ -38,7 +38,8 @@ class ArrowTable(TableRows):
         found = RecordBatches(stream, kind)
         self.converted = is_converted(found.schema)
         if self.converted:
-            for batch in Converted(self.features, self.interactions, self.ngrams).read(found, start):
+            self._converted = Converted(self.features, self.interactions, self.ngrams, self.labels)
+            for batch in self._converted.read(found, start):
                 self.fraction = found.fraction
                 yield batch
             return
@@ -59,6 +60,9 @@ class ArrowTable(TableRows):
                     self.schema = self._by_first_rows(piece, types, found.name)
                     kinds = self._kinds(types, self.schema, found.name)
                 yield self._batch(piece, found.name, names, kinds, start.source)
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        return self._converted.label_at(line) if self.converted else super().label_at(line, raw)
 
     def _by_types(self, types: Sequence[tuple[str, Any]], source: str) -> Schema:
         return decide(self.columns, [name for name, _ in types], [kind_of(type_) or "" for _, type_ in types], source)
@@ -86,6 +90,7 @@ class ArrowTable(TableRows):
                 Kind.TEXT: found == Kind.CATEGORY,
                 Kind.CATEGORIES: found in (Kind.CATEGORIES, Kind.NUMBERS),
                 Kind.NUMBERS: found == Kind.NUMBERS,
+                Kind.LABEL: found == Kind.NUMBER or (found == Kind.CATEGORY and self.labels is not None),
             }.get(kind, found == Kind.NUMBER)
             if not allowed:
                 rule = f"the column {name!r} has type {type_}, which cannot be read as {kind or 'number, date or text'}"

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
 from giftrl.files import Finishing, replacing
 from giftrl.streams.batch import Batch, Position
+from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.merge import merge, overflowed
@@ -46,6 +48,14 @@ def is_converted(schema: Any) -> bool:
     return KEY in (schema.metadata or {})
 
 
+def names_of_labels(schema: Any) -> tuple[str, ...] | None:
+    """The names of the labels of a converted file; None where they are numbers."""
+    names = json.loads(schema.metadata[KEY]).get("labels")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("names of labels that are not text")
+    return None if names is None else tuple(names)
+
+
 class ConvertedWriter(Finishing):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
@@ -57,6 +67,7 @@ class ConvertedWriter(Finishing):
         features: what numbered the features of the batches. The names of a dictionary are kept.
         interactions: the products that were added to the batches, for those who read them.
         ngrams: the n-grams that were added.
+        labels: the names of labels, where they are not numbers.
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
@@ -81,6 +92,7 @@ class ConvertedWriter(Finishing):
         *,
         interactions: Interactions | None = None,
         ngrams: Ngrams | None = None,
+        labels: LabelNames | None = None,
         compression: str | None = None,
     ) -> None:
         import pyarrow as pa
@@ -90,13 +102,15 @@ class ConvertedWriter(Finishing):
         self.path = Path(path)
         self.features = features
         self._named = 1  # of a dictionary: the slots whose names have been written
-        about = {
+        about: dict[str, Any] = {
             "version": VERSION,
             "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
             "bits": features.bits if isinstance(features, Hashing) else None,
             "interactions": [list(each) for each in interactions.products] if interactions else [],
             "ngrams": [list(each) for each in ngrams.sizes] if ngrams else [],
         }
+        if labels is not None:
+            about["labels"] = list(labels.names)
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
         self._file = contextlib.ExitStack()
         try:
@@ -151,11 +165,13 @@ class Converted:
     """Reads what :class:`ConvertedWriter` wrote; arrays are views of the file, not to be written to."""
 
     def __init__(
-        self, features: Features, interactions: Interactions | None = None, ngrams: Ngrams | None = None
-    ) -> None:
+        self, features: Features, interactions: Interactions | None = None, ngrams: Ngrams | None = None,
+        labels: LabelNames | None = None,
+    ) -> None:  # fmt: skip
         self.features = features
         self.interactions = interactions
         self.ngrams = ngrams
+        self.labels = labels
         self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
         self._same = True
 
@@ -176,6 +192,7 @@ class Converted:
             version, kind, bits = about["version"], about["kind"], about["bits"]
             products = [tuple(each) for each in about["interactions"]]
             sizes = [tuple(each) for each in about.get("ngrams", [])]
+            self._names = names_of_labels(found.schema)
         except (ValueError, KeyError, TypeError):
             raise bad("its notes on features cannot be read", "convert the data again") from None
         if version != VERSION or not found.schema.remove_metadata().equals(_layout()):
@@ -193,6 +210,8 @@ class Converted:
         if sizes != list(self.ngrams.sizes if self.ngrams else []):
             rule = f"was converted with the n-grams {sizes}, which are not those that are asked for"
             raise bad(rule, "ask for the same, or convert the data again")
+        if self._names is not None and self.labels is None:
+            raise bad(f"has labels that are no numbers: {listed(self._names)}", "use a loss of classes")
 
     def _learn(self, notes: dict[bytes, bytes], source: str) -> None:
         """Enter the names that are new in a batch into the dictionary."""
@@ -205,6 +224,23 @@ class Converted:
             raise BadSource(source, "its names of features cannot be read", "convert the data again") from None
         self._slots = np.concatenate([self._slots, slots])
         self._same = self._same and bool((self._slots == np.arange(len(self._slots))).all())
+
+    def label_at(self, line: int) -> tuple[str, int]:
+        """The label of a row of the last batch, and 1 for its column."""
+        first, labels = self._last
+        label = float(labels[line - first])
+        return f"{label:.17g}" if self._names is None else self._names[int(label)], 1
+
+    def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Labels of the file as the names that are asked for number them."""
+        if self.labels is None:
+            return labels
+        there = ~np.isnan(labels)
+        distinct, where = np.unique(labels[there], return_inverse=True)
+        names = [f"{label:.17g}" if self._names is None else self._names[int(label)] for label in distinct]
+        made = np.full(len(labels), np.nan)
+        made[there] = self.labels.codes(names)[where]
+        return made
 
     def _batch(self, piece: Piece, source: str, number: int) -> Batch:
         import pyarrow as pa
@@ -227,6 +263,9 @@ class Converted:
         inside = not len(indices) or (indices.min() >= 0 and indices.max() < size)
         sound = inside and np.array_equal(indptr, other) and not np.isinf(labels).any()
         sound = sound and np.isfinite(weights).all() and (weights >= 0.0).all()
+        self._last = first + 1, labels
+        known = self._names is None or np.isin(labels[~np.isnan(labels)], np.arange(len(self._names))).all()
+        sound = sound and known
         if not sound or len(overflowed(data, indptr)):
             raise damaged
         if not self._same:
@@ -234,7 +273,7 @@ class Converted:
         end = first + record.num_rows
         lines, groups = np.arange(first + 1, end + 1), np.empty(0, np.uint8)
         position = Position(number, end, end + 1)
-        batch = Batch(source, data, indices, indptr, labels, weights, lines, groups, position)
+        batch = Batch(source, data, indices, indptr, self._translated(labels), weights, lines, groups, position)
         if not self._same and (indices < 0).any():
             # A frozen dictionary does not have all names.
             merged = merge(data.copy(), indices, batch.groups, batch.indptr)

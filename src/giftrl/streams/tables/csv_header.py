@@ -39,7 +39,9 @@ class Layout(NamedTuple):
     remarks: tuple[str, ...] = ()  # about its columns, if the schema was found here
 
 
-def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool) -> Layout:
+def layout(
+    head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool, named_labels: bool = False
+) -> Layout:
     """Look at the beginning of a file.
 
     Args:
@@ -48,6 +50,7 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         columns: what the user said.
         schema: what the columns are for, where another file has decided that; otherwise this one does.
         whole: whether the head is the whole file.
+        named_labels: whether labels are text.
 
     >>> found = layout(b"city;age;label\\nRome;33;1\\n", "a.csv", Columns(), None, True)
     >>> found.delimiter, found.kinds, found.offset, found.line
@@ -100,7 +103,8 @@ def layout(head: bytes, source: str, columns: Columns, schema: Schema | None, wh
         ]
         schema = decide(columns, names, [look.kind for look in looks], source)
         said = remarks(unasked(schema, dict(zip(names, looks, strict=True)), columns), source, delimiter)
-        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in Kind.WRITTEN)
+        texts = (*Kind.WRITTEN, Kind.LABEL) if named_labels else Kind.WRITTEN
+        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
         if begin != start or rows.rejected:
             rows = None  # which would give reasons without the names of columns
     kinds = schema.kinds_of(names, source, columns.ignore)

@@ -104,11 +104,11 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
     if len(fields) != columns:
         few = len(fields) < columns
         problem = f"only {len(fields)} of {columns} columns" if few else f"{len(fields)} columns"
-        return Reason(_column(raw, min(len(fields), columns), dialect), problem, f"{columns} columns")
+        return Reason(column_at(raw, min(len(fields), columns), dialect), problem, f"{columns} columns")
     for at in sorted(dialect.used, key=lambda at: ORDER.index(dialect.kinds[at])):
         why = _why_bad(fields[at], dialect.kinds[at], dialect.names[at], dialect.missing)
         if why is not None:
-            return Reason(_column(raw, at, dialect), *why)
+            return Reason(column_at(raw, at, dialect), *why)
     return None
 
 
@@ -155,7 +155,7 @@ def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
     return [*begins, raw.index(b'"', at)], -1
 
 
-def _column(raw: bytes, where: int, dialect: Dialect) -> int:
+def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
     """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end where it has none."""
     begins, end = _walk(raw, dialect)
     if where >= len(begins):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from giftrl.errors import BadSource
 from giftrl.memory import physical_memory
 from giftrl.streams.batch import Batch, Position
+from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.merge import merge
 from giftrl.streams.sources.source import Stream
@@ -25,8 +26,8 @@ WEIGHTS = ("weights", "weight", "sample_weight")
 MATRICES = ("X", "x")
 
 
-#: A matrix, which is an array or sparse in rows; labels; and weights.
-Table = tuple[Any, NDArray[np.float64], NDArray[np.float64]]
+#: A matrix, which is an array or sparse in rows; labels, which may be text or truth values; and weights.
+Table = tuple[Any, NDArray[Any], NDArray[np.float64]]
 
 
 class NpzMatrix:
@@ -38,19 +39,32 @@ class NpzMatrix:
     the feature j + 1, as in LIBSVM files. Arrays of Python objects are never read.
     """
 
-    def __init__(self, features: Features, *, compiled: bool = True) -> None:
+    def __init__(self, features: Features, *, labels: LabelNames | None = None, compiled: bool = True) -> None:
         self.features = features
+        self.labels = labels
         self.compiled = compiled
         self.fraction = 0.0  # of the rows that have been read
 
     def read(self, stream: Stream, start: Position | None = None) -> Iterator[Batch]:
         """The batches of an archive, from a row on."""
         start = start or Position()
+        source = stream.source.name
+        table = self.load(stream)
+        matrix, self._texts = table[0], table[1]
+        table = matrix, self._coded(table[1], source), table[2]
+        rows = matrix.shape[0]
+        if start.offset > rows:
+            rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
+            raise BadSource(source, rule, "give the file that was read before")
+        yield from self._batches(table, source, start)
+
+    def load(self, stream: Stream) -> Table:
+        """All of an archive."""
         source, path = stream.source.name, stream.source.path
         if path is None or not stream.seekable:
             raise BadSource(source, "npz cannot be read from a pipe or from compressed data", "give the plain file")
         try:
-            table = _load(path)
+            return _load(path)
         except MemoryError as problem:
             said = str(problem) or "not enough memory"
             raise BadSource(source, f"does not fit in memory ({said})", "use Parquet, or several files") from problem
@@ -58,11 +72,23 @@ class NpzMatrix:
             objects = "Python objects are not read: they could run any code"
             said = objects if "allow_pickle" in str(problem) else str(problem)
             raise BadSource(source, f"cannot be read ({said})", "write the file again") from problem
+
+    def _coded(self, labels: NDArray[Any], source: str) -> NDArray[np.float64]:
+        """Labels as numbers."""
+        if self.labels is not None:
+            return self.labels.codes(texts_of(labels))
+        if labels.dtype.kind in "US":
+            rule = f"has labels that are no numbers: {listed(sorted({text for text in texts_of(labels) if text}))}"
+            raise BadSource(source, rule, "use a loss of classes")
+        return labels.astype(np.float64)
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        """The label of a row, and 1 for want of a column."""
+        return texts_of(self._texts[line - 1 : line])[0] or "", 1
+
+    def _batches(self, table: Table, source: str, start: Position) -> Iterator[Batch]:
         matrix = table[0]
         rows, columns = matrix.shape
-        if start.offset > rows:
-            rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
-            raise BadSource(source, rule, "give the file that was read before")
         row = start.offset
         while row < rows:
             if isinstance(matrix, np.ndarray):
@@ -116,7 +142,8 @@ def _load(path: Path) -> Table:
                 beside = path.with_name(f"{path.stem}.{name}.npy")
                 if name in archive.files or beside.exists():
                     array = archive[name] if name in archive.files else np.load(beside, allow_pickle=False)
-                    column = _column(_numbers(array, name), name, matrix.shape[0])
+                    text = names is LABELS and array.dtype.kind in "US"
+                    column = _column(array if text else _numbers(array, name), name, matrix.shape[0])
                     break
             vectors.append(column)
     return matrix, vectors[0], vectors[1]
@@ -147,11 +174,24 @@ def _numbers(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array
 
 
-def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[np.float64]:
-    """An array with one number for each row, as float64."""
+def texts_of(labels: NDArray[Any]) -> list[str | None]:
+    """Labels as text; None for one that is missing.
+
+    >>> texts_of(np.array([True, False])), texts_of(np.array([1.0, np.nan])), texts_of(np.array(["no", ""]))
+    (['true', 'false'], ['1', None], ['no', None])
+    """
+    if labels.dtype.kind in "US":
+        return [text or None for text in labels.astype(str).tolist()]
+    if labels.dtype.kind == "b":
+        return [str(label).lower() for label in labels.tolist()]
+    return [None if label != label else f"{label:.17g}" for label in labels.tolist()]
+
+
+def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
+    """An array with one item for each row; numbers as float64, truth values and text as they are."""
     if array.shape not in ((rows,), (rows, 1), (1, rows)):
         raise ValueError(f"{name} has shape {array.shape}, where the matrix has {rows} rows")
-    return array.reshape(-1).astype(np.float64)
+    return array.reshape(-1) if array.dtype.kind in "bUS" else array.reshape(-1).astype(np.float64)
 
 
 def _entries(matrix: Any, row: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Kind, Schema, group_of
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.dates import EXPECTED
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
@@ -54,9 +55,11 @@ class TableRows:
     schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
     interactions: Interactions | None = None  # whose groups to note for each entry
     ngrams: Ngrams | None = None  # which only a converted file has
+    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
     compiled: bool = True
     remarks: tuple[str, ...] = field(default=(), init=False)  # about the columns of the file that decided the schema
 
+    missing_labels: tuple[str, ...] = ()  # names that stand for no label
     row_order = False  # whether new names are entered row by row; else column by column
 
     def batch(
@@ -80,8 +83,11 @@ class TableRows:
                 bad.setdefault(row, (column + 1, problem, expected))
 
         used = []
+        self._last = lines, next((column for column in columns if column.kind == Kind.LABEL), None)
         for column in columns:
-            if column.kind == Kind.LABEL:
+            if column.kind == Kind.LABEL and self.labels is not None:
+                labels = self._codes(words(column.array), self.labels)
+            elif column.kind == Kind.LABEL:
                 labels = numbers(column.array, np.nan)
                 there = as_numpy(column.array.is_valid())
                 wrong = ~np.isfinite(labels) & there
@@ -109,6 +115,18 @@ class TableRows:
         if not distinct:
             entries = merge(*entries, compiled=self.compiled)
         return finished(source, entries, labels, weights, lines, end, bad, raw)
+
+    def _codes(self, given: Words, labels: LabelNames) -> NDArray[np.float64]:
+        """The number of the name of each label."""
+        texts = (None if text in self.missing_labels else text for text in given.words.to_pylist())
+        return np.append(labels.codes(texts), np.nan)[given.codes]
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        """The label of a row of the last batch, and the number of its column, counted from 1."""
+        lines, column = self._last
+        if column is None:
+            return "", 1
+        return str(column.array[int(np.searchsorted(lines, line))].as_py()), column.number + 1
 
     def _features_of(self, column: Column) -> tuple[list[Column], NDArray[np.bool_]]:
         """The columns that hold the features of a column: several for one of dates; and where there are no dates."""

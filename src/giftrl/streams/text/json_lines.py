@@ -20,16 +20,18 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.look import look_at_values, remarks
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, labelled
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, label_text, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
-from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json, words
+from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json
 from giftrl.streams.text.json_values import expand
 from giftrl.streams.text.rows import A, Content, Names, Rows, TextParser, scan
 from giftrl.streams.text.scan import mark_broken
+from giftrl.streams.text.words import words
 
 LOOK = 100  # how many lines of a block are searched for the key of the label
 
@@ -48,6 +50,7 @@ class JsonLines(TextParser):
             dates in the first 100 lines of all are dates.
         schema: the keys of the label and of categories, from an earlier reader.
         interactions: the groups to multiply; a group is a key at the top of the features.
+        labels: the names of labels; None where labels are numbers.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -61,9 +64,9 @@ class JsonLines(TextParser):
 
     def __init__(
         self, features: Features, columns: Columns | None = None, schema: Schema | None = None,
-        interactions: Interactions | None = None, *, compiled: bool = True,
+        interactions: Interactions | None = None, *, labels: LabelNames | None = None, compiled: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(features, interactions, compiled=compiled)
+        super().__init__(features, interactions, labels=labels, compiled=compiled)
         columns = columns or Columns()
         kinds = dict(zip(schema.names, schema.kinds, strict=True)) if schema is not None else {}
 
@@ -134,7 +137,8 @@ class JsonLines(TextParser):
             self._look([top[FEATURES] if type(top.get(FEATURES)) is dict else top for top in tops], source)
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
         special = words([*self._keys.dates, *self._keys.texts])
-        return Plan(bool(inside), words(reserved), words(self._keys.ignored), words(self._keys.categorical), special)
+        ignored, categorical = words(self._keys.ignored), words(self._keys.categorical)
+        return Plan(bool(inside), words(reserved), ignored, categorical, special, self._label_words)
 
     def _look(self, rows: list[dict[str, Any]], source: str) -> None:
         """Find out which keys hold dates, once."""
@@ -170,7 +174,14 @@ class JsonLines(TextParser):
             except UnicodeDecodeError as broken:
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
-        return labelled(top, self.label, self._weight, self._keys)
+        return labelled(top, self.label, self._weight, self._keys, self.labels)
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        try:
+            top = orjson.loads(raw)
+            return label_text(top[self.label]), _place(raw, str(self.label)) + 1
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return "", 1
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -215,6 +226,10 @@ def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
     """The record of a bad line; a problem of a feature is where the last key of its name is first written."""
     at = bad.name
     if isinstance(at, str):
-        key = at.rpartition("^")[2]
-        at = max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))
+        at = _place(raw, at.rpartition("^")[2])
     return Rejected(source, line, at + 1, bad.problem, bad.expected, raw.removesuffix(b"\r"))
+
+
+def _place(raw: bytes, key: str) -> int:
+    """Where a key is first written in a line; 0 where it is not."""
+    return max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))

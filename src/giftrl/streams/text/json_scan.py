@@ -1,6 +1,5 @@
 """The loop over JSON lines: it reads plain lines, and leaves the others; see :mod:`giftrl.streams.text.json_lines`."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.text.numbers import byte, digit, number
 from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, NEWLINE, RETURN, SPACE, TAB, note, skip_line
+from giftrl.streams.text.words import NONE, Words, find_word, words
 
 QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 61, 92, 94
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
@@ -31,17 +31,6 @@ class Use(IntEnum):
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
 
-#: Words, one after the other, and where each ends; the first number is 0.
-Words = tuple[NDArray[np.uint8], NDArray[np.int64]]
-
-
-def words(given: Iterable[str | None]) -> Words:
-    """Words for compiled loops; None for a key that there is not."""
-    # A quote is in no key that the loops read, so that this word equals none of them.
-    raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
-    return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
-
-
 class Plan(NamedTuple):
     """What keys mean."""
 
@@ -50,6 +39,7 @@ class Plan(NamedTuple):
     ignored: Words
     categorical: Words
     special: Words  # keys of dates and texts of many words: their entries get the value NaN
+    labels: Words = NONE  # the names of labels, where they have names
     literals: Words = words(["true", "false", "null"])
 
 
@@ -75,21 +65,6 @@ def make_buffers(size: int, lines: int) -> Buffers:
         path=np.empty(LONGEST, np.uint8),
         levels=np.empty(DEEPEST + 1, np.int64),
     )
-
-
-@formula
-def find_word(text: Any, start: Any, end: Any, listed: Any) -> Any:
-    """Which of some words ``text[start:end]`` is, counted from 0; -1 where it is none."""
-    letters, ends = listed
-    for w in range(len(ends) - 1):
-        first = ends[w]
-        same = end - start == ends[w + 1] - first
-        if same:
-            for k in range(end - start):
-                same &= text[np.uint64(start + k)] == letters[np.uint64(first + k)]
-        if same:
-            return w
-    return -1
 
 
 @formula
@@ -143,7 +118,8 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
     Returns the line after the last, and how many rows, entries, bytes of names and other lines there are.
     """
     names, rows, others, text, path, levels, plan = buffers
-    inside, reserved, ignored, categorical, special, literals = plan
+    inside, reserved, ignored, categorical, special, labels, literals = plan
+    named = len(labels[1]) > 1
     row, out, written, left = 0, 0, 0, 0
     while at < len(block):
         begin, first_out, first_written = at, out, written
@@ -218,8 +194,12 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     if null:
                         plain &= use != Use.WEIGHT and use != Use.TAG
                     elif use == Use.LABEL:
-                        plain &= not is_text
-                        label = value
+                        if named:
+                            label = np.float64(find_word(block, start, end, labels) if is_text else -1)
+                            plain &= bool(label >= 0.0)
+                        else:
+                            plain &= not is_text
+                            label = value
                     elif use == Use.WEIGHT:
                         plain &= not is_text and value >= 0.0
                         weight = value

@@ -33,7 +33,7 @@ class LibsvmText(TextParser):
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_libsvm, self.compiled, counted=False)
-        (line, rows, entries), bad = scan(loop, block, start, buffers)
+        (line, rows, entries), bad = scan(loop, block, start, buffers._replace(labels=self._label_words))
         values = buffers.values[:entries].copy()
         slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
         groups = np.empty(0, np.uint8)

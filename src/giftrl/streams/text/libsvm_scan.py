@@ -11,6 +11,7 @@ from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
 from giftrl.streams.text.problems import Problem
 from giftrl.streams.text.rows import Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, HASH, SPACE, at_end, blame, blank, note, skip_blanks, skip_line
+from giftrl.streams.text.words import NONE, Words, find_word
 
 #: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
 MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
@@ -26,6 +27,7 @@ class Buffers(NamedTuple):
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
     cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
     multiplier: np.uint64
+    labels: Words = NONE  # the names of labels, where they have names
 
 
 def make_buffers(size: int, lines: int) -> Buffers:
@@ -47,7 +49,7 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
     Returns:
         the line after the last, and how many rows, entries and rejected lines there are.
     """
-    values, numbers, rows, bad_lines, cells, multiplier = buffers
+    values, numbers, rows, bad_lines, cells, multiplier, labels = buffers
     row, entries, bad = 0, 0, 0
     while at < len(block):
         begin = at
@@ -57,7 +59,7 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
         label = 0.0
         empty = at_end(block, at) or byte(block, at) == HASH
         if not empty:
-            label, at, spot, problem = read_label(block, at)
+            label, at, spot, problem = read_label(block, at, labels)
         ascending = True
         previous = np.uint64(0)
         at = skip_blanks(block, at)
@@ -112,11 +114,16 @@ def field_ends(block: Any, at: Any) -> Any:
 
 
 @formula
-def read_label(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
     """Read a label and the qid that may follow: the label, the place after both, and where what is wrong."""
     spot = at
-    label, at, wrong = number(block, at)
     problem = 0
+    if len(labels[1]) > 1:
+        while not field_ends(block, at) and byte(block, at) != COLON:
+            at += 1
+        label, wrong = np.float64(find_word(block, spot, at, labels)), 0
+    else:
+        label, at, wrong = number(block, at)
     if wrong == HARD:
         problem = Problem.HARD
     elif wrong == TOO_LARGE:

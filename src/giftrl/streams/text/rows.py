@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
@@ -18,6 +19,7 @@ from giftrl.streams.names.merge import keep_rows, merge, overflowed
 from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
 from giftrl.streams.text.problems import Problem, rejected
+from giftrl.streams.text.words import NONE, words
 
 #: How many names of groups are known before they are forgotten.
 MOST_GROUPS = 1 << 16
@@ -147,13 +149,19 @@ class GroupCodes:
 class TextParser(ABC):
     """Reads blocks of lines of one format.
 
-    The features give coordinates to names or indices; with interactions, entries are marked with their groups.
+    The features give coordinates to names or indices; with interactions, entries are marked with their groups; with
+    names of labels, labels are the numbers of these.
     """
 
-    def __init__(self, features: Features, interactions: Interactions | None = None, *, compiled: bool = True) -> None:
+    def __init__(
+        self, features: Features, interactions: Interactions | None = None, *, labels: LabelNames | None = None,
+        compiled: bool = True,
+    ) -> None:  # fmt: skip
         self.features = features
         self.interactions = interactions
+        self.labels = labels
         self.compiled = compiled
+        self._label_words = NONE if labels is None else words(labels.names)
         self._codes = None if interactions is None else GroupCodes(interactions.code, compiled)
         self._sizes: tuple[int, ...] = ()
         self._buffers: Any = None
@@ -161,6 +169,11 @@ class TextParser(ABC):
     @abstractmethod
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         """What is in a block."""
+
+    def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
+        """The label of a line of the last block as it is written, and the byte, counted from 1, at which it begins."""
+        first = raw.split(None, 1)[:1] or [b""]
+        return first[0].decode(errors="backslashreplace"), raw.find(first[0]) + 1
 
     def _large_enough(self, make_buffers: Callable[..., Any], *sizes: int) -> Any:
         """Buffers for these sizes: those of earlier blocks, or new ones."""

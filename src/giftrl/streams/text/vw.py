@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.streams.batch import Position
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
@@ -35,6 +36,7 @@ class VwText(TextParser):
         features: what gives names their coordinates.
         interactions: which products will be added; entries are marked with their groups.
         ngrams: which n-grams to add.
+        labels: the names of labels; None where labels are numbers.
         compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
@@ -48,15 +50,16 @@ class VwText(TextParser):
 
     def __init__(
         self, features: Features, interactions: Interactions | None = None, ngrams: Ngrams | None = None, *,
-        compiled: bool = True,
+        labels: LabelNames | None = None, compiled: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(features, interactions, compiled=compiled)
+        super().__init__(features, interactions, labels=labels, compiled=compiled)
         self.ngrams = ngrams
         self._gram_sizes = None if ngrams is None else GroupCodes(ngrams.size, compiled)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         bars = int(np.count_nonzero(block == BAR))
         buffers = self._large_enough(make_buffers, len(block), count_lines(block), bars)
+        buffers = buffers._replace(labels=self._label_words)
         if self.ngrams is not None:
             buffers = buffers._replace(most_names=self.ngrams.most_names)
         loop = ready(scan_vw, self.compiled, counted=False)

@@ -11,6 +11,7 @@ from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
 from giftrl.streams.text.problems import Problem
 from giftrl.streams.text.rows import Names, Rows, add_row, make_arrays
 from giftrl.streams.text.scan import COLON, NEWLINE, SPACE, TAB, at_end, blame, blank, note, skip_blanks, skip_line
+from giftrl.streams.text.words import NONE, Words, find_word
 
 BAR, QUOTE = 124, 39
 BROKEN = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
@@ -34,6 +35,7 @@ class Buffers(NamedTuple):
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
     bases: NDArray[np.float64]  # of the rows
     most_names: int = 2**62  # of a row
+    labels: Words = NONE  # the names of labels, where they have names
 
 
 def make_buffers(size: int, lines: int, bars: int) -> Buffers:
@@ -49,7 +51,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
     Returns:
         the line after the last, and how many rows, entries, sections and rejected lines there are.
     """
-    names, sections, rows, bad_lines, bases, most_names = buffers
+    names, sections, rows, bad_lines, bases, most_names, labels = buffers
     values, starts, ends, _ = names
     row, entries, section, bad = 0, 0, 0, 0
     while at < len(block):
@@ -60,7 +62,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
         label, weight, base, tag = np.nan, 1.0, 0.0, (np.int64(0), np.int64(0))
         empty = at_end(block, at)
         if not empty:
-            label, weight, base, tag, at, spot, problem = read_head(block, begin)
+            label, weight, base, tag, at, spot, problem = read_head(block, begin, labels)
         factor = 1.0
         while problem == 0 and not at_end(block, at):
             if byte(block, at) == BAR:
@@ -101,7 +103,7 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
 
 
 @formula
-def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
     """Read what is before the first bar: label, weight, base, the ends of the tag, the bar; and where what is wrong."""
     label, weight, base, tag_start, tag_end = np.nan, 1.0, 0.0, np.int64(0), np.int64(0)
     problem = 0
@@ -126,6 +128,10 @@ def read_head(block: Any, at: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
             tag_start = spot + 1 if byte(block, spot) == QUOTE else spot
             tag_end = stop
             problem, spot = check_text(block, tag_start, tag_end, spot)
+        elif stop > spot and count == 0 and len(labels[1]) > 1:
+            label = np.float64(find_word(block, spot, stop, labels))
+            problem, spot = check_text(block, spot, stop, spot)
+            count += 1
         elif stop > spot:
             value, after, wrong = number(block, spot)
             if count == 3:

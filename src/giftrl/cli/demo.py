@@ -1,0 +1,68 @@
+"""``giftrl demo``: the product in a minute, and small data sets to try commands on."""
+
+import time
+from pathlib import Path
+
+import click
+
+from giftrl.cli.tables import print_table
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="The folder to write to. Default: this folder for a data set, and out/demo for the page.",
+)  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="Show the data sets.")
+def command(name: str | None, out: Path | None, listed: bool) -> None:
+    """Show what giftrl does in about a minute, or write a small data set to try it on.
+
+    \b
+    Try it:
+      giftrl demo churn
+      giftrl demo --list
+      giftrl demo
+
+    With NAME, a file with that data set is written, and the commands to try on it are printed. A file that is there
+    already is never overwritten.
+
+    Without NAME, giftrl with nothing set runs beside scikit-learn's SGD at every learning rate, on five data sets that
+    come with scikit-learn. It ends in a page with a picture of both, what each run proves, and the paper's figures.
+    """
+    from giftrl.errors import UnknownName
+    from giftrl.samples import SAMPLES
+
+    if listed:
+        rows = [(each.name, each.file, each.what, each.origin) for each in SAMPLES.values()]
+        print_table(("name", "file", "what", "where it is from"), rows, 4)
+    elif name is None:
+        _tour(Path("out/demo") if out is None else out)
+    elif name not in SAMPLES:
+        raise UnknownName("name", name, SAMPLES)
+    else:
+        sample, folder = SAMPLES[name], Path() if out is None else out
+        path, new = sample.write(folder)
+        click.echo(f"{path}{'' if new else ' is there already'}: {sample.what}\n{sample.origin}\n\nTry next:")
+        for line in sample.commands(folder):
+            click.echo(f"  {line}")
+
+
+def _tour(folder: Path) -> None:
+    from giftrl.cli.bar import Bar
+    from giftrl.cli.progress import standard_error
+    from giftrl.tour import SETS, steps, tour
+    from giftrl.tour.words import last_lines, short_table
+
+    begun = time.perf_counter()
+    click.echo(
+        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(SETS)} data sets\n"
+        "that come with scikit-learn. This takes about a minute.\n"
+    )
+    with Bar(standard_error(False), steps=steps()) as bar:
+        done = tour(folder, tell=bar.step)
+    print_table(*short_table(done.found))
+    seconds = time.perf_counter() - begun
+    click.echo(f"average loss of one pass, and how many times giftrl's that is; {seconds:.0f} s in total\n")
+    for line in last_lines(done.found, done.page):
+        click.echo(line)

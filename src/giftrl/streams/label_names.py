@@ -1,0 +1,50 @@
+"""Labels that are names, such as yes and no: a batch has the number of each."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Stands in a batch for a label that is none of the names.
+UNKNOWN = -1.0
+
+
+class LabelNames:
+    """The names of labels; label number k of a batch is ``names[k]``.
+
+    Args:
+        names: different from each other, none of them empty.
+
+    >>> labels = LabelNames(("no", "yes"))
+    >>> labels.codes(["yes", None, "no", "maybe"]).tolist()
+    [1.0, nan, 0.0, -1.0]
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(names)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.names)}
+
+    def code(self, name: str) -> float:
+        """The number of a name; :data:`UNKNOWN` where it is not known."""
+        return float(self._places.get(name, UNKNOWN))
+
+    def codes(self, names: Iterable[str | None]) -> NDArray[np.float64]:
+        """The numbers of names; NaN for a label that is missing."""
+        return np.array([np.nan if name is None else self.code(name) for name in names], np.float64)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["no", "yes"]), listed(map(str, range(100)))
+    ('no or yes', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 or 90 more')
+    """
+    names = list(names)
+    if len(names) > 12:
+        names = [*names[:10], f"{len(names) - 10} more"]
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
