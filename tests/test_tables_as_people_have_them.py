@@ -23,6 +23,7 @@ from giftrl.training.trainer import Trainer
 from tests.commands import giftrl
 from tests.stream_rows import named_rows
 
+pytestmark = pytest.mark.plain
 QUICK = ("--certificate-seconds", "0")
 WORDS = ["good", "bad", "awful", "fine", "product", "delivery", "quick", "slow", "the", "it", "was", "very", "price"]
 HEADS = ["customer_id", "when", "city", "amount", "review", "active", "price"]
@@ -70,6 +71,7 @@ def rows_of(path, **columns):
     return [row[-1] for row in named_rows(list(reader), features)], reader
 
 
+@pytest.mark.plain(False)  # some hundred rows take plain Python longer than loops that other tests compile as well
 def test_dates_and_words_are_learnt_from_csv_parquet_and_json_alike(tmp_path):
     rows = sold()
     table = write_csv(tmp_path / "a.csv", rows, mark="\ufeff", lineterminator="\r\n")
