@@ -269,8 +269,7 @@ class Kept:
             problem = Problem(self.loss, rows, self.labels, self.weights, theta, radius, ridge, floor)
             z = np.zeros_like(theta) if start is None else units.coordinates(units.compared(start))[rows.features]
             norm = float(np.linalg.norm(z))
-            if norm > radius:
-                z = z * (radius / norm)
+            z = z * (radius / norm) if norm > radius else z
             # A little more than the target, for the allowance that is subtracted.
             enough = target + self.conjugate + 1e-9 * abs(target)
             solution = solve(problem, z, time_limit, steps, enough)

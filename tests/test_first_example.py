@@ -1,0 +1,24 @@
+"""The first example of the README does what it says."""
+
+import re
+from pathlib import Path
+
+from tests.commands import giftrl
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def test_the_first_example_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    block = README.read_text().split("```")[1]
+    commands = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    assert len(commands) == 3
+    for each in commands:
+        command, _, shown = each.partition("\n")
+        words = command.partition("#")[0].partition("|")[0].split()
+        assert words[0] == "giftrl"
+        done = giftrl(*words[1:], *(["--certificate-seconds", 60] if words[1] == "train" else []))
+        said = " ".join((done.stdout + done.stderr).decode().split())
+        for part in " ".join(shown.split()).split("..."):
+            assert part.strip() in said
+    assert (tmp_path / "run.html").stat().st_size > 10_000
