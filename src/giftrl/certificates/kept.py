@@ -232,15 +232,9 @@ class Kept:
 
     @np.errstate(all="ignore")
     def within(
-        self,
-        units: Units,
-        radius: float,
-        ridge: float = 0.0,
-        start: Array | None = None,
-        time_limit: float = 10.0,
-        steps: int = 1000,
-        target: float = math.inf,
-    ) -> BestLoss:
+        self, units: Units, radius: float, ridge: float = 0.0, start: Array | None = None, time_limit: float = 10.0,
+        steps: int = 1000, target: float = math.inf,
+    ) -> BestLoss:  # fmt: skip
         """A number that loss plus (ridge/2)|u|^2 is not below for any u with |u| <= radius, in given units.
 
         Args:
