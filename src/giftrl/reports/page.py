@@ -141,7 +141,7 @@ def table(
         mark += f' data-label="{escape(head[j], quote=True)}"' if stacked else ""
         if isinstance(given, Cell) and given.bar:
             side = "less" if given.bar < 0.0 else "more"
-            bar = f'<span class="bar {side}" style="width: {4.0 * abs(given.bar):.2f}rem"></span>'
+            bar = f'<span class="bar {side}" style="--bar: {abs(given.bar):.3f}"></span>'
             return f"<td{mark}>{bar}{escape(content)}</td>"
         if isinstance(given, Cell):
             mark += f' style="--shade: {100.0 * given.shade:.0f}%"'

@@ -49,7 +49,7 @@ class Ranking:
         bins = relative_bins(scores)
         self.arrays["no"] += np.bincount(bins, np.where(yes, 0.0, weights), RELATIVE)
         self.arrays["yes"] += np.bincount(bins, np.where(yes, weights, 0.0), RELATIVE)
-        self.arrays["squares"] += weights @ weights
+        self.arrays["squares"] += (weights * weights).sum()
         if chances is not None:
             self.arrays["chance"] += np.bincount(bins, weights * chances, RELATIVE)
 

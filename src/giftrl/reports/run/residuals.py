@@ -74,7 +74,8 @@ class Residuals:
             self.arrays["errors"] += np.bincount(self.errors.of_values(errors), weights, self.errors.bins)
             away, errors = (labels - bins.middle) / bins.scale, errors / bins.scale
             terms = (np.ones(len(away)), away, away * away, errors, np.abs(errors), errors * errors)
-            self.arrays["sums"] += [float(weights @ each) for each in terms]
+            # Not by BLAS, whose threads would take the processors from the reader.
+            self.arrays["sums"] += [float((weights * each).sum()) for each in terms]
 
     def _mean(self, name: str) -> float:
         return float(self.arrays["sums"][SUMS.index(name)] / self.arrays["sums"][0])
