@@ -142,6 +142,7 @@ def command(
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
     from giftrl.outputs import writing
+    from giftrl.streams.sources.source import find_sources, require_files
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
     from giftrl.training.summary import best_losses, summary_of
@@ -180,6 +181,8 @@ def command(
     if from_path is not None:
         model = _go_on(from_path, options)
     else:
+        if passes > 1:
+            require_files([source.name for source in find_sources(data)])
         given = options["loss"], options["label_values"]
         target, looked = (anything(*given), {}) if resume else look(data, *given, schema=schema, **reading)
         model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))

@@ -47,11 +47,12 @@ def first_labels(
     labels: list[str] = []
     opened: dict[str, Stream] = {}
     for number, source in enumerate(find_sources(named)):
-        if len(labels) >= ROWS:
+        piped = source.path is None or is_stream(source.name)
+        if len(labels) >= ROWS or (piped and number > 0):  # a pipe is not waited for before its turn
             break
         try:
             stream = Stream(source)
-            if source.path is None or is_stream(source.name):
+            if piped:
                 opened[source.name] = stream
             with contextlib.nullcontext() if source.name in opened else stream:
                 labels += [label for label in _labels(stream, source, format, columns or Columns(), schema) if label]

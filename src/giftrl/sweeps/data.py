@@ -93,7 +93,8 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, ND
     ([[0.0, 0.0, 0.5], [2.0, 4.0, 0.0]], [1.0, -1.0])
     """
     features = Dictionary()
-    labels = names_where_text(first_labels(path, format=format).labels)
+    first = first_labels(path, format=format)
+    labels = names_where_text(first.labels)
     reader = Reader(
         path,
         features,
@@ -103,6 +104,7 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, ND
         accepts=np.isfinite if labels is None else lambda codes: codes >= 0.0,
         expected="a number" if labels is None else listed(labels.names),
         no_base="sweeps have none",
+        opened=first.opened,
     )
     batches = list(reader)
     require(reader.rows > 0, "path", str(path), "must have at least one example", "check the file")

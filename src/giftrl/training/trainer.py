@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
-from giftrl.files import is_stream
 from giftrl.growing import FileDigest, GrowingFile, unfinished
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import Stream, find_sources
+from giftrl.streams.sources.source import Stream, find_sources, require_files
 from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
 from giftrl.training.consumed import Consumed
 from giftrl.training.course import Course, go_on, unsound_checkpoint
@@ -158,9 +157,8 @@ class Trainer:
             require_no_checkpoint(self.checkpoint.path)
         if self._finished:
             return self.model
-        for name in self._files if self.passes > 1 else ():
-            again = name != "-" and not is_stream(name)
-            require(again, "data", name, "cannot be read twice", "give a file, or one pass")
+        if self.passes > 1:
+            require_files(self._files)
         going = True
         while going and self._pass < self.passes:
             self.course.begin()

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadSource, InvalidInput
+from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.files import is_stream
 from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
 
 STANDARD_INPUT = "-"
@@ -39,6 +40,13 @@ def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         if source.path is not None:
             _check(source.name, source.path)
     return tuple(found)
+
+
+def require_files(names: Sequence[str]) -> None:
+    """Raise an error if a source can be read only once, as standard input and pipes can."""
+    for name in names:
+        once = name == STANDARD_INPUT or is_stream(name)
+        require(not once, "data", name, "cannot be read twice", "give a file, or one pass")
 
 
 def _behind(name: str) -> Iterator[Source]:
