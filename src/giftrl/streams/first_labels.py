@@ -5,8 +5,6 @@ import io
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import orjson
-
 from giftrl.errors import GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
@@ -103,6 +101,8 @@ def _of_vw(lines: Any) -> Iterator[str]:
 
 
 def _of_json(lines: Any, label: str | None, schema: Schema | None) -> Iterator[str | None]:
+    import orjson  # where there is JSON
+
     if label is None and schema is not None:
         label = schema.label
     for line in lines:
