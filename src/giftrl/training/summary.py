@@ -53,7 +53,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     summary: dict[str, Any] = {
         "examples": model.examples,
         # A converted file does not say which names were on a coordinate: count those that were learnt from.
-        "features": model.features.report().used or int(np.count_nonzero(learner.theta)),
+        "features": model.features.report().used or _learnt_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
         "rejected": model.rejected,
@@ -78,3 +78,12 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
         "schema": None if model.schema is None else model.schema.state(),
         "settings": model.settings.state(),
     }
+
+
+def _learnt_from(model: LinearModel) -> int:
+    """How many features but the constant have a theta that is not 0."""
+    theta = np.asarray(model.learner.theta)
+    used = np.asarray(theta.reshape(len(theta), -1).any(axis=1))
+    if model.settings.constant:
+        used[model.features.constant] = False
+    return int(np.count_nonzero(used))
