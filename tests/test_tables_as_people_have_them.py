@@ -235,7 +235,7 @@ def test_a_bad_date_rejects_its_row(tmp_path):
     table = write_csv(tmp_path / "a.csv", rows, ["when", "y"])
     refused = giftrl("train", table, "--loss", "squared", "--beta", "1", check=False).stderr.decode()
     assert "a.csv:31:1: '2024-02-30' in the column of dates 'when', expected an ISO date that exists" in refused
-    assert "if these are categories, name the column in categorical" in refused
+    assert "if these are categories, --categorical COLUMN reads them as such" in refused
     pq.write_table(
         pa.table({"when": [row[0] for row in rows], "y": [float(row[1]) for row in rows]}), tmp_path / "a.pq"
     )
