@@ -170,7 +170,7 @@ def test_a_label_that_the_first_rows_did_not_have(ending, tmp_path, monkeypatch)
     monkeypatch.setattr("giftrl.streams.first_labels.ROWS", 60)
     done = giftrl("train", path, "--model", model, check=False)
     assert done.returncode == 1 and not model.exists()
-    said = f"{path}:{place}: the label 'maybe', expected no or yes (--labels no,yes,maybe adds it)"
+    said = f"{path}:{place}: the label 'maybe', expected no or yes (--labels no,yes,maybe adds it, --on-error skip leaves it out)"
     assert said in done.stderr.decode()
     skipped = json.loads(giftrl("train", path, "--on-error", "skip", "--json").stdout)
     assert (skipped["examples"], skipped["rejected"]) == (60, 1)
