@@ -112,7 +112,7 @@ def _by_blocks(stream: Stream, text: _Text) -> _Seen:
     labels: list[str | None] = []
     at, size = 0, FIRST
     while True:
-        head = stream.peek(size)
+        head = stream.peek(size)[:size]
         last = len(head) < size
         block = head[at:] if last else head[at : head.rfind(b"\n") + 1]
         if block:
