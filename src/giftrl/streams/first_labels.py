@@ -16,9 +16,9 @@ from giftrl.streams.names.walk import label_text
 from giftrl.streams.sources.lines import BOM
 from giftrl.streams.sources.source import Source, Stream, find_sources
 
-#: How many rows are looked at; and how many bytes first, at a time and at most.
+#: How many rows are looked at; and how many bytes, first and at most.
 ROWS = 10_000
-FIRST, STEP, MOST = 1 << 20, 1 << 22, 1 << 26
+FIRST, MOST = 1 << 20, 1 << 26
 
 
 class FirstLabels(NamedTuple):
@@ -121,7 +121,7 @@ def _by_blocks(stream: Stream, text: _Text) -> _Seen:
             at += used
         if last or size >= MOST or len(labels) >= ROWS:
             return _Seen(labels, text.names, len(head))
-        size = min(size + STEP, MOST)
+        size = min(2 * size, MOST)
 
 
 class _Lines:
