@@ -135,7 +135,7 @@ def test_labels_of_two_values(tmp_path):
     for said in ((), ("--labels", "0,1"), ("--loss", "logistic")):
         assert json.loads(giftrl("train", zero_one, *said, "--json").stdout)["average_loss"] == expected
     done = giftrl("train", zero_one, "--labels=-1,1", check=False)
-    assert done.returncode == 1 and "the label 0, expected -1 or 1 (--labels -1,1,0 adds it)" in done.stderr.decode()
+    assert done.returncode == 1 and "the label 0, expected -1 or 1 (--labels -1,1,0 adds it, " in done.stderr.decode()
 
 
 def test_dictionary_grows_and_passes_repeat(rows, tmp_path):

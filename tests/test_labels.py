@@ -1,7 +1,10 @@
 """Labels of any kind: read in every format, chosen by the first rows, printed by name."""
 
+import csv
 import json
 import os
+import re
+import shlex
 import threading
 
 import numpy as np
@@ -16,7 +19,7 @@ from giftrl.streams import Dictionary, Reader
 from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.training import LinearModel, Settings
-from giftrl.training.target import choose_target, names_where_text
+from giftrl.training.target import choose_target, distinct, names_where_text
 from tests.commands import giftrl
 
 NAMES = ("no", "yes")
@@ -141,8 +144,10 @@ def test_every_label_of_the_first_rows_has_a_place(labels):
     ("labels", "loss", "said"),
     [
         (["yes"] * 3, "auto", "only yes; name all labels, such as --labels no,yes"),
+        (["yes"], "auto", "in the first row there is only yes"),
         (["0"] * 3, "auto", "only 0; name all labels, such as --labels no,yes, or --loss squared for numbers"),
         ([], "auto", "the first rows have no label; name the column of labels with --label"),
+        ([], "hinge", "needs labels, and the first rows have none"),
         ([f"row {k}" for k in range(30)], "auto", "30 different labels, such as 'row 0'"),
         (["a", "b", "c"], "hinge", "takes two labels, and the first rows have 3: a, b or c; use --loss softmax"),
         (["7"] * 9, "softmax", "only 7"),
@@ -170,8 +175,8 @@ def test_a_label_that_the_first_rows_did_not_have(ending, tmp_path, monkeypatch)
     monkeypatch.setattr("giftrl.streams.first_labels.ROWS", 60)
     done = giftrl("train", path, "--model", model, check=False)
     assert done.returncode == 1 and not model.exists()
-    said = f"{path}:{place}: the label 'maybe', expected no or yes (--labels no,yes,maybe adds it)"
-    assert said in done.stderr.decode()
+    said = f"{path}:{place}: the label 'maybe', expected no or yes ("
+    assert f"{said}--labels no,yes,maybe adds it, --on-error skip leaves it out)" in done.stderr.decode()
     skipped = json.loads(giftrl("train", path, "--on-error", "skip", "--json").stdout)
     assert (skipped["examples"], skipped["rejected"]) == (60, 1)
     three = giftrl("train", path, "--labels", "no,yes,maybe", "--model", model).stderr.decode()
@@ -180,6 +185,9 @@ def test_a_label_that_the_first_rows_did_not_have(ending, tmp_path, monkeypatch)
     # Labels do not matter to predictions: one that is not known is no mistake there.
     giftrl("train", path, "--labels", "no,yes", "--on-error", "skip", "--model", model, "--quiet")
     assert len(giftrl("predict", model, path).stdout.splitlines()) == 61
+    # A model has its labels: there, none can be added.
+    for command in (("certify", model, path), ("train", path, "--from", model)):
+        assert f"{said}--on-error skip leaves it out)" in giftrl(*command, check=False).stderr.decode()
 
 
 def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
@@ -278,3 +286,51 @@ def test_names_that_are_not_text_stay_numbers_of_their_own(tmp_path):
     np.testing.assert_array_equal(np.concatenate([each.labels for each in batches]), [0.0, 1.0, 2.0, np.nan])
     with pytest.raises(BadRow, match="a label that is not a number: 'b'"):
         list(Reader(path, Dictionary(), compiled=False))
+
+
+def test_a_row_without_a_label_can_be_left_out(tmp_path):
+    for labels, loss in (([*"01" * 9, "NA"], ()), ([*"01" * 9, ""], ("--loss", "squared"))):
+        path = tmp_path / "rows.csv"
+        path.write_text("a,label\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
+        said = giftrl("train", path, *loss, check=False).stderr.decode().splitlines()[-1]
+        assert ":20:4: no label, expected " in said and said.endswith(" (--on-error skip leaves out such rows)")
+        assert "--labels" not in said
+
+
+def test_names_with_commas_can_be_given_as_they_are_advised(tmp_path):
+    path = tmp_path / "rows.csv"
+    with path.open("w", newline="") as file:
+        labels = ["will not, leave"] * 30 + ['"no"'] * 30 + [" maybe"]
+        csv.writer(file).writerows([("a", "label"), *enumerate(labels)])
+    refused = giftrl("train", path, "--labels", '"will not, leave", """no"""', check=False).stderr.decode()
+    advice = shlex.split(re.search(r"\((--labels .*) adds it", refused)[1])
+    assert advice == ["--labels", '"will not, leave","""no""",maybe']
+    done = giftrl("train", path, *advice).stderr.decode()
+    assert "the first 30 labels are all 'will not, leave': if the rows are sorted" in " ".join(done.split())
+    for wrong, said in (('"will not', "a quote out of place"), ("", "an empty label"), ("no,,yes", "an empty label")):
+        assert said in giftrl("train", path, "--labels", wrong, check=False).stderr.decode()
+
+
+def test_whole_numbers_that_float64_has_not_are_names(tmp_path):
+    many = [str(2**53 + k % 2) for k in range(60)]
+    for ending, write in WRITERS.items():
+        path = tmp_path / f"rows.{ending}"
+        write(path, many if ending in ("csv", "svm", "vw") else [int(each) for each in many])
+        labels = names_where_text(first_labels(path).labels)
+        assert labels.names == (str(2**53), str(2**53 + 1))
+        read = np.concatenate([batch.labels for batch in Reader(path, Dictionary(), labels=labels)])
+        assert read.tolist() == [k % 2 for k in range(60)]
+    done = giftrl("train", path, "--labels", f"{2**53},{2**53 + 1}").stderr.decode()
+    assert f"labels: {2**53} and {2**53 + 1}; so the loss is logistic" in done
+    # Many of them are real labels, and those that float64 has are numbers.
+    assert choose_target([str(2**60 + 1000 * k) for k in range(60)]).loss == "squared"
+    assert distinct(["1234567890123", "1"]) == (1.0, 1234567890123.0)
+    assert "labels: 1 and 1234567890123 in" in choose_target(["1234567890123", "1"]).reason
+
+
+def test_names_that_differ_in_case_or_blanks_alone_are_pointed_out():
+    assert choose_target(["yes", "no", "Yes"]).reason.endswith("Note: Yes and yes count as two labels")
+    assert choose_target(["yes", " yes"], "hinge").reason.endswith("Note: ' yes' and yes count as two labels")
+    several = choose_target(["True", "False", "true", "false"]).reason
+    assert several.endswith("Note: False and false count as two labels, and so do True and true")
+    assert "Note" not in choose_target(["yes", "no"]).reason

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import csv
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -127,11 +128,21 @@ def ngrams(context: click.Context, parameter: click.Parameter, values: tuple[str
 def label_list(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[float, ...] | tuple[str, ...] | None:
-    """The labels of ``--labels 0,1``, ``--labels 1..7`` or ``--labels no,yes``: all numbers, or else all names."""
+    """The labels of ``--labels 0,1``, ``--labels 1..7`` or ``--labels no,yes``: all numbers, or else all names.
+
+    They are one record of CSV, so that a name with a comma can be given in double quotes.
+    """
+    from giftrl.streams.label_names import is_exact
+
     if value is None:
         return None
     labels: list[str] = []
-    for part in map(str.strip, value.split(",")):
+    try:
+        parts = next(csv.reader([value], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        rule = "has a quote out of place; write --labels 'no,\"well, yes\"'"
+        raise click.BadParameter(f"{value!r} {rule}") from None
+    for part in parts if '"' in value else map(str.strip, parts):
         first, dots, last = part.partition("..")
         if dots:
             if not all(re.fullmatch("-?[0-9]+", end) for end in (first, last)):
@@ -143,13 +154,13 @@ def label_list(
             labels += map(str, range(int(first), int(last) + 1))
         else:
             labels.append(part)
-    if not all(labels):
+    if not labels or not all(labels):
         raise click.BadParameter(f"{value!r} has an empty label; write --labels no,yes, --labels 0,1 or --labels 0..9")
     try:
         numbers = tuple(map(float, labels))
     except ValueError:
         return tuple(labels)
-    return numbers if all(map(math.isfinite, numbers)) else tuple(labels)
+    return numbers if all(map(math.isfinite, numbers)) and all(map(is_exact, labels)) else tuple(labels)
 
 
 def parameter_list(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Labels that are names, such as yes and no: a batch has the number of each."""
 
+import shlex
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 #: Stands in a batch for a label that is none of the names.
 UNKNOWN = -1.0
+#: Up to this, float64 has every whole number.
+WHOLE = 1 << 53
 
 
 class LabelNames:
@@ -48,3 +51,27 @@ def listed(names: Iterable[str]) -> str:
         names = [*names[:10], f"{len(names) - 10} more"]
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def as_option(names: Iterable[str]) -> str:
+    """Names as a shell and ``--labels`` take them: a record of CSV.
+
+    >>> print(as_option(["no", "yes"]), as_option(["no", "well, yes"]))
+    no,yes 'no,"well, yes"'
+    """
+
+    def quoted(name: str) -> str:
+        plain = name == name.strip() and not set(name) & set(',"\r\n')
+        return name if plain else '"' + name.replace('"', '""') + '"'
+
+    return shlex.quote(",".join(map(quoted, names)))
+
+
+def is_exact(label: str) -> bool:
+    """Whether float64 has a label that is a number; beyond 2^53 it has not every whole number.
+
+    >>> is_exact("0.5"), is_exact("9007199254740993")
+    (True, False)
+    """
+    digits = label.removeprefix("-").removeprefix("+")
+    return not digits.isdecimal() or int(digits) <= WHOLE

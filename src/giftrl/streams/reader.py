@@ -57,7 +57,7 @@ class Reader:
         checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
         labels: the names of labels; None where labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
-        expected: what ``accepts`` accepts, in words; or a function of a label that it does not accept.
+        expected: what ``accepts`` accepts, in words; or a function of a label that it does not accept, "" for none.
         no_base: why a row whose prediction starts from a base cannot be used; None if it can.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
         opened: streams of sources that cannot be opened again, by name, of which nothing has been read.
@@ -261,9 +261,10 @@ class Reader:
         bad = []
         for line, label in zip(batch.lines[~good].tolist(), batch.labels[~good].tolist(), strict=True):
             text, column = parsed.label_at(line)
-            shown = f"{label:g}" if self.labels is None else text
-            problem = "no label" if np.isnan(label) else f"the label {shown if self.labels is None else repr(shown)}"
-            expected = self.expected if isinstance(self.expected, str) else self.expected(shown)
+            missing = bool(np.isnan(label))
+            shown = f"{label:.12g}" if self.labels is None else text
+            problem = "no label" if missing else f"the label {shown if self.labels is None else repr(shown)}"
+            expected = self.expected if isinstance(self.expected, str) else self.expected("" if missing else shown)
             bad.append(self._reject(parsed, line, problem, expected, column))
         rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
         return replace(keep_rows(batch, good), rejected=tuple(rejected))

@@ -17,7 +17,7 @@ from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Learner
 from giftrl.recipes.recipe import KINDS
-from giftrl.streams.label_names import LabelNames, listed
+from giftrl.streams.label_names import WHOLE, LabelNames, as_option, listed
 
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)
@@ -33,10 +33,16 @@ LabelValues = tuple[float, ...] | tuple[str, ...]
 def names_of(values: LabelValues | None) -> tuple[str, ...]:
     """Labels as text.
 
-    >>> names_of((0.0, 2.5)), names_of(("no", "yes"))
-    (('0', '2.5'), ('no', 'yes'))
+    >>> names_of((0.0, 2.5, 1234567890123.0)), names_of(("no", "yes"))
+    (('0', '2.5', '1234567890123'), ('no', 'yes'))
     """
-    return tuple(value if isinstance(value, str) else f"{value:.12g}" for value in values or ())
+
+    def name(value: float | str) -> str:
+        if isinstance(value, str):
+            return value
+        return f"{value:.0f}" if float(value).is_integer() and abs(value) <= WHOLE else f"{value:.12g}"
+
+    return tuple(map(name, values or ()))
 
 
 @dataclass(frozen=True)
@@ -140,15 +146,32 @@ class Settings(Recipe):
         distinct, where = np.unique(given, return_inverse=True)
         return np.array([accepts(self.parts.loss, label) for label in distinct.tolist()], dtype=bool)[where]
 
-    def expected(self, strange: str = "") -> str:
-        """Those labels in words, and what to do about one that is not among them."""
-        if self.label_values is not None:
-            all_names = ",".join((*self.class_names, strange))
-            more = f" (--labels {all_names} adds it)" if strange and len(self.class_names) <= MOST_LISTED else ""
-            return listed(self.class_names) + more
+    def expected(self, strange: str = "", more: bool = False) -> str:
+        """Those labels in words, and what to do about a row with another one.
+
+        Args:
+            strange: that label; empty for a row without one.
+            more: whether --labels can still be given.
+
+        >>> settings = Settings(label_values=("no", "yes"))
+        >>> settings.expected("maybe", more=True)
+        'no or yes (--labels no,yes,maybe adds it, --on-error skip leaves it out)'
+        >>> settings.expected()
+        'no or yes (--on-error skip leaves out such rows)'
+        """
         loss = self.parts.loss
-        hint = " (--labels says what stands for these)" if accepts(loss, -1.0) else ""
-        return f"a label of the {self.loss} loss: {labels(loss)}{hint}"
+        if self.label_values is not None:
+            words = listed(self.class_names)
+            hint = f"--labels {as_option([*self.class_names, strange])} adds it, "
+            # A loss of two classes that is not the automatic one was asked for, and takes no third label.
+            more = more and len(self.class_names) <= MOST_LISTED and (self.many or self.loss == "logistic")
+        else:
+            words = f"a label of the {self.loss} loss: {labels(loss)}"
+            hint = "--labels says what stands for these, "
+            more = more and bool(accepts(loss, -1.0))
+        if not strange:
+            return f"{words} (--on-error skip leaves out such rows)"
+        return f"{words} ({hint if more else ''}--on-error skip leaves it out)"
 
     @property
     def no_base(self) -> str | None:

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ class Trainer:
             checkpoint=checkpoint,
             labels=settings.label_names,
             accepts=settings.accepts,
-            expected=settings.expected,
+            expected=partial(settings.expected, more=not model.examples),
             no_base=settings.no_base,
             start=self._position,
             opened=self.opened,
@@ -208,7 +208,7 @@ class Trainer:
                     file.write(lines_of(batch, model.decide(made) if settings.many else made))
                 if self._pass == 0:
                     model.rejected += len(batch.rejected)
-                    self.order.add(batch.labels)
+                    self.order.add(batch.labels, settings.label_names)
                 self._position = batch.end
                 if self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every:
                     self.write_checkpoint()

@@ -182,16 +182,17 @@ def texts_of(labels: NDArray[Any]) -> list[str | None]:
     """
     if labels.dtype.kind in "US":
         return [text or None for text in labels.astype(str).tolist()]
-    if labels.dtype.kind == "b":
+    if labels.dtype.kind in "biu":
         return [str(label).lower() for label in labels.tolist()]
     return [None if label != label else f"{label:.17g}" for label in labels.tolist()]
 
 
 def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
-    """An array with one item for each row; numbers as float64, truth values and text as they are."""
+    """An array with one item for each row; numbers as float64, but whole labels, truth values and text as they are."""
     if array.shape not in ((rows,), (rows, 1), (1, rows)):
         raise ValueError(f"{name} has shape {array.shape}, where the matrix has {rows} rows")
-    return array.reshape(-1) if array.dtype.kind in "bUS" else array.reshape(-1).astype(np.float64)
+    kept = "bUSiu" if name in LABELS else "bUS"
+    return array.reshape(-1) if array.dtype.kind in kept else array.reshape(-1).astype(np.float64)
 
 
 def _entries(matrix: Any, row: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
