@@ -29,7 +29,7 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl inspect churn.giftrl
 
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
