@@ -77,7 +77,8 @@ def test_dates_and_words_are_learnt_from_csv_parquet_and_json_alike(tmp_path):
     table = write_csv(tmp_path / "a.csv", rows, mark="\ufeff", lineterminator="\r\n")
     said = train(table, "--text", "review", "--ignore", "customer_id", "--model", tmp_path / "m")
     assert said.startswith(
-        "numbers     amount\ncategories  city, active\ndates       when (years since 2000; weekday, month, hour)\n"
+        "numbers     amount\ncategories  city, active\n"
+        "dates       when (years since 2000; weekday, month, hour if given)\n"
         "text        review (its words)\nignored     customer_id\nlabel       price\nWhere a number "
     )
     assert "note:" not in said

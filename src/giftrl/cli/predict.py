@@ -37,7 +37,7 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl predict churn.giftrl churn.csv --proba
 
     DATA needs no labels, except in LIBSVM text, where any number will do. Where rows have some, the average loss of
