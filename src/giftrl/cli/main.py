@@ -37,6 +37,9 @@ GROUPS = {
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
+SKIP = "--on-error skip"
+
+
 class Commands(click.Group):
     """A group that imports a command when it is called, and suggests the nearest command for a wrong name."""
 
@@ -73,6 +76,10 @@ class Commands(click.Group):
             return answer
         except BadRow as problem:  # whose message quotes the row
             message, status = str(problem), 1
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            able = command is not None and any(each.name == "on_error" for each in command.params)
+            if able and SKIP not in message:
+                message += f" ({SKIP} leaves out such rows)"
         except GiftrlError as problem:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             message, status = str(problem) if command is None else in_options(str(problem), command), 1
