@@ -27,6 +27,7 @@ class FirstLabels(NamedTuple):
     labels: list[str]  # of rows that have one
     opened: dict[str, Stream]  # sources that cannot be opened again, by name, of which nothing has been read
     names: tuple[str, ...] = ()  # of the columns of the first table, or of the keys of the first JSON object
+    converted: bool = False  # whether there is a converted file, whose rows could all be read
 
 
 class _Seen(NamedTuple):
@@ -35,6 +36,7 @@ class _Seen(NamedTuple):
     labels: list[str | None]
     names: tuple[str, ...] = ()
     size: int = 0
+    converted: bool = False
 
 
 def first_labels(
@@ -58,7 +60,7 @@ def first_labels(
     """
     labels: list[str | None] = []
     names: tuple[str, ...] = ()
-    size = 0
+    size, converted = 0, False
     opened: dict[str, Stream] = {}
     for number, source in enumerate(find_sources(named)):
         piped = source.path is None or is_stream(source.name)
@@ -78,7 +80,8 @@ def first_labels(
         labels += seen.labels
         names = names or seen.names
         size += seen.size
-    return FirstLabels([label for label in labels[:ROWS] if label], opened, names)
+        converted |= seen.converted
+    return FirstLabels([label for label in labels[:ROWS] if label], opened, names, converted)
 
 
 def _look(stream: Stream, source: Source, asked: str | None, columns: Columns, schema: Schema | None) -> _Seen:
@@ -220,10 +223,11 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
         arrow = reader.schema
     types = flat_types(arrow)
     names = tuple(name for name, _ in types)
-    if is_converted(arrow):
+    converted = is_converted(arrow)
+    if converted:
         named = names_of_labels(arrow)
         if named is not None:
-            return _Seen(list(named))
+            return _Seen(list(named), converted=True)
         label: str | None = "label"
     else:
         schema = schema or decide(columns, names, [kind_of(type_) or "" for _, type_ in types], source.name)
@@ -243,7 +247,7 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
             size += batch.nbytes
         if len(labels) >= ROWS or size >= MOST:
             break
-    return _Seen(labels, names, size)
+    return _Seen(labels, () if converted else names, size, converted)
 
 
 def _readable(reader: Any) -> Iterator[Any]:
