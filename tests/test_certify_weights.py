@@ -168,7 +168,7 @@ def test_vowpal_wabbit_with_products_and_classes(folder, tmp_path):
     vw(f"--oaa 3 --loss_function logistic -q uz --invert_hash {tmp_path}/vw.txt", rows)
     call = ("--weights", tmp_path / "vw.txt", "--loss", "softmax", rows)
     assert "is a product of features, and the data is read without products; add -q" in refused(*call)
-    found = certified(*call, "-q", "uz", "--time-limit", 5)
+    found = certified(*call, "-q", "uz", "--time-limit", 60)
     assert found["features"] == 10 and found["notes"] == []
     assert 0.0 < found["lower_bound"] <= found["average_loss"]
     vw(f"--oaa 3 --readable_model {tmp_path}/bare.txt", rows)

@@ -222,7 +222,7 @@ def test_shell_completion():
         (["train", "ROWS", "-b", "20"], "--bits N"),
         (["train", "ROWS", "--loss_function", "logistic"], "--loss logistic"),
         (["train", "ROWS", "--l1", "1e-6"], "elastic_net --set l1"),
-        (["train", "ROWS", "--oaa", "3"], "--loss softmax --labels 1..K"),
+        (["train", "ROWS", "--oaa", "3"], "--loss softmax; labels are those of the first rows, or --labels 1..K"),
         (["train", "ROWS", "-t"], "giftrl predict MODEL FILE"),
         (["train", "ROWS", "-l", "0.5"], "there is no learning rate"),
         (["predict", "-t", "ROWS"], "giftrl predict MODEL FILE"),

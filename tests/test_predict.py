@@ -59,9 +59,10 @@ def test_a_file_that_is_read_is_not_written_to(arguments, tmp_path, option, how)
 
 def test_a_model_that_has_learnt_nothing_predicts_0_for_every_row(arguments, tmp_path):
     output = tmp_path / "p.txt"
-    ran = CliRunner().invoke(command, [*arguments, "-o", str(output)], catch_exceptions=False)
+    ran = CliRunner().invoke(command, [*arguments, "--scores", "-o", str(output)], catch_exceptions=False)
     assert ran.exit_code == 0 and ran.stdout == "" and output.read_text() == "0\n0\n0\n"
-    assert CliRunner().invoke(command, [*arguments, "--proba"]).stdout == "0.5\n0.5\n0.5\n"
+    assert CliRunner().invoke(command, [*arguments, "--proba"]).stdout == "-1\t1\n" + 3 * "0.5\t0.5\n"
+    assert CliRunner().invoke(command, arguments).stdout == 3 * "-1\n"
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])

@@ -185,7 +185,7 @@ def test_where_csv_is_wrong():
     assert rows[1][3] == {"n": 5.0}
     assert [str(each).partition(": ")[2] for each in batch.rejected] == [
         "'x' in the column of numbers 'n', "
-        "expected a finite number; if these are codes, name the column in categorical",
+        "expected a finite number; if these are codes, --categorical n reads them as such",
         "only 2 of 3 columns, expected 3 columns",
         "4 columns, expected 3 columns",
         "text after a closing quote: 'b', expected the delimiter or the end of the line",

@@ -117,7 +117,7 @@ def test_a_sweep_reads_what_train_reads(tmp_path):
     rows = [(1, {1: 0.5, 3: 2.0}), (-1, {2: 1.0}), (1, {})]
     (tmp_path / "a.svm").write_text("".join(f"{y}{entries(row, ' ')}\n" for y, row in rows))
     (tmp_path / "a.vw").write_text("".join(f"{y} |{entries(row, ' ')}\n" for y, row in rows))
-    (tmp_path / "a.csv").write_text("label,1,2,3\n1,0.5,,2\n-1,,1,\n1,,,\n")
+    (tmp_path / "a.csv").write_text("label,1,2,3\n1,0.5,0,2\n-1,0,1,0\n1,0,0,0\n")
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"label": y, "features": {str(k): v for k, v in row.items()}}) + "\n" for y, row in rows)
     )

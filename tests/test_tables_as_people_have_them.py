@@ -77,7 +77,8 @@ def test_dates_and_words_are_learnt_from_csv_parquet_and_json_alike(tmp_path):
     table = write_csv(tmp_path / "a.csv", rows, mark="\ufeff", lineterminator="\r\n")
     said = train(table, "--text", "review", "--ignore", "customer_id", "--model", tmp_path / "m")
     assert said.startswith(
-        "numbers     amount\ncategories  city, active\ndates       when (years since 2000; weekday, month, hour)\n"
+        "numbers     amount\ncategories  city, active\n"
+        "dates       when (years since 2000; weekday, month, hour if given)\n"
         "text        review (its words)\nignored     customer_id\nlabel       price\nWhere a number "
     )
     assert "note:" not in said
@@ -235,7 +236,7 @@ def test_a_bad_date_rejects_its_row(tmp_path):
     table = write_csv(tmp_path / "a.csv", rows, ["when", "y"])
     refused = giftrl("train", table, "--loss", "squared", "--beta", "1", check=False).stderr.decode()
     assert "a.csv:31:1: '2024-02-30' in the column of dates 'when', expected an ISO date that exists" in refused
-    assert "if these are categories, name the column in categorical" in refused
+    assert "if these are categories, --categorical COLUMN reads them as such" in refused
     pq.write_table(
         pa.table({"when": [row[0] for row in rows], "y": [float(row[1]) for row in rows]}), tmp_path / "a.pq"
     )

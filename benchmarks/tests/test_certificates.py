@@ -15,7 +15,7 @@ from benchmarks.tests.cases import tiny
 )
 def test_a_line_brackets_the_optimum(label_kind, loss):
     case = tiny(label_kind)
-    made = table.line(f"tiny {loss} raw", case, loss, long=10.0)
+    made = table.line(f"tiny {loss} raw", case, loss, time_limit=100.0, long=100.0)  # compiling takes seconds
     assert made.rows == made.kept == 300 and made.nonzeros == case.x.nnz + 300
     assert made.least <= made.summed <= made.optimum * (1.0 + 1e-6)
     assert made.wide <= made.best <= made.optimum and made.proved <= made.optimum < made.zero

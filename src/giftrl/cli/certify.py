@@ -76,7 +76,7 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl certify churn.giftrl churn.csv
 
     Prints the average loss of the model and a number that no linear model up to its size goes below on these rows,

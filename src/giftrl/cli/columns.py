@@ -14,16 +14,22 @@ HEADS = {
     Kind.LABEL: "label", Kind.WEIGHT: "weight",
 }  # fmt: skip
 #: What the features of a kind are, where its name does not tell.
-FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour)", Kind.TEXT: " (its words)"}
+FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour if given)", Kind.TEXT: " (its words)"}
 WIDTH = 96
-MISSING = "Where a number or date is missing, the category column=missing is added; a missing category adds nothing."
+MISSING = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: JSON has no list of its keys: each value is what its type says.
+OTHERS = ("other keys", "numbers are numbers, texts are categories")
+NOTHING = (
+    "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
+    "CSV are looked for between tabs, semicolons, commas or bars"
+)
 
 
 def in_rows(schema: Schema) -> list[tuple[str, str]]:
     """A row for each kind of columns that there is: what it is called, and its columns.
 
     >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
-    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour)'), ('label', 'y')]
+    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
     """
     rows = []
     for kind, head in HEADS.items():
@@ -47,14 +53,25 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join([*names[:shown], *more])
 
 
-def in_lines(schema: Schema | None) -> list[str]:
-    """The columns of a table, a line for each kind; none where there is only the key of a label."""
+def in_lines(schema: Schema | None, json: bool = False) -> list[str]:
+    """The columns of a table, a line for each kind; none where there is only a label.
+
+    Args:
+        schema: of the table, or None.
+        json: whether it has those keys of JSON alone that have a meaning of their own.
+
+    >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")
+    dates       when (years since 2000; weekday, month, hour if given)
+    label       y
+    other keys  numbers are numbers, texts are categories
+    """
     if schema is None or set(schema.kinds) <= {Kind.LABEL}:
         return []
-    rows = in_rows(schema)
+    rows = [*in_rows(schema), *([OTHERS] if json else [])]
     width = max(len(head) for head, _ in rows)
     lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
-    return [*lines, MISSING]
+    absent = [] if json else [kind for kind in (Kind.NUMBER, Kind.DATE) if kind in schema.kinds]
+    return [*lines, *([MISSING.format(" or ".join(absent))] if absent else [])]
 
 
 def notes(remarks: Iterable[str]) -> list[str]:
@@ -67,4 +84,8 @@ def notes(remarks: Iterable[str]) -> list[str]:
 
 def about(trainer: Any) -> list[str]:
     """What the columns of the data are for, and what is remarkable about them."""
-    return [*in_lines(trainer.model.schema), *(f"note: {each}" for each in notes(trainer.reader.remarks))]
+    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
+    remarks = notes(trainer.reader.remarks)
+    if schema is not None and not json and set(schema.kinds) <= {Kind.LABEL, Kind.WEIGHT, Kind.IGNORED}:
+        remarks.append(NOTHING)
+    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]

@@ -5,20 +5,32 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, feature_options, input_options, quiet_option, reading_of, schema_option
+from giftrl.cli.options import (
+    check_files,
+    feature_options,
+    input_options,
+    label_list,
+    quiet_option,
+    reading_of,
+    schema_option,
+)
 
 
 @click.command()
 @click.argument("data", nargs=-1, required=True)
 @click.argument("output", type=click.Path())
 @feature_options
+@click.option(
+    "--labels", callback=label_list, metavar="A,B,...",
+    help="The names of all labels, where they are text. Default: those of the first rows.",
+)  # fmt: skip
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True)
 @quiet_option("--quiet", help="Print nothing.")
 @schema_option
 @input_options
 def command(
     data: tuple[str, ...], output: str, bits: int, dictionary: bool, interactions: tuple[tuple[str, ...], ...],
-    ngrams: tuple[tuple[str, int], ...], compression: str, quiet: bool, **options: Any,
+    ngrams: tuple[tuple[str, int], ...], labels: Any, compression: str, quiet: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Write DATA to OUTPUT as Arrow IPC, with names already hashed and numbers already parsed.
 
@@ -39,6 +51,7 @@ def command(
     from giftrl.cli.columns import in_lines, notes
     from giftrl.cli.progress import standard_error
     from giftrl.streams.first_labels import first_labels
+    from giftrl.streams.label_names import LabelNames, listed
     from giftrl.streams.names.features import Dictionary, Hashing
     from giftrl.streams.names.interactions import Interactions
     from giftrl.streams.names.ngrams import Ngrams
@@ -55,13 +68,16 @@ def command(
         {"data": data, "schema": schemas}, {"output": output, "rejects": reading["rejects"]}, files_only=["output"]
     )
     first = first_labels(data, **{name: reading[name] for name in ("format", "columns", "schema")})
-    labels = names_where_text(first.labels)
+    if labels is None:
+        names = names_where_text(first.labels)
+    else:
+        names = LabelNames(labels) if isinstance(labels[0], str) else None
     reader = Reader(
         data,
         features,
-        labels=labels,
-        accepts=None if labels is None else lambda codes: codes >= 0.0,
-        expected="a label of the first rows",
+        labels=names,
+        accepts=None if names is None else lambda codes: codes >= 0.0,
+        expected="" if names is None else f"{listed(names.names)} (--labels names all of them)",
         opened=first.opened,
         interactions=products,
         ngrams=joined,
@@ -70,7 +86,7 @@ def command(
         **reading,
     )
     codec = None if compression == "none" else compression
-    written: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": labels, "compression": codec}
+    written: dict[str, Any] = {"interactions": products, "ngrams": joined, "labels": names, "compression": codec}
     with (
         ConvertedWriter(output, features, **written) as writer,
         Bar(standard_error(quiet), "converting") as bar,

@@ -29,7 +29,7 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl inspect churn.giftrl
 
     For a model that was trained with --beta auto there is also a table of experts: the factor of each expert in the
@@ -84,6 +84,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
 
     from giftrl.cli.columns import in_rows
     from giftrl.cli.progress import decimals, within_norm
+    from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)
 
@@ -137,7 +138,11 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         for each in summary["weights"]
     ]  # fmt: skip
     show("largest weights", ("feature", "weight", ""), largest)
-    lines = [best[0].in_words(best[1])] if best else ["No rows were kept for a certificate of the best loss."]
+    lines = (
+        [f"{best[0].in_words(best[1])} {certified_in_words(model)}".rstrip()]
+        if best
+        else ["No rows were kept for a certificate of the best loss."]
+    )
     if radii:
         bounds = summary["certificate"]["radius"]
         lines += [within_norm(radius, bounds[f"{radius:g}"]["best_loss_lower_bound"], model) for radius in radii]

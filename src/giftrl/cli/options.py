@@ -33,8 +33,8 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
 #: How DATA is read.
 input_options = _together(
     format_option,
-    click.option("--label", help="Tables: the label column, by name or number. Default: label, target, y, class, or "
-                 "the last one."),
+    click.option("--label", help="Tables: the label column, by name or number (0 is the first). Default: label, "
+                 "target, y, class, or the last one."),
     click.option("--weight", help="Tables: the column of the weights of the rows."),
     click.option("--ignore", multiple=True, help="Tables: a column to leave out; may be repeated."),
     click.option("--categorical", multiple=True, help="Tables: a column of categories that look like numbers."),

@@ -37,13 +37,15 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl predict churn.giftrl churn.csv --proba
 
-    DATA needs no labels; where rows have some, the average loss of their predictions is printed on standard error.
+    DATA needs no labels, except in LIBSVM text, where any number will do. Where rows have some, the average loss of
+    their predictions is printed on standard error.
 
     A model of classes predicts a label, as it was written in the data that the model learnt from. With --proba, a first
-    line has the labels, and each line below the probability of each of them, between tabs. Other models predict a
+    line has the labels, and each line below the probability of each of them, between tabs; so it is with --scores for
+    more than two labels. Other models predict a
     number. If the row has a tag, the line ends with it. With --on-error skip, the line of a row that cannot be used is
     nan, so that line n always belongs to row n.
 
@@ -65,11 +67,12 @@ def command(
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
     from giftrl.cli.bar import Bar
-    from giftrl.cli.progress import decimals, standard_error
+    from giftrl.cli.progress import counted, decimals, standard_error
     from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
     from giftrl.errors import Incompatible
     from giftrl.outputs import writing
     from giftrl.recipes.predictor import link_of
+    from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
     from giftrl.training.audit import Audit
@@ -97,7 +100,8 @@ def command(
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else opened.enter_context(writing(output))
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
-        if proba and settings.class_names and auditor is None:
+        tabular = proba or (as_scores and settings.many)
+        if tabular and auditor is None:
             file.write("\t".join(map(shown, settings.class_names)).encode() + b"\n")
         bar = opened.enter_context(Bar(standard_error(quiet or shares_terminal(output)), "predicting"))
         for batch in reader:
@@ -106,7 +110,7 @@ def command(
             evaluation.add(batch, scores)
             answers = trained.probabilities(scores) if proba else scores if as_scores else trained.decide(scores)
             if auditor is None:
-                file.write(lines_of(batch, answers, "\t" if proba else " "))
+                file.write(lines_of(batch, answers, "\t" if tabular else " "))
                 continue
             for block in auditor.blocks(batch, answers):
                 file.write(f"{block}\n".encode("utf-8", "surrogateescape"))
@@ -116,6 +120,11 @@ def command(
         return
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)
+    if reader.rejected:
+        click.echo(f"{counted(reader.rejected, 'row')} could not be used; nan stands for each", err=True)
+    if evaluation.strange:
+        known = listed(settings.class_names) if settings.class_names else settings.expected()
+        click.echo(f"{counted(evaluation.strange, 'row')} with other labels than {known}", err=True)
     if evaluation.rows:
-        text = f"average loss {decimals(evaluation.average_loss)} over {evaluation.rows:,} rows with labels"
-        click.echo(text, err=True)
+        loss = decimals(evaluation.average_loss)
+        click.echo(f"average loss {loss} over {counted(evaluation.rows, 'row')} with labels", err=True)

@@ -36,13 +36,13 @@ def decimals(number: float) -> str:
     return f"{number:.6f}" if abs(number) < 10.0 else f"{number:.6g}"
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, several: str | None = None) -> str:
     """A number and what it counts.
 
-    >>> counted(1, "row"), counted(20_000, "row")
-    ('1 row', '20,000 rows')
+    >>> counted(1, "row"), counted(20_000, "row"), counted(2, "pass", "passes")
+    ('1 row', '20,000 rows', '2 passes')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def narrow(number: float) -> str:
@@ -55,11 +55,14 @@ def narrow(number: float) -> str:
 
 
 def cut(text: str) -> str:
-    """A text in at most 10 characters.
+    """A text on one line, in at most 10 characters.
 
-    >>> cut("no"), cut("extraordinary")
-    ('no', 'extraordi…')
+    >>> cut("no"), cut("extraordinary"), cut("one\\ntwo")
+    ('no', 'extraordi…', 'one\\\\ntwo')
     """
+    from giftrl.training.predictions import shown
+
+    text = shown(text)
     return text if len(text) <= 10 else f"{text[:9]}…"
 
 
@@ -133,6 +136,9 @@ class Progression:
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
         about: what to print before the table, when the first rows have been learnt; it is given the trainer.
+
+    Attributes:
+        learnt: how many examples were watched, those of each pass counted.
     """
 
     def __init__(
@@ -150,6 +156,7 @@ class Progression:
         self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
         self._about = about
         self._headed = quiet
+        self.learnt = 0
 
     def __enter__(self) -> "Progression":
         self._bar.__enter__()
@@ -161,6 +168,7 @@ class Progression:
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
+        self.learnt += last - first
         if not self._headed:
             self._head(trainer)
         if self._bar.shown:

@@ -3,28 +3,42 @@
 from typing import Any
 
 from giftrl.cli.progress import counted, decimals, within_norm
+from giftrl.training.summary import certified_in_words
 
 
 def say_results(
     console: Any,
     summary: dict[str, Any],
-    model: Any,
-    before: int,
+    trainer: Any,
+    learnt: int,
+    resumed: bool,
     written: dict[str, str | None],
     best: Any,
     radii: Any,
 ) -> None:
-    """Print the results of a run; ``before`` is how many examples had been learnt when it began or went on."""
-    seconds, learnt = summary["seconds_total"], summary["examples"] + model.repeated.examples - before
-    rate = learnt / max(seconds, 1e-9)
+    """Print the results of a run.
+
+    Args:
+        console: where to print.
+        summary: what the run has come to.
+        trainer: that has trained.
+        learnt: how many examples this process has learnt, those of each pass counted.
+        resumed: whether the model had learnt others before.
+        written: the files that were written, by what they hold.
+        best: what is proved.
+        radii: the norms of the models that were certified against.
+    """
+    model, seconds, passes = trainer.model, summary["seconds_total"], summary.get("passes")
+    rate = f"{seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
+    since = " since going on" if resumed else ""
+    over = f" in {counted(passes['done'], 'pass', 'passes')}" if passes and not resumed else ""
     lines = [
         "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
-        f"{counted(learnt, 'example')} in {seconds:.1f} s ({rate:,.0f} a second, start-up included)",
+        f"{counted(learnt, 'example')}{' learnt' if since or over else ''}{since}{over} in {rate}",
     ]
     if summary["rejected"]:
         was = "was" if summary["rejected"] == 1 else "were"
         lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
-    passes = summary.get("passes")
     first = " in the first pass" if passes else ""
     lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
     if passes and passes["held_out_losses"]:
@@ -41,5 +55,5 @@ def say_results(
     lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
     lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
     if best:
-        lines.append(f"certificate: {best[0].in_words(best[1])}")
+        lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
     console.print("\n".join(lines))

@@ -116,7 +116,7 @@ def command(
     \b
     Try it:
       giftrl demo churn
-      giftrl train churn.csv --label churned --model churn.giftrl
+      giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
 
     Formats: LIBSVM, Vowpal Wabbit, CSV, JSON lines, Parquet, Arrow and NumPy; plain or compressed with gzip, zstd, xz
     or bzip2. Memory does not grow with the data.
@@ -155,6 +155,7 @@ def command(
     checkpoint = None
     if model_path is not None and (checkpoint_every is not None or resume):
         checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
+    require(report_path != "-", "report", report_path, "must be the name of a file", "write --report run.html")
     schema_path = options["schema"]
     reading = reading_of(options)
     schema = reading.pop("schema")
@@ -238,7 +239,9 @@ def command(
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     if not quiet:
-        say_results(console, summary, model, before, {"model": model_path, "report": report_path}, best, radii)
+        here = progression.learnt + trainer.course.rows
+        files = {"model": model_path, "report": report_path}
+        say_results(console, summary, trainer, here, before > 0, files, best, radii)
 
 
 def _page(trainer: Any, best: Any) -> bytes:

@@ -82,6 +82,7 @@ def run_of(estimator: Any, sample: Sample | None, seconds: float) -> Run:
         record=record,
         rows=rows,
         average_loss=estimator.average_loss_,
+        passes=max(1, len(estimator.validation_losses_)),
         best=[each[0] for each in proved if each] if model.each else [each for one in proved for each in one],
         each=model.each,
         experts=[(name, share, total / weight) for name, share, total in experts],
@@ -130,4 +131,6 @@ def _notes(estimator: Any, sample: Sample | None) -> list[str]:
         least = f"{min(losses):.4g}"
         said = "The figures are about the first pass, which meets new rows."
         notes.append(f"{said} The loss on the rows held out is {least} after pass {int(np.argmin(losses)) + 1}.")
+        also = "" if estimator.beta == "auto" else ", and rows of later passes each time they were learnt"
+        notes.append(f"The certificate counts the rows held out too, which were learnt last{also}.")
     return notes

@@ -63,5 +63,5 @@ CHURN = Sample(
     "which customers leave: yes or no",
     "made up by a program with a fixed seed; no real people",
     rows,
-    "--label churned",
+    "--label churned --ignore customer_id",
 )

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,12 +138,28 @@ class Schema(NamedTuple):
             )
         return schema
 
-    def kinds_of(self, names: Sequence[str], source: str, ignore: Sequence[Reference] = ()) -> tuple[str, ...]:
+    def kinds_of(self, names: Sequence[str], source: str, columns: Columns) -> tuple[str, ...]:
         """What the columns of another source are for, by their names; a label and a weight may be missing.
 
-        Columns that are not known may be ignored.
+        Args:
+            names: of the columns.
+            source: for messages.
+            columns: what the user said. Columns that are not known may be ignored, or be the label or the weight; the
+                others must be what they are known for.
         """
-        by_name = {str(name): Kind.IGNORED for name in ignore} | dict(zip(self.names, self.kinds, strict=True))
+        by_name = dict(zip(self.names, self.kinds, strict=True))
+        for argument, reference, kinds in _said(columns):
+            if reference in by_name and reference not in names:
+                continue
+            name = names[find(names, reference, argument)]
+            known = by_name.setdefault(name, kinds[0])
+            if known not in kinds:
+                rule = f"is known as a column of the kind {known}, and not {kinds[0]}"
+                raise InvalidInput(argument, reference, rule, "leave that out, or train anew")
+        if columns.label is not None:
+            labels = [name for name in names if by_name.get(name) == Kind.LABEL]
+            rule = f"is not the column of labels, which is {self.label!r}"
+            require(len(labels) < 2, "label", columns.label, rule, f"leave that out, or ignore={self.label!r}")
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise BadSource(
@@ -162,6 +178,21 @@ class Schema(NamedTuple):
                 source, f"lacks {_some(lost)}", "add it; empty fields will do where the values are not known"
             )
         return tuple(by_name[name] for name in names)
+
+
+def _said(columns: Columns) -> Iterator[tuple[str, Reference, tuple[str, ...]]]:
+    """For each column that the user named: the argument, the name or number, and the kinds that it may have."""
+    for argument, references, kinds in (
+        ("label", (columns.label,), (Kind.LABEL,)),
+        ("weight", (columns.weight,), (Kind.WEIGHT,)),
+        ("ignore", columns.ignore, (Kind.IGNORED,)),
+        ("categorical", columns.categorical, (Kind.CATEGORY, Kind.CATEGORIES)),
+        ("date", columns.date, (Kind.DATE,)),
+        ("text", columns.text, (Kind.TEXT,)),
+    ):
+        for reference in references:
+            if reference is not None:
+                yield argument, reference, kinds
 
 
 def _some(names: Sequence[str]) -> str:

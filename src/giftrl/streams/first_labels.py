@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-import orjson
-
 from giftrl.errors import GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
@@ -160,6 +158,8 @@ class _Json(_Lines):
         self._key = None if key is None else str(key)
 
     def _of_json(self, line: bytes) -> str | None:
+        import orjson  # where there is JSON
+
         with contextlib.suppress(orjson.JSONDecodeError):
             row = orjson.loads(line)
             if isinstance(row, dict):
@@ -223,11 +223,12 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
         arrow = reader.schema
     types = flat_types(arrow)
     names = tuple(name for name, _ in types)
-    converted = is_converted(arrow)
+    named, converted = None, is_converted(arrow)
     if converted:
-        named = names_of_labels(arrow)
-        if named is not None:
-            return _Seen(list(named), converted=True)
+        try:
+            named = names_of_labels(arrow)
+        except (ValueError, AttributeError):  # a damaged file, which reading will name
+            return _Seen([])
         label: str | None = "label"
     else:
         schema = schema or decide(columns, names, [kind_of(type_) or "" for _, type_ in types], source.name)
@@ -247,6 +248,10 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
             size += batch.nbytes
         if len(labels) >= ROWS or size >= MOST:
             break
+    if named is not None:
+        by_code = {str(code): name for code, name in enumerate(named)}
+        labels = [by_code.get(str(label)) for label in labels[:ROWS]]
+        labels = [*(name for name in named if name not in labels), *labels]  # a label may come later
     return _Seen(labels, () if converted else names, size, converted)
 
 

@@ -1,4 +1,4 @@
-"""What the first fields of a column look like: dates, numbers with commas, text of many words, or ids."""
+"""What the first fields of a column look like: dates, numbers with commas or units, text of many words, or ids."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,14 @@ _DATE = re.compile(
     rf"(?:[ ,T]+{_CLOCK})?",
     re.IGNORECASE,
 )
+_CURRENCY = r"(?:[$€£¥₹₩₽₺₪฿]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN|BRL|Rs\.?)"
+#: A number with a currency before it, or with a currency, a percent sign or a unit behind it.
+_UNIT = re.compile(
+    rf"[+-]?(?:(?P<currency>{_CURRENCY}) ?[+-]?)?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)"
+    rf"(?(currency)| ?(?:[%‰]|{_CURRENCY}|(?P<letters>[°µ]?[a-zA-Z]{{1,7}}(?:/[a-z]{{1,4}})?[²³]?)))"
+)
+#: Of so many different numbers letters behind them are a unit: 2D and 3D are names.
+UNITS = 3
 _ID = re.compile(r"(?:^|[^a-zA-Z])(?:id|ID|Id|uuid|UUID|guid|GUID)(?:$|[^a-zA-Z])|[a-z0-9]I[dD]$")
 #: Counters of these names are time, and not ids.
 _TIME = re.compile(r"t|time|date|second|minute|hour|day|week|month|quarter|year|step|age", re.IGNORECASE)
@@ -44,6 +52,7 @@ class Look(NamedTuple):
     kind: str
     comma: str = ""  # one of its numbers with a comma, if these are most of its fields
     date: str = ""  # one of its dates that can be read in several ways
+    unit: str = ""  # one of its numbers with a unit
     words: float = 0.0  # how many a field has on average, where texts of many words are mostly different
     different: bool = False  # whether it seems to be an id: different in each row
 
@@ -60,6 +69,8 @@ def look_at_texts(fields: Sequence[str], rows: int, distinct: int) -> Look:
     ('date', 'ignored')
     >>> look_at_texts(["3,14", "1.234,56", "-"], 3, 3).comma
     '3,14'
+    >>> look_at_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, look_at_texts(["1st", "2nd", "3rd"], 3, 3).unit
+    ('$99.10', '')
     """
     if not fields:
         return Look(Kind.CATEGORY)
@@ -71,6 +82,8 @@ def look_at_texts(fields: Sequence[str], rows: int, distinct: int) -> Look:
         return Look(Kind.DATE)
     if _most(fields, _DATE.fullmatch):
         return Look(Kind.IGNORED, date=fields[0])
+    if _same_unit(fields, distinct):
+        return Look(Kind.CATEGORY, unit=fields[0])
     words = sum(len(words_of(field)) for field in fields) / len(fields)
     if words > WORDS and 2 * distinct > rows:
         return Look(Kind.CATEGORY, words=words if rows >= ROWS else 0.0)
@@ -117,6 +130,19 @@ def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
     return True
 
 
+def _same_unit(fields: Sequence[str], distinct: int) -> bool:
+    """Whether at least nine out of ten fields are percents and amounts of money, or have the letters of the first."""
+
+    def unit(field: str) -> str | None:
+        found = _UNIT.fullmatch(field)
+        return found and (found["letters"] or "").removesuffix("s")  # 1 month, 2 months
+
+    first = unit(fields[0])
+    if first is None or (first and distinct < UNITS):
+        return False
+    return _most(fields, lambda field: True if unit(field) == first else None)
+
+
 def unasked(schema: Schema, looks: Mapping[str, Look], columns: Columns) -> dict[str, Look]:
     """The columns that are what they look like, and not what somebody said."""
     given = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
@@ -141,6 +167,13 @@ def remarks(seen: Mapping[str, Look], source: str, delimiter: str | None = None)
         said.append(
             f"{_some(dates)} {looks_} like dates that can be read in several ways, such as {seen[dates[0]].date!r}, "
             f"and {is_} ignored; write 2024-03-05, or give {_each('categorical', dates)}"
+        )
+    units = [name for name, look in seen.items() if look.unit]
+    if units:
+        look_, is_ = ("look", "are") if len(units) > 1 else ("looks", "is")
+        said.append(
+            f"{_some(units)} {look_} like numbers with a unit ({seen[units[0]].unit}), and {is_} read as categories; "
+            "remove the unit to have numbers"
         )
     texts = [name for name, look in seen.items() if look.words]
     if texts:

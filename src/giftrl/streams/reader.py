@@ -172,8 +172,9 @@ class Reader:
         """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
         nothing = []
         if not self._parsing.has_tables:
-            given, usual = self._parsing.columns._asdict() | {"schema": self.schema}, Columns()._asdict()
-            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual.get(name)]
+            given, usual = self._parsing.columns._asdict(), Columns()._asdict()
+            nothing += [f"{name}: the data has no columns" for name in given if given[name] != usual[name]]
+            nothing += [] if self.schema is None else ["a table with columns is expected, and the data has none"]
         if self.interactions is not None:
             named = (":".join(given) for given in self.interactions.unmatched)
             nothing += [f"interactions {each}: nothing is called that" for each in named]

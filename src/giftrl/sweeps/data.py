@@ -13,7 +13,7 @@ from giftrl import losses
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.recipes.labels import as_signs, takes_signs
-from giftrl.streams.first_labels import first_labels
+from giftrl.streams.first_labels import FirstLabels, first_labels
 from giftrl.streams.label_names import listed
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.reader import Reader
@@ -72,7 +72,11 @@ class Data:
         return int(self.x.shape[1])
 
 
-def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, NDArray[Any]]:  # noqa: A002
+def read_all(
+    path: str | Path,
+    format: str | None = None,  # noqa: A002
+    named: bool = False,
+) -> tuple[csr_array, NDArray[Any]]:
     """All examples of a file, in any format that :class:`giftrl.streams.Reader` reads: features and labels.
 
     Labels are numbers, or text.
@@ -83,6 +87,7 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, ND
     Args:
         path: of the file, which may be compressed.
         format: libsvm, vw, csv, json, parquet, arrow or npz; found if not given.
+        named: whether labels may be text.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +98,7 @@ def read_all(path: str | Path, format: str | None = None) -> tuple[csr_array, ND
     ([[0.0, 0.0, 0.5], [2.0, 4.0, 0.0]], [1.0, -1.0])
     """
     features = Dictionary()
-    first = first_labels(path, format=format)
+    first = first_labels(path, format=format) if named else FirstLabels([], {})
     labels = names_where_text(first.labels)
     reader = Reader(
         path,
@@ -217,7 +222,7 @@ def load(
     format: str | None = None,  # noqa: A002
 ) -> Data:  # fmt: skip
     """A data set from a file (see :func:`read_all`), prepared, with labels for the loss."""
-    x, y = read_all(path, format)
+    x, y = read_all(path, format, named=True)
     prepared, applied = prepare(x, how)
     file = Path(path)
     name = name or (file.stem if file.suffix in PACKED else file.name)

@@ -14,11 +14,11 @@ from giftrl.tour.rival import RATES
 
 #: What to do after the tour.
 NEXT = (
-    "giftrl demo churn                                                # a made-up table of customers, as CSV",
-    "giftrl train churn.csv --label churned --model churn.giftrl      # learn who leaves, in one pass",
-    "giftrl predict churn.giftrl churn.csv --proba                    # the probability of each customer",
-    "giftrl inspect churn.giftrl                                      # the largest weights, and what is proved",
-    "giftrl demo --list                                               # more data sets",
+    "giftrl demo churn                                                 # a made-up table of customers, as CSV",
+    "giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who leaves, in one pass",
+    "giftrl predict churn.giftrl churn.csv --proba                     # the probability of each customer",
+    "giftrl inspect churn.giftrl                                       # the largest weights, and what is proved",
+    "giftrl demo --list                                                # more data sets",
 )
 
 

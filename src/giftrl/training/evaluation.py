@@ -28,14 +28,17 @@ class Evaluation:
     def __init__(self, model: LinearModel) -> None:
         self.model = model
         self.rows = 0
+        self.strange = 0  # rows whose label the loss does not accept
         self.weight = 0.0
         self.loss_sum = 0.0
 
     def add(self, batch: Batch, scores: NDArray[np.float64]) -> None:
         """Add rows and their scores; rows without a label that the loss accepts do not count."""
         settings = self.model.settings
-        good = ~np.isnan(batch.labels)
-        good[good] = settings.accepts(batch.labels[good])
+        there = ~np.isnan(batch.labels)
+        good = there.copy()
+        good[there] = settings.accepts(batch.labels[there])
+        self.strange += int(np.count_nonzero(there & ~good))
         labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
         learner = self.model.learner
         losses = losses_of(learner.loss, as_they_count([learner], scores[good]), labels)

@@ -142,8 +142,9 @@ def _numpy(path: str, content: bytes) -> Given:
         arrays = {name.rstrip("_"): whole[name] for name in whole}
     except (ValueError, OSError, KeyError, EOFError, zipfile.BadZipFile) as problem:
         objects = "Python objects are not read: they could run any code"
-        said = objects if "allow_pickle" in str(problem) else str(problem)
-        raise InvalidInput("weights", path, f"cannot be read ({said})", "write it with np.savez") from None
+        pickled = "allow_pickle" in str(problem)
+        said, remedy = (objects, "write text as classes=model.classes_.astype(str)") if pickled else (str(problem), "")
+        raise InvalidInput("weights", path, f"cannot be read ({said})", remedy or "write it with np.savez") from None
     remedy = "write np.savez(FILE, coef=model.coef_, intercept=model.intercept_, classes=model.classes_)"
     if "coef" not in arrays:
         raise InvalidInput("weights", path, f"holds {', '.join(arrays) or 'nothing'} and no coef", remedy)

@@ -26,6 +26,30 @@ def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
     return [certificate.best_loss(scale, seconds / len(SCALES)) for scale in SCALES]
 
 
+def certified_in_words(model: LinearModel) -> str:
+    """Why the average loss of the certificate is not that of the first pass, with both; empty where they are the same.
+
+    The certificate is about all that the learner was taught: the first pass, later ones unless it is a mixture, and the
+    rows held out, which it learns last. The first pass alone meets new rows without those held out.
+
+    >>> from giftrl.training import Settings
+    >>> certified_in_words(LinearModel(Settings(bits=4)))
+    ''
+    """
+    now, weight = model.repeated, model.certified_weight
+    each = "every row once"
+    parts = [f"the first pass ({model.average_loss:.4g})"]
+    if now.weight > 0.0 and not isinstance(model.learner, Mixture):
+        each = "each row as often as it was learnt"
+        parts.append(f"later passes ({now.loss / now.weight:.4g})")
+    if now.late_weight > 0.0:
+        parts.append(f"the rows held out, which were learnt last ({now.late_loss / now.late_weight:.4g})")
+    if len(parts) == 1:
+        return ""
+    counted = f"The certificate counts {each}, so its average loss ({model.certificate.loss_sum / weight:.4g})"
+    return f"{counted} is that of {', '.join(parts[:-1])} and {parts[-1]} together."
+
+
 def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[BestLoss] = ()) -> dict[str, Any]:
     """Counts, the progressive loss, what the learner is like, what it proves, and its settings.
 
@@ -53,7 +77,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     summary: dict[str, Any] = {
         "examples": model.examples,
         # A converted file does not say which names were on a coordinate: count those that were learnt from.
-        "features": model.features.report().used or int(np.count_nonzero(learner.theta)),
+        "features": model.features.report().used or _learnt_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
         "rejected": model.rejected,
@@ -78,3 +102,12 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
         "schema": None if model.schema is None else model.schema.state(),
         "settings": model.settings.state(),
     }
+
+
+def _learnt_from(model: LinearModel) -> int:
+    """How many features but the constant have a theta that is not 0."""
+    theta = np.asarray(model.learner.theta)
+    used = np.asarray(theta.reshape(len(theta), -1).any(axis=1))
+    if model.settings.constant:
+        used[model.features.constant] = False
+    return int(np.count_nonzero(used))

@@ -68,7 +68,8 @@ def predictions(model, path):
     from giftrl.streams.reader import Reader
 
     predictor = model.freeze(clip=True)  # as version 1 predicted
-    return np.concatenate([model.decide(model.scores(batch, predictor)) for batch in Reader([path], model.features)])
+    scores = np.concatenate([model.scores(batch, predictor) for batch in Reader([path], model.features)])
+    return model.decide(scores) if model.settings.many else scores
 
 
 def main():

@@ -11,7 +11,7 @@ from giftrl.reports.run.words import listed, plain, quoted
 from giftrl.streams.columns import Kind
 from giftrl.training import LinearModel, Trainer
 from giftrl.training.largest import largest_weights
-from giftrl.training.summary import summary_of
+from giftrl.training.summary import certified_in_words, summary_of
 
 #: The kinds of columns in words, in the order in which they are shown.
 KINDS = {
@@ -53,14 +53,15 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         record=record,
         rows=model.examples,
         average_loss=model.average_loss,
+        passes=trainer.course.passes.done,
         best=best,
         experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
         weights=_weights(model),
-        data=_data(trainer, summary),
+        data=_data(trainer, summary, record.curve.start),
         columns=_columns(model),
         settings=_settings(summary["settings"], trainer),
         command=command,
-        notes=_notes(trainer, record),
+        notes=_notes(trainer, record, certified_in_words(model) if best else ""),
     )
 
 
@@ -81,13 +82,13 @@ def _weights(model: LinearModel) -> list[Weighed]:
     ]
 
 
-def _data(trainer: Trainer, summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _data(trainer: Trainer, summary: dict[str, Any], earlier: int) -> list[tuple[str, str]]:
     model, files = trainer.model, _files(trainer)
     formats = dict.fromkeys(trainer.reader.formats.values() if trainer.reader is not None else ())
     data = [
         ("file" if len(files) == 1 else f"{len(files):,} files", listed(files)),
         ("format", ", ".join(formats) or "not read again"),
-        ("rows learnt", f"{summary['examples']:,}"),
+        ("rows learnt", f"{summary['examples']:,}" + (f", {earlier:,} of them earlier" if earlier else "")),
         ("rows rejected", f"{summary['rejected']:,}"),
         ("nonzeros", f"{summary['nonzeros']:,}"),
         ("features", f"{summary['features']:,}"),
@@ -119,8 +120,8 @@ def _settings(settings: dict[str, Any], trainer: Trainer) -> list[tuple[str, str
     return [(name, plain(value, 400)) for name, value in shown.items()]
 
 
-def _notes(trainer: Trainer, record: Record) -> list[str]:
-    notes = []
+def _notes(trainer: Trainer, record: Record, certified: str) -> list[str]:
+    notes = [certified] if certified else []
     if record.curve.start:
         rows = f"{record.curve.start:,} row{'' if record.curve.start == 1 else 's'}"
         notes.append(f"The model had learnt {rows} before; the figures begin with row {record.curve.start + 1:,}.")

@@ -32,7 +32,8 @@ class Run:
         loss: of the run.
         record: what was kept of its predictions.
         rows: how many rows were learnt, those before the record began too.
-        average_loss: over these rows.
+        average_loss: over these rows; over the first pass, where there were several.
+        passes: how often the rows were read.
         best: what is proved, for models of this size and of larger ones; for several models, one entry each.
         each: whether those entries are about several models, one for each class or target.
         experts: (name, share, average loss) of each, at the end; none without a mixture.
@@ -49,6 +50,7 @@ class Run:
     record: Record
     rows: int
     average_loss: float
+    passes: int = 1
     best: Sequence[BestLoss] = ()
     each: bool = False
     experts: Sequence[tuple[str, float, float]] = ()
@@ -93,6 +95,7 @@ class Run:
         else:
             what = f"{len(names):,} classes" if names else "real numbers"
         rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
+        rows += f", {self.record.curve.start:,} of them earlier" if self.record.curve.start else ""
         return (
             f"A linear model of {what}, learnt from {rows}. Each row was predicted before its label was used. The loss "
             f"is the {loss_name(self.loss)} loss: {loss_in_words(self.loss)}."
@@ -122,33 +125,45 @@ class Run:
         return [*parts, *told]
 
     def _tiles(self) -> list[tuple[str, str, str]]:
-        record = self.record
-        found = [("average loss", amount(self.average_loss), f"{loss_name(self.loss)} loss")]
+        record, start = self.record, self.record.curve.start
+        # What the figures are about, where these are not all rows, or not those of another figure.
+        first_pass = "first pass" if self.passes > 1 else ""
+        scope = f"since row {start + 1:,}" if start else first_pass
+        of_all = "since row 1" if start else first_pass
+        found = [("average loss", amount(self.average_loss), _joined(f"{loss_name(self.loss)} loss", of_all, ", "))]
         first = self.best[0] if self.best and not self.each else None
         if first is not None and first.lower_bound > first.least:
-            gap = first.average_loss - first.average
-            remark = f"the run is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
-            found.append(("certified best", amount(first.average), remark))
-        if record.curve.rows == record.curve.start:
+            found.append(("certified best", amount(first.average), self._distance(first)))
+        if record.curve.rows == start:
             return found
         if record.confusion is not None:
             usual = f"{record.confusion.most_frequent:.2%} for the most frequent class"
-            found.append(("accuracy", f"{record.confusion.accuracy:.2%}", usual))
+            found.append(("accuracy", f"{record.confusion.accuracy:.2%}", _joined(scope, usual)))
         elif record.ranking is not None:
             no, yes = sum(record.ranking.at_zero[:2]), sum(record.ranking.at_zero[2:])
             usual = f"{max(no, yes) / (no + yes):.2%} for the most frequent class"
-            found.append(("accuracy", f"{record.ranking.accuracy:.2%}", usual))
+            found.append(("accuracy", f"{record.ranking.accuracy:.2%}", _joined(scope, usual)))
             if record.ranking.both:
-                found.append(("area under ROC", amount(record.ranking.auc), "0.5 is chance"))
+                found.append(("area under ROC", amount(record.ranking.auc), _joined(scope, "0.5 is chance")))
         for k, each in enumerate(record.residuals):
             of = f" of target {k + 1}" if len(record.residuals) > 1 else ""
             alike = math.isnan(each.r_squared)
             told = ("-", "all labels are the same") if alike else (amount(each.r_squared), "1 is perfect")
-            found.append((f"R²{of}", *told))
+            found.append((f"R²{of}", told[0], _joined(scope, told[1])))
             if len(record.residuals) == 1:
-                found.append(("mean absolute error", amount(each.mean_absolute), f"bias {amount(each.mean_error)}"))
-                found.append(("root mean square", amount(each.root_mean_square), "of the residuals"))
+                bias = _joined(scope, f"bias {amount(each.mean_error)}")
+                found.append(("mean absolute error", amount(each.mean_absolute), bias))
+                found.append(("root mean square", amount(each.root_mean_square), _joined(scope, "of the residuals")))
         return found
+
+    def _distance(self, best: BestLoss) -> str:
+        """How far the run is from what is proved, to the digits that are shown."""
+        paid, least = amount(best.average_loss), amount(best.average)
+        gap = float(paid.replace(",", "")) - float(least.replace(",", ""))
+        run = "the run" if paid == amount(self.average_loss) else f"the run, with {paid} on the certificate's rows,"
+        if gap == 0.0:
+            return f"{run} is as good, to these digits"
+        return f"{run} is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
 
     def _predictions(self) -> list[str]:
         record, drawn = self.record, []
@@ -210,3 +225,8 @@ class Run:
             caption = "Shares by the number of rows. Experts that prove themselves gain."
             return [html.paragraph(text), html.beside(html.figure(svg, "shares", words, caption), table)]
         return [html.paragraph(text), table]
+
+
+def _joined(first: str, second: str, between: str = "; ") -> str:
+    """Two remarks, of which one may be empty."""
+    return between.join(each for each in (first, second) if each)

@@ -16,8 +16,8 @@ ISO = (
 )
 #: What a bad date should have been.
 EXPECTED = (
-    "an ISO date that exists, such as 2024-03-05 or 2024-03-05T12:30; if these are categories, name the column in "
-    "categorical"
+    "an ISO date that exists, such as 2024-03-05 or 2024-03-05T12:30; if these are categories, --categorical COLUMN "
+    "reads them as such"
 )
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Time is counted from the beginning of 2000, in UTC, in years of so many days.

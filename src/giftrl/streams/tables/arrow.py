@@ -80,7 +80,7 @@ class ArrowTable(TableRows):
 
     def _kinds(self, types: Sequence[tuple[str, Any]], schema: Schema, source: str) -> tuple[str, ...]:
         """What the columns of a file are for; an error where one of them cannot be read as that."""
-        kinds = schema.kinds_of([name for name, _ in types], source, self.columns.ignore)
+        kinds = schema.kinds_of([name for name, _ in types], source, self.columns)
         for (name, type_), kind in zip(types, kinds, strict=True):
             found = kind_of(type_)
             allowed = {

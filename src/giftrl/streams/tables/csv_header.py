@@ -107,7 +107,7 @@ def layout(
         rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
         if begin != start or rows.rejected:
             rows = None  # which would give reasons without the names of columns
-    kinds = schema.kinds_of(names, source, columns.ignore)
+    kinds = schema.kinds_of(names, source, columns)
     offset = min(mark + start, len(head))
     return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows, said)
 

@@ -136,7 +136,7 @@ def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tupl
         return f"{problem}: {shown}", FINITE
     if math.isinf(number):
         return f"{shown} in the column {name!r}, too large for float64", FINITE
-    codes = f"{FINITE}; if these are codes, name the column in categorical"
+    codes = f"{FINITE}; if these are codes, --categorical {name} reads them as such"
     return f"{shown} in the column of numbers {name!r}", codes
 
 

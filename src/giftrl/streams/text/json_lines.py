@@ -81,7 +81,8 @@ class JsonLines(TextParser):
             set(named(columns.date, Kind.DATE)),
             set(named(columns.text, Kind.TEXT)),
         )
-
+        asked = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
+        self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
         self._looked = schema is not None
         self.remarks: tuple[str, ...] = ()  # about the keys of the first lines
 
@@ -134,14 +135,15 @@ class JsonLines(TextParser):
             if inside is not None and self.label is not None and self._looked:
                 break
         if not self._looked and tops:
-            self._look([top[FEATURES] if type(top.get(FEATURES)) is dict else top for top in tops], source)
+            rows = [top[FEATURES] if type(top.get(FEATURES)) is dict else top for top in tops]
+            self._look(rows, {key for top in tops for key in top}, source)
         reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
         special = words([*self._keys.dates, *self._keys.texts])
         ignored, categorical = words(self._keys.ignored), words(self._keys.categorical)
         return Plan(bool(inside), words(reserved), ignored, categorical, special, self._label_words)
 
-    def _look(self, rows: list[dict[str, Any]], source: str) -> None:
-        """Find out which keys hold dates, once."""
+    def _look(self, rows: list[dict[str, Any]], tops: set[str], source: str) -> None:
+        """Find out which keys hold dates, once; ``tops`` are the keys at the top."""
         self._looked = True
         known = {self.label, self._weight}.union(*self._keys)
         seen = {name: look_at_values(name, values) for name, values in _by_name(rows).items() if name not in known}
@@ -150,7 +152,9 @@ class JsonLines(TextParser):
                 self._keys = self._keys._replace(dates=self._keys.dates | {name})
             if look.kind == Kind.IGNORED:
                 self._keys = self._keys._replace(ignored=self._keys.ignored | {name})
-        self.remarks = remarks(seen, source)
+        keys = {*_by_name(rows), *tops}
+        absent = [f"no key is called {name} in the first lines of {source}" for name in self._asked if name not in keys]
+        self.remarks = (*remarks(seen, source), *absent)
 
     def _others(self, block: NDArray[np.uint8], records: list[Any], source: str) -> tuple[list[Other], list[Rejected]]:
         """The rows of lines that are not plain, and those of them that break a rule."""
