@@ -76,6 +76,10 @@ def test_what_else_the_look_says_of_rows_without_labels(tmp_path):
     table.write_bytes(gzip.compress(table.read_bytes()))
     with pytest.raises(GiftrlError, match="Parquet cannot be read from a pipe or from compressed data"):
         look(table, "auto", None, **usual)
+    table.with_name("rows.csv").write_text("a,label\n1,7\n2,7\n")
+    giftrl("convert", table.with_name("rows.csv"), table.with_name("rows.arrow"), "--bits", 9)
+    with pytest.raises(GiftrlError, match="in the first 2 rows there is only 7"):  # whatever its bits
+        look(table.with_name("rows.arrow"), "auto", None, **usual)
     path.write_text('{"label": "yes"}\n{"label": "yes"\n')
     with pytest.raises(BadRow, match=":2:"):
         look(path, "auto", None, **usual)

@@ -25,6 +25,7 @@ class FirstLabels(NamedTuple):
     labels: list[str]  # of rows that have one
     opened: dict[str, Stream]  # sources that cannot be opened again, by name, of which nothing has been read
     names: tuple[str, ...] = ()  # of the columns of the first table, or of the keys of the first JSON object
+    converted: bool = False  # whether there is a converted file, whose rows could all be read
 
 
 class _Seen(NamedTuple):
@@ -33,6 +34,7 @@ class _Seen(NamedTuple):
     labels: list[str | None]
     names: tuple[str, ...] = ()
     size: int = 0
+    converted: bool = False
 
 
 def first_labels(
@@ -56,7 +58,7 @@ def first_labels(
     """
     labels: list[str | None] = []
     names: tuple[str, ...] = ()
-    size = 0
+    size, converted = 0, False
     opened: dict[str, Stream] = {}
     for number, source in enumerate(find_sources(named)):
         piped = source.path is None or is_stream(source.name)
@@ -76,7 +78,8 @@ def first_labels(
         labels += seen.labels
         names = names or seen.names
         size += seen.size
-    return FirstLabels([label for label in labels[:ROWS] if label], opened, names)
+        converted |= seen.converted
+    return FirstLabels([label for label in labels[:ROWS] if label], opened, names, converted)
 
 
 def _look(stream: Stream, source: Source, asked: str | None, columns: Columns, schema: Schema | None) -> _Seen:
@@ -220,8 +223,8 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
         arrow = reader.schema
     types = flat_types(arrow)
     names = tuple(name for name, _ in types)
-    named = None
-    if is_converted(arrow):
+    named, converted = None, is_converted(arrow)
+    if converted:
         try:
             named = names_of_labels(arrow)
         except (ValueError, AttributeError):  # a damaged file, which reading will name
@@ -249,7 +252,7 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
         by_code = {str(code): name for code, name in enumerate(named)}
         labels = [by_code.get(str(label)) for label in labels[:ROWS]]
         labels = [*(name for name in named if name not in labels), *labels]  # a label may come later
-    return _Seen(labels, names, size)
+    return _Seen(labels, () if converted else names, size, converted)
 
 
 def _readable(reader: Any) -> Iterator[Any]:

@@ -67,7 +67,8 @@ def look(
     try:
         return choose_target(first.labels, loss), first.opened
     except InvalidInput:  # which may be due to rows that cannot be read
-        _require_readable(sources, first, on_error == "stop", **reading)
+        if not first.converted:
+            _require_readable(sources, first, on_error == "stop", **reading)
         if first.labels or not first.names:
             raise
         if columns.label is not None and str(columns.label) not in first.names:
