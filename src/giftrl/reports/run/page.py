@@ -112,12 +112,14 @@ class Run:
         told += [html.paragraph(note) for note in self.notes]
         points = self.record.curve.points
         if np.isfinite(points.average[-1:]).any():
-            best = None if self.each or not self.best else self.best[0]
+            # What is proved is about all rows: a curve of the last ones may well go below it.
+            best = None if self.each or not self.best or self.record.curve.start else self.best[0]
             drawn, words_of = curve.draw(points, loss_name(self.loss), best)
             caption = "The loss of each prediction counts before its label is used, so this is the loss on new rows."
             if best is not None and best.lower_bound > best.least:
                 caption += (
-                    f" The hatched part: no linear model of this size has an average below {amount(best.average)}."
+                    f" The hatched part: no linear model of this size has an average below {amount(best.average)} on "
+                    "the certificate's rows."
                 )
                 if best.regret < 0.0:
                     caption += " This run beat every one of them."
