@@ -242,9 +242,7 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
     size = 0
     for batch in batches:
         if batch is not None:
-            array = dict(flat_arrays(batch))[label][:ROWS]
-            array = array.cast(pa.float64()) if pa.types.is_decimal(array.type) else array
-            labels += [None if text == "nan" else text for text in array.cast(pa.large_string()).to_pylist()]
+            labels += _texts(dict(flat_arrays(batch))[label][:ROWS])
             size += batch.nbytes
         if len(labels) >= ROWS or size >= MOST:
             break
@@ -253,6 +251,20 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
         labels = [by_code.get(str(label)) for label in labels[:ROWS]]
         labels = [*(name for name in named if name not in labels), *labels]  # a label may come later
     return _Seen(labels, () if converted else names, size, converted)
+
+
+def _texts(array: Any) -> list[str | None]:
+    """The labels in an Arrow array as text."""
+    import pyarrow as pa
+
+    from giftrl.streams.tables.types import as_numpy
+
+    if pa.types.is_float64(array.type) and not array.null_count:  # without pyarrow.compute, which takes long to import
+        texts = [f"{label:.17g}" for label in as_numpy(array).tolist()]
+    else:
+        array = array.cast(pa.float64()) if pa.types.is_decimal(array.type) else array
+        texts = array.cast(pa.large_string()).to_pylist()
+    return [None if text == "nan" else text for text in texts]
 
 
 def _readable(reader: Any) -> Iterator[Any]:
