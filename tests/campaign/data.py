@@ -103,7 +103,10 @@ QUICK = ("--beta", "1", "--bits", "5", "--quiet")
 #: For each command: its arguments, and what it writes. "m" is a model.
 EXAMPLES = {
     "train": [
-        (("train", "DATA", *QUICK, "--model", "new", "--summary", "s", "-p", "p"), ("new", "s", "p")),
+        (
+            ("train", "DATA", *QUICK, "--model", "new", "--summary", "s", "-p", "p", "--report", "page.html"),
+            ("new", "s", "p", "page.html"),
+        ),
         (("train", "DATA", "--from", "m", "--quiet", "--model", "m"), ("m",)),
     ],
     "predict": [(("predict", "m", "DATA", "-o", "p", "--quiet"), ("p",))],
@@ -123,6 +126,7 @@ EXAMPLES = {
     ],
     "datasets": [(("datasets", "get", "a9a", "--to", "paper", "--from", "http://127.0.0.1:9"), ())],
     "convert": [(("convert", "DATA", "c.arrow", "--bits", "5", "--quiet"), ("c.arrow",))],
+    "demo": [(("demo", "churn", "--out", "demo"), ("demo",))],
     "warmup": [(("warmup", "--loss", "squared", "--regularizer", "squared_norm", "-q"), ())],
 }
 
