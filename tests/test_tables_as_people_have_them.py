@@ -326,7 +326,14 @@ def test_arrow_timestamps_mean_what_their_text_does(values):
     assert east[1]["hour"].to_pylist() == ["2"]
 
 
-@given(st.lists(st.none() | st.text(max_size=20) | st.text("aB ß_İΣ1½-", max_size=12)))
+# Letters that this version of Python does not know yet may be known to Arrow.
+@given(
+    st.lists(
+        st.none()
+        | st.text(st.characters(exclude_categories=["Cn", "Cs"]), max_size=20)
+        | st.text("aB ß_İΣ1½-", max_size=12)
+    )
+)
 def test_words_are_those_of_re(texts):
     expected = [[] if text is None else list(dict.fromkeys(words_of(text))) for text in texts]
     assert word_lists(pa.array(texts, pa.string())).to_pylist() == expected
