@@ -17,7 +17,7 @@ os.environ.setdefault("GIFTRL_CACHE_DIR", str(Path(__file__).parent / ".pytest_c
 # Commands look for a certificate where a test is about that; it takes plain Python seconds.
 os.environ.setdefault("GIFTRL_CERTIFICATE_SECONDS", "0")
 
-pytest_plugins = ["tests.costs"]
+pytest_plugins = ["tests.browser", "tests.costs"]
 
 common = {
     "deadline": None,

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -114,3 +116,14 @@ class Browser:
             self._buffer += chunk
         message, self._buffer = self._buffer.split(b"\0", 1)
         return json.loads(message)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser for the tests of a file; without one these skip."""
+    program = find()
+    if program is None:
+        pytest.skip("no browser is installed (Chromium or Chrome); GIFTRL_BROWSER can name one")
+    tab = Browser(program)
+    yield tab
+    tab.close()

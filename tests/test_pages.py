@@ -18,19 +18,8 @@ from giftrl.tour.comparison import Comparison
 from giftrl.tour.page import write_page
 from giftrl.tour.rival import RATES
 from giftrl.tour.sets import Set
-from tests.browser import Browser, find
 
 PHONE = 360
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find()
-    if program is None:
-        pytest.skip("no browser is installed (Chromium or Chrome); GIFTRL_BROWSER can name one")
-    tab = Browser(program)
-    yield tab
-    tab.close()
 
 
 def made_up(curves, betas, repetitions=3):

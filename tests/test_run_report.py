@@ -16,7 +16,6 @@ from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.kernels import LinearLearner
 from giftrl.reports.run import Record, Sample
 from giftrl.reports.run.bins import Spread, relative_bins
-from tests.browser import Browser, find
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
@@ -70,16 +69,6 @@ def runs(tmp_path_factory):
         return known[name]
 
     return run
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = find()
-    if program is None:
-        pytest.skip("no browser is installed (Chromium or Chrome); GIFTRL_BROWSER can name one")
-    tab = Browser(program)
-    yield tab
-    tab.close()
 
 
 def tile(text, name):
