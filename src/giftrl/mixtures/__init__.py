@@ -2,7 +2,7 @@
 
 ====================================== ==================================================================
 :mod:`giftrl.mixtures.mixture`         what mixtures share: arguments, batches, state, weights, certificate
-:mod:`giftrl.mixtures.learner`         one score; its loop is :mod:`giftrl.mixtures.rounds`
+:mod:`giftrl.mixtures.learner`         one score; its loop is :mod:`giftrl.mixtures.rounds`, its rows :mod:`giftrl.mixtures.walk`
 :mod:`giftrl.mixtures.multiclass`      K scores; :mod:`giftrl.mixtures.multiclass_rounds`
 :mod:`giftrl.mixtures.features`        features on a common scale; :mod:`giftrl.mixtures.labels` for labels
 :mod:`giftrl.mixtures.experts`         the grid; :mod:`giftrl.mixtures.coin`, :mod:`giftrl.mixtures.full_matrix`
@@ -14,11 +14,11 @@
 from giftrl.mixtures.ada_hedge import AdaHedge
 from giftrl.mixtures.experts import PRESETS
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.features import FeatureScaler
 from giftrl.mixtures.labels import LabelUnits
 from giftrl.mixtures.learner import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.mixtures.newton_stack import NewtonStack
+from giftrl.mixtures.scaler import FeatureScaler
 
 __all__ = [
     "PRESETS",

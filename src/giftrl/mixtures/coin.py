@@ -21,13 +21,16 @@ RICHEST = 1e12
 
 
 @formula(fast=True)
-def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
-    """x_j of the score whose theta is in column ``at``, with unit = Y/N.
-
-    All but the unit is computed in the type in which weights are stored.
-    """
+def fraction(x: Any, j: int, at: Any, scores: Any) -> Any:
+    """x_j of the score whose theta is in column ``at``, in units of Y/N and in the type in which weights are stored."""
     real, slopes, wealth = x.dtype.type, x[j, at + scores], x[j, at + scores + scores]
-    return unit * np.float64((real(WEALTH) + wealth) * x[j, at] / (real(1.0) + slopes))
+    return (real(WEALTH) + wealth) * x[j, at] / (real(1.0) + slopes)
+
+
+@formula(fast=True)
+def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
+    """x_j of the score whose theta is in column ``at``, with unit = Y/N."""
+    return unit * np.float64(fraction(x, j, at, scores))
 
 
 @formula(fast=True)

@@ -14,7 +14,9 @@ Where the constant is the running mean of the labels, both means move together, 
 of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
 and a feature have in common would count twice, and w_j would be half of what it should be.
 
-A row costs O(nonzeros + dense features).
+Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
+feature (:mod:`giftrl.mixtures.layout`), beside its weights: 1/m_j, or 0 where an entry needs more than that; how many
+rows have the feature; and the sum of its u_j. A row costs O(nonzeros + dense features).
 """
 
 from typing import Any, NamedTuple
@@ -22,208 +24,229 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled import door
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import as_rows, begin, column, coming, end, longest
-from giftrl.errors import require
-from giftrl.mixtures.limits import LARGEST_UNSCALED, LARGEST_VALUE, SMALLEST_SCALE
+from giftrl.compiled.rows import begin, column, coming, end
+from giftrl.mixtures.feature_state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    ROWS,
+    SCALE,
+    WIDEST,
+    FeatureState,
+)
+from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_UNSCALED, LARGEST_VALUE, SMALLEST_SCALE
 from giftrl.ops.scalar import clamp
 
-#: The columns of ``FeatureState.record``: m_j, mu_j, the mean over rows that have the feature, how many have it, and
-#: its place in the list of dense features, from 1, or 0.
-SCALE, CENTRE, MEAN, COUNT, DENSE_PLACE = range(5)
 #: A deviation below this part of the mean is rounding.
 ROUNDING = 1e-12
+#: A value counts as within its scale up to this factor: 1/m_j and the product are rounded, to float32.
+WITHIN = np.float32(1.0000003)
+#: 1/m_j is of use where it and its inverse are far from the ends of float32.
+SMALLEST_QUICK, LARGEST_QUICK = 1e-30, 1e30
 
 
-class FeatureState(NamedTuple):
-    """What is known of the features: a record for each, which are dense, and when each of those was last seen."""
-
-    record: NDArray[np.float64]
-    dense: NDArray[np.uint64]
-    stamps: NDArray[np.float64]
-    counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
-
-
-#: The name under which version 1 pickled it.
+#: Earlier versions pickled it under these names.
 Features = FeatureState
 
 
-class Entries(NamedTuple):
-    """A row as learners see it: which features, their values, u, growth and drift.
+class Scaling(NamedTuple):
+    """What is done with features."""
 
-    Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0.
+    constant: int  # the feature that is always 1, and is not centred; -1: none
+    centre: bool
+    scale: bool
+    together: bool  # whether the constant is the running mean of the labels
+
+
+class Entries(NamedTuple):
+    """A row as learners see it: which features, their values, and u in the type of weights.
+
+    Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0, and
+    ``growth`` and ``drift`` are in the order of that list.
     """
 
     j: NDArray[np.uint64]
     v: NDArray[np.float64]
-    u: NDArray[np.float64]
+    u: NDArray[Any]
     growth: NDArray[np.float64]
     drift: NDArray[np.float64]
     moved: NDArray[np.uint64]
     many: NDArray[np.uint64]
 
 
-#: The entries of ``FeatureState.counts``.
-ROWS, NORM, DENSE, WIDEST = range(4)
+ONE = np.uint64(1)
 
 
-def no_features(record: NDArray[np.float64]) -> FeatureState:
-    """The state before the first row; ``record`` is zeros, a row for each feature, with further columns for others."""
-    return FeatureState(record, np.zeros(0, np.uint64), np.zeros(0), np.zeros(4))
-
-
-def with_capacity(features: FeatureState, dimension: int, width: int) -> FeatureState:
-    """The same state, with a list that is long enough for the dense features of rows with this many entries.
-
-    The dense features are at most 1/0.4 times as many as the entries of an average row, plus those of one more row.
-    """
-    if len(features.dense) >= dimension:
-        return features
-    places = min(dimension, 4 * max(width, int(features.counts[WIDEST])) + 8)
-    if len(features.dense) >= places:
-        return features
-    dense, stamps = np.zeros(places, np.uint64), np.zeros(places)
-    dense[: len(features.dense)], stamps[: len(features.stamps)] = features.dense, features.stamps
-    return features._replace(dense=dense, stamps=stamps)
-
-
-def entries(width: int) -> Entries:
+def entries(width: int, dtype: Any) -> Entries:
     """Memory for rows of up to this many entries."""
     return Entries(
-        np.empty(width, np.uint64), np.empty(width), np.empty(width), np.ones(width), np.zeros(width),
+        np.empty(width, np.uint64), np.empty(width), np.empty(width, dtype), np.ones(width), np.zeros(width),
         np.empty(width, np.uint64), np.zeros(1, np.uint64),
     )  # fmt: skip
 
 
 @formula
-def mean_norm(features: Any) -> float:
-    """N, the mean of norm2(u)^2 over the rows so far; 1 where all of them were empty."""
-    return features.counts[NORM] if features.counts[NORM] > 0.0 else 1.0
+def begin_row(features: Any, how: Any) -> float:
+    """Count a row; return how many rows must have a feature for it to be dense now, infinity where none can be."""
+    features.counts[ROWS] += 1.0
+    # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
+    return 0.5 * features.counts[ROWS] + 0.5 if how.centre else np.inf
 
 
 @formula
-def count_in(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, row: Any) -> Any:
-    """Count the features of a row, and list those that have become dense; return the number of entries.
+def end_row(features: Any, n: Any, squares: float) -> None:
+    """Account for a row of n entries whose norm2(u)^2 is ``squares``."""
+    features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
+    features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
 
-    Most entries are neither dense nor beyond their scale, and get their u here; the others are listed as moved.
+
+@formula
+def quick_value(columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> Any:
+    """u_j of an entry that neither moves nor is dense, which is then counted; 0 for any other, and nothing is done."""
+    real = x.dtype.type
+    u = real(v) * x[j, columns.per_scale]
+    if real(0.0) < abs(u) <= real(WITHIN):
+        count = x[j, columns.count] + real(1.0)
+        if count < many or np.int64(j) == how.constant:
+            x[j, columns.count] = count
+            x[j, columns.added] += u
+            return u
+    return real(0.0)
+
+
+@formula
+def quick_scale(m: float) -> float:
+    """1/m_j for :func:`quick_value`, or 0 where it is of no use there."""
+    return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
+
+
+@formula
+def move_value(
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float
+) -> tuple[float, float, float]:
+    """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too."""
+    record, real = features.record, x.dtype.type
+    m, mu, dense = record[j, SCALE], record[j, CENTRE], record[j, DENSE_PLACE] > 0.0
+    away, growth, drift = abs(v), 1.0, 0.0
+    if dense:
+        reference = mu if mu != 0.0 else target
+        away = abs(v - reference)
+        away = away if away > ROUNDING * abs(reference) else 0.0
+    if not how.scale:
+        m = 1.0
+    elif away > m and away > SMALLEST_SCALE:
+        growth = m / away
+        m = away
+    record[j, SCALE] = m
+    u = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+    if target != mu:
+        still = m == 0.0 or (how.together and mu != 0.0 and target != 0.0)
+        drift = 0.0 if still else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED)
+        record[j, CENTRE] = target
+    if not dense:
+        added = real(growth) * x[j, columns.added] + real(u)
+        x[j, columns.added] = min(max(added, -real(LARGEST_EXPERT_WEIGHT)), real(LARGEST_EXPERT_WEIGHT))
+        x[j, columns.per_scale] = quick_scale(m)
+    return u, growth, drift
+
+
+@formula
+def enter_value(
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float
+) -> tuple[float, float, float]:
+    """u, growth and drift of any entry, which is counted."""
+    record, t = features.record, features.counts[ROWS]
+    v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
+    if record[j, DENSE_PLACE] > 0.0:
+        record[j, COUNT] += 1.0
+        features.stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = t
+        mu = record[j, CENTRE]
+        return move_value(features, columns, x, how, j, v, mu + (v - mu) / t)
+    count = np.float64(x[j, columns.count]) + 1.0
+    x[j, columns.count] = count
+    if count < many or np.int64(j) == how.constant:
+        return move_value(features, columns, x, how, j, v, 0.0)
+    total = np.uint64(features.counts[DENSE])  # it becomes dense
+    features.dense[total], features.stamps[total] = j, t
+    features.counts[DENSE] += 1.0
+    record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
+    x[j, columns.per_scale] = 0.0
+    before = np.float64(x[j, columns.added]) * record[j, SCALE]
+    return move_value(features, columns, x, how, j, v, clamp(before + v, -LARGEST_VALUE, LARGEST_VALUE) / t)
+
+
+@formula
+def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> tuple[float, float, float]:
+    """u, growth and drift of the dense feature at this place of the list, which a row lacks.
+
+    If it is dense no longer, the last one of the list takes its place.
     """
-    record, dense = features.record, features.dense
-    t = features.counts[ROWS]
-    one, n, total, many = np.uint64(1), np.uint64(0), np.uint64(features.counts[DENSE]), np.uint64(0)
-    squares, last = 0.0, record.shape[1] - 1
+    record, dense, stamps, t, real = (
+        features.record,
+        features.dense,
+        features.stamps,
+        features.counts[ROWS],
+        x.dtype.type,
+    )
+    j = dense[place]
+    mu, count = record[j, CENTRE], record[j, COUNT]
+    if count >= 0.4 * t + 0.5:
+        return move_value(features, columns, x, how, j, 0.0, mu - mu / t)
+    features.counts[DENSE] -= 1.0
+    last = np.uint64(features.counts[DENSE])
+    record[j, DENSE_PLACE], record[j, COUNT] = 0.0, 0.0
+    if place < last:
+        dense[place], stamps[place] = dense[last], stamps[last]
+        record[dense[place], DENSE_PLACE] = np.float64(place + ONE)
+    x[j, columns.count] = count
+    in_units = mu / record[j, SCALE] * t if record[j, SCALE] > 0.0 else 0.0
+    x[j, columns.added] = real(clamp(in_units, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT))
+    return move_value(features, columns, x, how, j, 0.0, 0.0)
+
+
+@formula
+def list_moved(row: Any, n: Any, j: int, v: float, moved: tuple[float, float, float]) -> Any:
+    """Put entry n, with its u, growth and drift, into the row; return u as it is stored."""
+    u, growth, drift = moved
+    many = row.many[0]
+    row.j[n], row.v[n], row.u[n] = j, v, u
+    row.moved[many], row.growth[many], row.drift[many] = n, growth, drift
+    row.many[0] = many + ONE
+    return row.u[n]
+
+
+@formula
+def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
+    """Update what is known of the features by row i, and fill in its entries; return how many there are."""
+    many, n, squares = begin_row(features, how), np.uint64(0), 0.0
+    row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):
-        soon = coming(rows, i, k)
-        prefetch(record, soon, 0)
-        prefetch(record, soon, last)
+        prefetch(x, coming(rows, i, k), 0)
         v = float(rows.data[k])
         if v == 0.0:  # skipped, so that sparse and dense rows are the same
             continue
-        v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
         j = column(rows, i, k)
-        count = record[j, COUNT] + 1.0
-        record[j, COUNT] = count
-        place = record[j, DENSE_PLACE]
-        if centre and np.int64(j) != constant:
-            record[j, MEAN] += (v - record[j, MEAN]) / count
-            # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
-            if place == 0.0 and count >= 0.5 * t + 0.5:
-                dense[total] = j
-                total += one
-                place = np.float64(total)
-                record[j, DENSE_PLACE] = place
-            if place > 0.0:
-                features.stamps[np.uint64(place) - one] = t
-        row.j[n] = j
-        row.v[n] = v
-        if scale and place == 0.0 and record[j, CENTRE] == 0.0 and abs(v) <= record[j, SCALE]:
-            u = v / record[j, SCALE]
-            row.u[n] = u
-            squares += u * u
+        u = quick_value(columns, x, how, j, v, many)
+        if u == 0.0:
+            u = list_moved(row, n, j, v, enter_value(features, columns, x, how, j, v, many))
         else:
-            row.moved[many] = n
-            many += one
-        n += one
-    row.many[0] = many
-    features.counts[DENSE] = np.float64(total)
-    features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
-    features.counts[NORM] += (squares - features.counts[NORM]) / t
-    return n
-
-
-@formula
-def add_dense(features: Any, row: Any, n: Any) -> Any:
-    """Add the dense features that a row lacks, and drop those that are no longer dense; return how many entries."""
-    record, dense, stamps = features.record, features.dense, features.stamps
-    t = features.counts[ROWS]
-    one, total, many = np.uint64(1), np.uint64(features.counts[DENSE]), row.many[0]
+            row.j[n], row.v[n], row.u[n] = j, v, u
+        squares += np.float64(u) * np.float64(u)
+        n += ONE
     place = np.uint64(0)
-    while place < total:
-        j = dense[place]
-        if stamps[place] != t:
-            row.j[n] = j
-            row.v[n] = 0.0
-            row.moved[many] = n
-            many += one
-            n += one
-        if record[j, COUNT] < 0.4 * t + 0.5:  # drop it: the last of the list takes its place
-            total -= one
-            record[j, DENSE_PLACE] = 0.0
-            if place < total:
-                dense[place] = dense[total]
-                stamps[place] = stamps[total]
-                record[dense[place], DENSE_PLACE] = np.float64(place + one)
-        else:
-            place += one
-    row.many[0] = many
-    features.counts[DENSE] = np.float64(total)
-    return n
-
-
-@formula
-def rescale(features: Any, row: Any, scale: bool, together: bool) -> None:
-    """Compute u, growth and drift of the entries that move, and update their m_j and mu_j."""
-    record, t = features.record, features.counts[ROWS]
-    squares = 0.0
-    for place in range(row.many[0]):
-        k = row.moved[place]
-        j, v = row.j[k], row.v[k]
-        m, mu = record[j, SCALE], record[j, CENTRE]
-        target, away = 0.0, abs(v)
-        if record[j, DENSE_PLACE] > 0.0:
-            target = record[j, MEAN] * (record[j, COUNT] / t)
-            reference = mu if mu != 0.0 else target
-            away = abs(v - reference)
-            away = away if away > ROUNDING * abs(reference) else 0.0
-        if not scale:
-            m = 1.0
-            record[j, SCALE] = m
-        elif away > m and away > SMALLEST_SCALE:
-            row.growth[k] = m / away
-            m = away
-            record[j, SCALE] = m
-        row.u[k] = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
-        if target != mu:
-            still = m == 0.0 or (together and mu != 0.0 and target != 0.0)
-            row.drift[k] = 0.0 if still else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED)
-            record[j, CENTRE] = target
-        squares += row.u[k] * row.u[k]
-    features.counts[NORM] += squares / t
-
-
-@formula
-def enter(features: Any, rows: Any, i: int, constant: int, centre: bool, scale: bool, together: bool, row: Any) -> Any:
-    """Update what is known of the features by row i, and fill in its entries; return how many there are.
-
-    ``together`` says that the constant is the running mean of the labels.
-    """
-    for place in range(row.many[0]):
-        row.growth[row.moved[place]] = 1.0
-        row.drift[row.moved[place]] = 0.0
-    features.counts[ROWS] += 1.0
-    n = add_dense(features, row, count_in(features, rows, i, constant, centre, scale, row))
-    rescale(features, row, scale, together)
+    while place < np.uint64(features.counts[DENSE]):
+        j, t = features.dense[place], features.counts[ROWS]
+        if features.stamps[place] != t:
+            u = list_moved(row, n, j, 0.0, enter_missing(features, columns, x, how, place))
+            squares += np.float64(u) * np.float64(u)
+            n += ONE
+        if features.dense[place] == j:
+            place += ONE
+    end_row(features, n, squares)
     return n
 
 
@@ -233,10 +256,7 @@ def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any
 
     ``stamp`` tells this row from every other; that of a row which is met for the first time is positive.
     """
-    record, stamps, one, n = features.record, features.stamps, np.uint64(1), np.uint64(0)
-    for place in range(row.many[0]):
-        row.growth[row.moved[place]] = 1.0
-        row.drift[row.moved[place]] = 0.0
+    record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):
         v = float(rows.data[k])
@@ -244,56 +264,13 @@ def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any
             row.j[n] = column(rows, i, k)
             row.v[n] = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
             if record[row.j[n], DENSE_PLACE] > 0.0:
-                stamps[np.uint64(record[row.j[n], DENSE_PLACE]) - one] = stamp
-            n += one
+                stamps[np.uint64(record[row.j[n], DENSE_PLACE]) - ONE] = stamp
+            n += ONE
     for place in range(np.uint64(features.counts[DENSE])):
         if stamps[place] != stamp:
             row.j[n], row.v[n] = features.dense[place], 0.0
-            n += one
+            n += ONE
     for k in range(n):
         m, away = record[row.j[k], SCALE], row.v[k] - record[row.j[k], CENTRE]
         row.u[k] = clamp(away / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
     return n
-
-
-@formula
-def scale_rows(
-    features: Any, rows: Any, count: int, constant: int, centre: bool, scale: bool, row: Any, out: Any
-) -> None:
-    """Put the rows u into a dense array."""
-    for i in range(count):
-        for k in range(enter(features, rows, i, constant, centre, scale, False, row)):
-            out[i, row.j[k]] = row.u[k]
-
-
-class FeatureScaler:
-    """A scaler that centres and scales features as rows come in, for use without a learner.
-
-    Args:
-        dimension: the number of features.
-        constant: which feature is always 1, and is not centred; None where there is none.
-        centre: whether dense features are centred.
-        scale: whether features are divided by their largest deviation so far.
-        compiled: False runs the same functions as plain Python.
-
-    >>> FeatureScaler(2, compiled=False).transform([[5.0, 0.0], [7.0, 1.0], [3.0, 0.0], [7.0, 0.0]]).tolist()
-    [[0.0, 0.0], [0.5, 1.0], [-0.6666666666666666, 0.0], [0.5, 0.0]]
-    """
-
-    def __init__(
-        self, dimension: int, constant: int | None = None, *, centre: bool = True, scale: bool = True,
-        compiled: bool = True,
-    ) -> None:  # fmt: skip
-        require(dimension >= 1, "dimension", dimension, "must be at least 1", "give the number of features")
-        self.dimension = dimension
-        self.constant = -1 if constant is None else constant
-        self.centre, self.scale, self.compiled = centre, scale, compiled
-        self.features = no_features(np.zeros((dimension, 5)))
-
-    def transform(self, x: Any) -> NDArray[np.float64]:
-        """The rows u, each computed from that row and those before it."""
-        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
-        self.features = with_capacity(self.features, self.dimension, int(longest(rows)))
-        out, row = np.zeros((n, self.dimension)), entries(int(longest(rows)) + len(self.features.dense))
-        door.ready(scale_rows, self.compiled)(self.features, rows, n, self.constant, self.centre, self.scale, row, out)
-        return out

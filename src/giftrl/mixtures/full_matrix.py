@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
 from giftrl.mixtures.combination import leave
+from giftrl.mixtures.feature_state import PLACE
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
@@ -93,23 +94,23 @@ def affords(matrix: Any, count: int) -> bool:
 
 
 @formula(fast=True)
-def admits(matrix: Any, state: Any, expert: int, x: Any, column: Any, row: Any, count: int, norm: float) -> bool:
+def admits(matrix: Any, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
     """Whether the expert learns from a row: it must be able to pay, and then its new features are given places.
 
-    When features outnumber the places, the expert leaves the mixture. ``column`` is where a feature keeps its place.
-    The row and column of a place are still 0 in ``inverse``.
+    When features outnumber the places, the expert leaves the mixture. The row and column of a place are still 0 in
+    ``inverse``.
     """
     if not (is_in(matrix) and affords(matrix, count)):
         return False
     for k in range(count):
         j, place = row.j[k], matrix.size[0]
-        if row.u[k] != 0.0 and x[j, column] == 0.0:
+        if row.u[k] != 0.0 and record[j, PLACE] == 0.0:
             if place == len(matrix.x):
                 matrix.size[0] = -1
                 leave(state, expert)
                 return False
             matrix.size[0] = place + 1
-            x[j, column] = place + 1
+            record[j, PLACE] = place + 1
             matrix.prior[place] = BETA / norm
             matrix.inverse[..., place, place] = matrix.prior[place]
     return True
@@ -150,47 +151,50 @@ def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def measure_matrix(matrix: Any, x: Any, column: Any, row: Any, count: int) -> tuple[float, float]:
+def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> tuple[float, float]:
     """The prediction p, and how far the constant moves with the centres of features."""
     p, moved = 0.0, 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], column]) - 1
+        s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            p += row.u[k] * matrix.x[s]
-            moved += row.drift[k] * matrix.x[s]
+            p += np.float64(row.u[k]) * matrix.x[s]
+    for listed in range(row.many[0]):
+        s = np.int64(record[row.j[row.moved[listed]], PLACE]) - 1
+        if s >= 0:
+            moved += row.drift[listed] * matrix.x[s]
     return p, moved
 
 
 @formula(fast=True)
-def multiply(matrix: Any, x: Any, column: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
+def multiply(matrix: Any, record: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
     """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
     most = 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], column]) - 1
+        s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            u = row.u[k]
+            u = np.float64(row.u[k])
             most += matrix.prior[s] * u * u
             for i in range(n):
                 au[i] += u * matrix.inverse[s, i]
     c = 0.0
     for k in range(count):
-        s = np.int64(x[row.j[k], column]) - 1
+        s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            c += row.u[k] * au[s]
+            c += np.float64(row.u[k]) * au[s]
     return c, most
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, x: Any, column: Any, row: Any, count: int, au: Any) -> float:
+def spread_matrix(matrix: Any, record: Any, row: Any, count: int, au: Any) -> float:
     """Put A u into ``au`` and return <u, A u>; a matrix that rounding has spoilt is first set back to its prior."""
-    c, most = multiply(matrix, x, column, row, count, au)
+    c, most = multiply(matrix, record, row, count, au)
     if not -1e-6 * most <= c <= 1e3 * most:
         for s in range(matrix.size[0]):
             begin_anew(matrix, s)
-        c, most = multiply(matrix, x, column, row, count, au)
+        c, most = multiply(matrix, record, row, count, au)
     return max(0.0, c)
 
 
@@ -217,11 +221,11 @@ def grow_classes(matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def spread_classes(matrix: Any, x: Any, column: Any, row: Any, count: int, g: Any, au: Any, c: Any) -> float:
+def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, au: Any, c: Any) -> float:
     """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
     total, weight = 0.0, 0.0
     for m in range(len(c)):
-        c[m] = spread_matrix(of_class(matrix, m), x, column, row, count, au[m])
+        c[m] = spread_matrix(of_class(matrix, m), record, row, count, au[m])
         total += g[m] * g[m] * c[m]
         weight += g[m] * g[m]
     return total / weight if weight > 0.0 else 0.0

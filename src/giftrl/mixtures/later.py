@@ -23,7 +23,7 @@ from giftrl.compiled.registry import formula
 from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 from giftrl.mixtures.experts import factors, lanes, strengths
-from giftrl.mixtures.features import COUNT, DENSE_PLACE, ROWS
+from giftrl.mixtures.feature_state import DENSE_PLACE, ROWS
 from giftrl.mixtures.full_matrix import Matrix
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
@@ -39,7 +39,7 @@ class Later(NamedTuple):
 
 def no_rounds(features: int, columns: Columns, matrix: Matrix, dtype: Any) -> Later:
     """The sums before the first later round; without features, those of a learner in its first pass."""
-    width = int(columns.coin) - int(columns.lanes)
+    width = int(columns.curve) - int(columns.lanes)
     return Later(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
 
@@ -49,11 +49,11 @@ def settle(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> N
     if rounds == 0.0:
         return
     kept = Touched.of(later.changes)  # the others are not written to
-    grid = x[kept.where, int(columns.lanes) : int(columns.coin)]
+    grid = x[kept.where, int(columns.lanes) : int(columns.curve)]
     with np.errstate(over="ignore", invalid="ignore"):
         means = grid - kept.rows / grid.dtype.type(rounds)
     means = np.where(np.isfinite(means), means, grid)  # beyond float32 only where weights are near their limit
-    x[kept.where, int(columns.lanes) : int(columns.coin)] = means
+    x[kept.where, int(columns.lanes) : int(columns.curve)] = means
     matrix.x[...] = later.matrix / rounds
 
 
@@ -75,7 +75,7 @@ def pull(parts: Any, count: Any, norm: float, scores: Any) -> None:
     for k in range(count):
         j = row.j[k]
         dense = features.record[j, DENSE_PLACE] > 0.0
-        seen = features.counts[ROWS] if dense else features.record[j, COUNT]
+        seen = features.counts[ROWS] if dense else np.float64(x[j, columns.count])
         if np.int64(j) != parts.pieces.constant and seen > 0.0:
             most = strengths(x, x[j, columns.curve], x[j, columns.root], by) * real(seen)
             kept = (most - first) / most

@@ -1,9 +1,9 @@
-"""How a feature lies in memory: everything that a row needs of it in one block, which begins at a cache line.
+"""How a feature lies in memory: what every row needs of it in one block, which begins at a cache line.
 
-A block begins with float64 numbers: the record of :mod:`giftrl.mixtures.features`, and theta_j of the certificate, one
-for each score. The rest is in the type in which weights are stored, which another view of the same memory shows: q_j
-and r_j of the strengths, the place in the full matrix, the weights of the experts (side by side, a group for each
-score), and the three numbers of the coin, each for all scores.
+A block is in the type in which weights are stored: the weights of the experts (side by side, a group for each score),
+q_j and r_j of the strengths, the three numbers of the coin, each for all scores, and three numbers of
+:mod:`giftrl.mixtures.features`. With one score it is one cache line of float32. What few rows need of a feature is in
+another array, the record of :mod:`giftrl.mixtures.features`, and theta_j of the certificate in a third, as float64.
 """
 
 from typing import Any, NamedTuple
@@ -14,66 +14,75 @@ from numpy.typing import NDArray
 from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 
-#: In the view of float64, behind the five numbers of features.py: the first theta.
-THETA = 5
 #: The bytes of a cache line.
 LINE = 64
 
 
 class Columns(NamedTuple):
-    """The columns of a block, counted in the type in which weights are stored; unsigned, as compiled indices are."""
+    """The columns of a block; unsigned, as compiled indices are."""
 
+    lanes: Any
     curve: Any
     root: Any
-    place: Any
-    lanes: Any
     coin: Any
-    total: Any
+    per_scale: Any
+    count: Any
+    added: Any = None  # earlier versions pickled six numbers, which are of no use now
+    total: Any = None
 
 
-def _columns(*places: int) -> Columns:
-    return Columns(*(np.uint64(place) for place in places))
+def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
+    """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
+
+    >>> [int(place) for place in block_columns(8, 1)]
+    [0, 8, 9, 10, 13, 14, 15, 16]
+    >>> [int(place) for place in block_columns(4, 3, 16)]
+    [0, 12, 13, 14, 23, 24, 25, 32]
+    """
+    curve = experts * scores
+    coin = curve + 2
+    behind = coin + 3 * scores
+    total = -(-(behind + 3) // line) * line
+    return Columns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
 
 
-#: One score and up to eight experts: two cache lines of float32. The first twelve columns hold six float64.
-ONE_SCORE = _columns(12, 13, 14, 16, 24, 32)
+#: One score and up to eight experts: a cache line of float32.
+ONE_SCORE = block_columns(8, 1)
 
 
 def class_columns(classes: int, experts: int, dtype: Any) -> Columns:
-    """The columns for K scores and this many experts side by side.
-
-    >>> [int(place) for place in class_columns(3, 4, np.float32)]
-    [16, 17, 18, 32, 44, 64]
-    """
-    size = np.dtype(dtype).itemsize
-    line = LINE // size
-    curve = (THETA + classes) * 8 // size
-    first = -(-(curve + 3) // line) * line  # weights begin at a cache line, and so does the next feature
-    coin = first + classes * experts
-    total = -(-(coin + 3 * classes) // line) * line
-    return _columns(curve, curve + 1, curve + 2, first, coin, total)
+    """The columns for K scores and this many experts side by side."""
+    return block_columns(experts, classes, LINE // np.dtype(dtype).itemsize)
 
 
-def blocks(features: int, columns: int, dtype: Any = np.float64, scores: int = 1) -> NDArray[np.float64]:
-    """Zeros: a block of so many columns for each feature, the first at a cache line; the view of float64.
+def blocks(features: int, columns: int, dtype: Any, scores: int = 1) -> NDArray[Any]:
+    """Zeros: a block of so many columns for each feature, the first at a cache line.
 
-    Weights of float64, one for each score, are made of them: these and their sums must have space, too.
+    Other arrays have a row for each feature, too, and weights of float64, one for each score, are made of all of them:
+    these must have space.
 
-    >>> blocks(3, 32, np.float32).shape, blocks(3, 32, np.float32).ctypes.data % 64
+    >>> blocks(3, 16, np.float32).shape, blocks(3, 16, np.float32).ctypes.data % 64
     ((3, 16), 0)
     """
-    size = int(columns) * np.dtype(dtype).itemsize
-    raw = zeros((features + -(-LINE // size), size), np.uint8, beside=24 * scores).reshape(-1)
+    kind = np.dtype(dtype)
+    size = int(columns) * kind.itemsize
+    raw = zeros((features + -(-LINE // size), size), np.uint8, beside=64 + 32 * scores).reshape(-1)
     begin = -raw.ctypes.data % LINE
-    return raw[begin : begin + features * size].view(np.float64).reshape(features, size // 8)
+    return raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
 
 
-def aligned(record: NDArray[np.float64], features: int = 0) -> NDArray[np.float64]:
+def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
     """A copy that begins at a cache line, as arrays from a file or a pickle may not; with space for more features.
 
     Rows of zeros are not written to: systems give memory to what is.
     """
-    kept = Touched.of(record)
-    copy = blocks(max(features, len(record)), record.shape[1])
+    kept = Touched.of(x)
+    copy = blocks(max(features, len(x)), x.shape[1], x.dtype)
     copy[kept.where] = kept.rows
     return copy
+
+
+def longer(array: NDArray[Any], features: int) -> NDArray[Any]:
+    """A copy of an array with a row for each feature, with rows of zeros for further ones."""
+    kept = Touched.of(array)
+    return Touched(kept.rows, kept.where, max(features, len(array))).array()

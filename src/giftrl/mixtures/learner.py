@@ -13,7 +13,8 @@ from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.rounds import ROWS, Buffers, Pieces, State, learn_mixture
+from giftrl.mixtures.one_score import ROWS, Buffers, Pieces, State
+from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -76,8 +77,8 @@ class MixtureLearner(Mixture):
     def _buffers(self, width: int) -> Buffers:
         n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
         return Buffers(
-            entries(width), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
-            np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
+            entries(width, self.dtype), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
+            np.zeros((3, n), self.dtype), np.empty(width, self.dtype), np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:

@@ -19,17 +19,21 @@ from giftrl.kernels.touched import Touched
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.features import FeatureState, no_features, with_capacity
+from giftrl.mixtures.earlier import feature_arrays, of_now, sums_of_now
+from giftrl.mixtures.feature_state import FeatureState, grown, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
-from giftrl.mixtures.layout import ONE_SCORE, THETA, Columns, aligned, blocks, class_columns
+from giftrl.mixtures.layout import ONE_SCORE, Columns, aligned, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Calls, MixtureBatch, Parts
-from giftrl.mixtures.restoring import sums_of_now, unsound
+from giftrl.mixtures.restoring import unsound
 from giftrl.mixtures.single import SingleRows
 from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
 
 __all__ = ["Array", "Mixture"]
+
+#: The arrays of the features with a row for each.
+BY_FEATURE = ("record", "x", "theta")
 
 
 class Mixture(SingleRows, RowLearner):
@@ -63,8 +67,9 @@ class Mixture(SingleRows, RowLearner):
         self.classes = classes
         experts, places = named_preset(preset)
         self.grid = grid(experts)
-        self.places = ONE_SCORE if classes is None else class_columns(classes, lanes(self.grid), self.dtype)
-        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, classes or 1))
+        self.places = self._columns()
+        scores = classes or 1
+        self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
         self.matrix = new_matrix(places, classes)
         self._later = self._no_rounds(0)
         self._again = False
@@ -72,6 +77,9 @@ class Mixture(SingleRows, RowLearner):
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
         self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
+
+    def _columns(self) -> Columns:
+        return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         if len(weights) == 0 or weights.all():
@@ -114,12 +122,13 @@ class Mixture(SingleRows, RowLearner):
         if calls is None or not calls.serve(self, width):
             if calls is not None:  # rows that grow bit by bit do not often find too little room
                 width = max(width, 2 * calls.width if width > calls.width else calls.width)
-            view, columns = self.features.record.view(self.dtype), math.prod(self._scores)
+            columns = math.prod(self._scores)
             pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
             memory, units = (self.features, self.matrix, self.mixing, self._later), getattr(self.mixing, "units", UNIT)
-            parts = Parts(self.loss, self.grid, self.places, pieces, self.features, view, *memory[1:], buffers)
+            arrays = self.features.x, self.features.theta
+            parts = Parts(self.loss, self.grid, self.places, pieces, self.features, *arrays, *memory[1:], buffers)
             weights = Weights(
-                self.grid, self.places, self.features, view, self.matrix.x.reshape(-1, columns),
+                self.grid, self.places, self.features, self.features.x, self.matrix.x.reshape(-1, columns),
                 self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
             )  # fmt: skip
             loops = self._loop, predict_mixture if self.classes is None else predict_classes
@@ -151,7 +160,7 @@ class Mixture(SingleRows, RowLearner):
     def settle(self) -> None:
         """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
         if self._again:
-            settle(self._later, self.places, self.features.record.view(self.dtype), self.matrix)
+            settle(self._later, self.places, self.features.x, self.matrix)
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
@@ -206,8 +215,7 @@ class Mixture(SingleRows, RowLearner):
     @property
     def theta(self) -> Array:
         """theta of the certificate: minus the sum of slope times row, with a column for each class."""
-        scores = math.prod(self._scores)
-        return self.features.record[:, THETA : THETA + scores].reshape(-1, *self._scores).copy()
+        return np.array(self.features.theta).reshape(-1, *self._scores)
 
     @property
     def rounds(self) -> int:
@@ -235,7 +243,7 @@ class Mixture(SingleRows, RowLearner):
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
             self._calls = self._row = None  # which would keep the old memory
-            self.features = self.features._replace(record=aligned(self.features.record, dimension))
+            self.features = grown(self.features, dimension)
             if self._again:
                 more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
                 self._later = self._later._replace(changes=np.concatenate([self._later.changes, more]))
@@ -257,16 +265,16 @@ class Mixture(SingleRows, RowLearner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
-        state = {name: sums_of_now(self, array) if name == "mixing.sums" else array for name, array in state.items()}
+        state = of_now(self, state)
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
         def part(name: str, kind: Any) -> Any:
-            given = {key: state[f"{name}.{key}"] for key in kind._fields}
-            return kind(**{key: aligned(array) if key == "record" else np.array(array) for key, array in given.items()})
+            return kind(**{key: np.array(state[f"{name}.{key}"]) for key in kind._fields})
 
         self._calls = self._row = None
         self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
+        self.features = self.features._replace(x=aligned(self.features.x))
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
@@ -278,17 +286,21 @@ class Mixture(SingleRows, RowLearner):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        seen: Any = Touched.of(self.features.record)
+        seen: Any = {name: Touched.of(getattr(self.features, name)) for name in BY_FEATURE}
         changes: Any = Touched.of(self._later.changes)
-        features, later = self.features._replace(record=seen), self._later._replace(changes=changes)
+        features, later = self.features._replace(**seen), self._later._replace(changes=changes)
         return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
         self.__dict__.update(state)
-        record: Any = self.features.record
-        record = record.array() if isinstance(record, Touched) else record  # an array before version 2
-        self.features = self.features._replace(record=aligned(record))
+        given = {name: getattr(self.features, name) for name in BY_FEATURE}
+        arrays = {name: each.array() if isinstance(each, Touched) else each for name, each in given.items()}
+        if arrays["x"] is None:  # an earlier version
+            self.places = self._columns()
+            made = feature_arrays(self, arrays["record"]) or {}
+            arrays = {name: made[f"features.{name}"] for name in BY_FEATURE}
+        self.features = self.features._replace(**arrays | {"x": aligned(arrays["x"])})
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
             self.mixing = self.mixing._replace(sums=sums_of_now(self, self.mixing.sums))

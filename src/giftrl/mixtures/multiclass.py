@@ -66,7 +66,7 @@ class MulticlassMixture(Mixture):
         n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
         lines = experts + CANDIDATES + 1
         return ClassBuffers(
-            entries(width), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
+            entries(width, dtype), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
             np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
             np.zeros((width, n), dtype), np.zeros((3, n), dtype), np.zeros((k, n), dtype),

@@ -61,7 +61,7 @@ def predict_entries(parts: Any, count: Any, norm: float) -> None:
         store(drift, m, 0, zeros(grid))
     by, c = factors(grid, norm, parts.buffers.factors), zeros(grid)
     for k in range(count):
-        j, u, own = row.j[k], row.u[k], bets[k]
+        j, u, own = row.j[k], np.float64(row.u[k]), bets[k]
         along = measure(columns, x, j, u, by)
         store(parts.buffers.steps, k, 0, along)
         c = c + wide(along) * u
@@ -71,11 +71,11 @@ def predict_entries(parts: Any, count: Any, norm: float) -> None:
             coin[m] += u * own[m]
     store(parts.buffers.lengths, 0, 0, c)
     for listed in range(row.many[0]):
-        k = row.moved[listed]
-        if row.drift[k] != 0.0:
-            add_products(grid, columns, x, row.j[k], row.drift[k], drift)
+        k, moved = row.moved[listed], row.drift[listed]
+        if moved != 0.0:
+            add_products(grid, columns, x, row.j[k], moved, drift)
             for m in range(len(coin)):
-                others[0, m] += row.drift[k] * bets[k, m]
+                others[0, m] += moved * bets[k, m]
 
 
 @formula(fast=True)
@@ -87,7 +87,7 @@ def predict_row(parts: Any, count: Any, norm: float) -> None:
     for m in range(scores.shape[1]):
         scores[n + 1, m], others[1, m] = 0.0, 0.0
         if is_in(matrix):
-            p, drift = measure_matrix(of_class(matrix, m), parts.x, parts.columns.place, row, count)
+            p, drift = measure_matrix(of_class(matrix, m), parts.features.record, row, count)
             scores[n + 1, m], others[1, m] = p, drift
         for r in range(n):
             scores[r, m] = parts.buffers.products[m, r]
@@ -112,7 +112,7 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
             turned[m, r] = slopes[r, m]
     bend, steep = min(bend, LARGEST_EXPERT_WEIGHT), min(steep, LARGEST_EXPERT_WEIGHT)
     for k in range(count):
-        j, u, along = row.j[k], row.u[k], load(grid, parts.buffers.steps, k, 0)
+        j, u, along = row.j[k], np.float64(row.u[k]), load(grid, parts.buffers.steps, k, 0)
         for m in range(classes):
             at = columns.lanes + m * np.uint64(n)
             if parts.pieces.again:

@@ -20,10 +20,9 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures import limits
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.features import mean_norm
+from giftrl.mixtures.feature_state import mean_norm
 from giftrl.mixtures.full_matrix import SHARPEST, admits, grow_classes, is_in, spread_classes, step_classes
 from giftrl.mixtures.later import end_round
-from giftrl.mixtures.layout import THETA
 from giftrl.mixtures.multiclass_experts import predict_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.mixtures.parts import move_theta, read_row
@@ -114,7 +113,7 @@ def move_thetas(parts: Any, count: Any, g: Any, h: float) -> None:
     for k in range(count):
         v = h * row.v[k]
         for m in range(len(g)):
-            far += move_theta(parts.features.record, row.j[k], THETA + m, g[m] * v)
+            far += move_theta(parts.theta, row.j[k], m, g[m] * v)
     if far > 0:
         parts.state.sums[CONJUGATE] = math.inf
 
@@ -192,14 +191,14 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
 
     One loop takes all proximal steps, wherever their lengths come from. The coin's has length 0: it is the slope.
     """
-    matrix, state, buffers, place = parts.matrix, parts.state, parts.buffers, parts.columns.place
+    matrix, state, buffers, record = parts.matrix, parts.state, parts.buffers, parts.features.record
     scores, slopes, lengths, full = buffers.scores, buffers.slopes, buffers.lengths[0], len(buffers.weights) - 1
     stacked = full + 2
     lengths[full - 1], lengths[full] = 0.0, 0.0
-    learns = admits(matrix, state, full, parts.x, place, buffers.row, count, norm)
+    learns = admits(matrix, state, full, record, buffers.row, count, norm)
     if learns:
         c = buffers.classes[SPREADS]
-        lengths[full] = spread_classes(matrix, parts.x, place, buffers.row, count, slopes[full], buffers.au, c)
+        lengths[full] = spread_classes(matrix, record, buffers.row, count, slopes[full], buffers.au, c)
     lengths[stacked] = measure_stack(state.inverse, scores, buffers.stack)
     for r in range(stacked + 1):
         if r <= full or r == stacked:

@@ -10,7 +10,8 @@ from giftrl.compiled.kinds import Held
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import grow_coin
 from giftrl.mixtures.experts import factors, grow
-from giftrl.mixtures.features import FeatureState, enter, enter_again, mean_norm
+from giftrl.mixtures.feature_state import PLACE, FeatureState, mean_norm
+from giftrl.mixtures.features import Scaling, enter, enter_again
 from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
 from giftrl.mixtures.later import Later, pull
 from giftrl.mixtures.layout import Columns
@@ -18,7 +19,7 @@ from giftrl.mixtures.limits import LARGEST_THETA
 
 
 class Parts(NamedTuple):
-    """What all rounds of a batch work with, for one score or K; x is ``features.record`` in the type of weights."""
+    """What all rounds of a batch work with, for one score or K; x and theta are those of the features."""
 
     loss: Any
     grid: Any
@@ -26,6 +27,7 @@ class Parts(NamedTuple):
     pieces: Any
     features: FeatureState
     x: NDArray[Any]
+    theta: NDArray[np.float64]
     matrix: Matrix
     state: Any
     later: Later
@@ -74,31 +76,42 @@ class Calls(NamedTuple):
 
 
 @formula(fast=True)
+def scaling(pieces: Any, scale: bool) -> Any:
+    """What is done with features."""
+    return Scaling(pieces.constant, pieces.centre, scale, pieces.centre_labels)
+
+
+@formula(fast=True)
+def follow_growth(parts: Any, by: Any, scores: Any, j: int, growth: float) -> None:
+    """Let the experts follow the scale of a feature that has grown by 1/growth."""
+    columns, x = parts.columns, parts.x
+    grow(parts.grid, columns, scores, x, j, growth, by)
+    grow_coin(x, j, columns.coin, scores, growth)
+    s = np.int64(parts.features.record[j, PLACE]) - 1
+    if is_in(parts.matrix) and s >= 0:
+        follow_scale(parts.pieces, parts.matrix, s, growth)
+
+
+@formula(fast=True)
 def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
-    columns, pieces, x, row = parts.columns, parts.pieces, parts.x, parts.buffers.row
+    pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
         again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
         pull(parts, again, mean_norm(parts.features), scores)
         return again
     by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
-    count = enter(parts.features, rows, i, pieces.constant, pieces.centre, scale, pieces.centre_labels, row)
+    count = enter(parts.features, parts.columns, parts.x, scaling(pieces, scale), rows, i, row)
     for listed in range(row.many[0]):
-        k = row.moved[listed]
-        if row.growth[k] < 1.0:
-            j, growth = row.j[k], row.growth[k]
-            grow(parts.grid, columns, scores, x, j, growth, by)
-            grow_coin(x, j, columns.coin, scores, growth)
-            s = np.int64(x[j, columns.place]) - 1
-            if is_in(parts.matrix) and s >= 0:
-                follow_scale(pieces, parts.matrix, s, growth)
+        if row.growth[listed] < 1.0:
+            follow_growth(parts, by, scores, row.j[row.moved[listed]], row.growth[listed])
     return count
 
 
 @formula(fast=True)
-def move_theta(record: Any, j: int, column: Any, z: float) -> int:
+def move_theta(theta: Any, j: int, m: Any, z: float) -> int:
     """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
-    theta = record[j, column] - z
-    fits = abs(theta) <= LARGEST_THETA
-    record[j, column] = theta if fits else record[j, column]
+    new = theta[j, m] - z
+    fits = abs(new) <= LARGEST_THETA
+    theta[j, m] = new if fits else theta[j, m]
     return 0 if fits else 1

@@ -1,6 +1,5 @@
 """The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, UNCOMPARED, WEIGHT
-from giftrl.mixtures.features import COUNT, DENSE, DENSE_PLACE, SCALE
+from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
+from giftrl.mixtures.feature_state import COUNT, DENSE, DENSE_PLACE, PLACE, SCALE
 from giftrl.mixtures.later import Later
-from giftrl.mixtures.layout import THETA
 
 Arrays = Mapping[str, NDArray[Any]]
 
 #: Arrays whose length may differ from that of a new learner: they grow with the features.
-GROWING = ("features.record", "features.dense", "features.stamps")
+OF_FEATURES = ("features.record", "features.x", "features.theta")
+GROWING = (*OF_FEATURES, "features.dense", "features.stamps")
 #: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
 #: what is not in the mixture, and sums beyond float64 are infinite.
 MUST_BE_FINITE: dict[str, list[int]] = {
@@ -27,13 +26,6 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 }
 
 
-def sums_of_now(learner: Any, sums: NDArray[Any]) -> NDArray[Any]:
-    """The sums of an earlier version, in which real labels were always clipped, as a mixture has them now."""
-    if learner.classes is not None or sums.shape != (UNCOMPARED + 1,):
-        return sums
-    return np.append(sums, [0.0, 0.0 if learner.pieces.margin else math.inf])
-
-
 def unsound(learner: Any, state: Arrays) -> str | None:
     """The name of an array with which a mixture cannot go on, or None."""
     own: Arrays = learner.own_state()
@@ -42,10 +34,10 @@ def unsound(learner: Any, state: Arrays) -> str | None:
             return name
     if not np.isfinite(state["mixing.totals"]).any():
         return "mixing.totals"
+    if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
+        return "features.record"
     if not _sound_dense(learner, state):
         return "features.dense"
-    if not _sound_blocks(learner, state):
-        return "features.record"
     return None if _sound_later(learner, state) else "later.changes"
 
 
@@ -54,8 +46,8 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
     first = 1 if name in GROWING else 0
     if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
         return False
-    if name == "features.record":  # not all of it is float64: see _sound_blocks
-        return True
+    if name == "features.theta":  # infinite where it is no longer certified
+        return not np.isnan(given).any()
     if name in MUST_BE_FINITE:
         return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
     return bool(np.isfinite(given).all())
@@ -67,7 +59,7 @@ def _sound_later(learner: Any, state: Arrays) -> bool:
     if not given:
         return True
     shapes = {
-        "changes": (len(state["features.record"]), int(learner.places.coin) - int(learner.places.lanes)),
+        "changes": (len(state["features.record"]), int(learner.places.curve) - int(learner.places.lanes)),
         "matrix": learner.matrix.x.shape,
         "rounds": (1,),
     }
@@ -78,7 +70,7 @@ def _sound_later(learner: Any, state: Arrays) -> bool:
 
 def _sound_dense(learner: Any, state: Arrays) -> bool:
     """Whether the list of dense features and the records of features agree about who is in it."""
-    record, dense, stamps = (state[name] for name in GROWING)
+    record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
     total = float(state["features.counts"][DENSE])
     if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
         return False
@@ -88,18 +80,13 @@ def _sound_dense(learner: Any, state: Arrays) -> bool:
     return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
 
 
-def _sound_blocks(learner: Any, state: Arrays) -> bool:
-    """Whether the blocks of features hold numbers where there must be some, and places that the full matrix has."""
-    record, columns, size = state["features.record"], learner.places, int(state["matrix.size"][0])
-    scores, places = math.prod(learner.matrix.x.shape[1:]), len(learner.matrix.x)
-    if not np.isfinite(record[:, :THETA]).all() or np.isnan(record[:, THETA : THETA + scores]).any():
+def _sound_record(learner: Any, state: Arrays) -> bool:
+    """Whether scales and counts are not negative, and features have places that the full matrix has."""
+    record, size, places = state["features.record"], int(state["matrix.size"][0]), len(learner.matrix.x)
+    count = state["features.x"][:, int(learner.places.count)]
+    if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():
         return False
-    weights = np.ascontiguousarray(record).view(learner.dtype)
-    used = weights[:, int(columns.curve) : int(columns.coin) + 3 * scores]
-    if (record[:, [SCALE, COUNT]] < 0.0).any() or not np.isfinite(used).all():
-        return False
-    taken = weights[:, int(columns.place)]
-    taken = taken[taken != 0.0]
+    taken = record[record[:, PLACE] != 0.0, PLACE]
     inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
     whole = -1 <= size <= places and (size < 0 or size == len(taken))
     return inside and whole and bool((np.diff(np.sort(taken)) > 0.0).all())

@@ -15,7 +15,7 @@ from giftrl.compiled.rows import begin, column, end
 from giftrl.mixtures.coin import bet, bet_all
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.features import CENTRE, DENSE, SCALE, mean_norm
+from giftrl.mixtures.feature_state import CENTRE, DENSE, PLACE, SCALE, mean_norm
 from giftrl.mixtures.labels import OFFSET, ORIGIN, SIZE, per_norm
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
@@ -27,7 +27,7 @@ UNIT[[OFFSET, ORIGIN]] = 0.0
 
 
 class Weights(NamedTuple):
-    """What the weights of a mixture are computed from; x is the view of ``features.record`` in their type."""
+    """What the weights of a mixture are computed from."""
 
     grid: Any
     columns: Columns
@@ -80,7 +80,7 @@ def weigh(w: Any, on: Any, j: int, m: Any) -> float:
     for r in range(n):
         total += on.shares[0, r] * np.float64(w.x[j, w.columns.lanes + m * n + r])
     total += on.shares[0, n] * bet(w.x, j, w.columns.coin + m, scores, per_norm(w.units, mean_norm(w.features)))
-    s = np.int64(w.x[j, w.columns.place]) - 1
+    s = np.int64(w.features.record[j, PLACE]) - 1
     if s >= 0:
         total += on.shares[0, n + np.uint64(1)] * w.matrix[s, m]
     return clamp(total / scale, -LARGEST_WEIGHT, LARGEST_WEIGHT) if math.isfinite(total) else 0.0
@@ -112,7 +112,7 @@ def predict_mixture(w: Any, on: Any, rows: Any, out: Any) -> None:
 @formula(fast=True)
 def add_weights(w: Any, on: Any, j: int, v: float, bets: Any, out: Any) -> None:
     """Add v times :func:`weigh` for each of K scores; what the coin bets is computed for all of them side by side."""
-    n, scale, s = np.uint64(lanes(w.grid)), w.features.record[j, SCALE], np.int64(w.x[j, w.columns.place]) - 1
+    n, scale, s = np.uint64(lanes(w.grid)), w.features.record[j, SCALE], np.int64(w.features.record[j, PLACE]) - 1
     if scale == 0.0:
         return
     bet_all(w.x, j, w.columns.coin, per_norm(w.units, mean_norm(w.features)), bets)

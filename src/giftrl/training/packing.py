@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.kernels.engine import Engine
 from giftrl.kernels.touched import Touched
-from giftrl.mixtures.features import DENSE
+from giftrl.mixtures.feature_state import DENSE
 from giftrl.recipes.learners import Learner
 
 Arrays = dict[str, NDArray[Any]]
@@ -20,9 +20,14 @@ CHANGES = "later.changes"
 WITNESSES = "witnesses.record"
 
 
-def _names(learner: Learner) -> tuple[str, str]:
-    """The array with a row for each feature; and, beside it in the file, which features those are."""
-    return ("coordinates", "coordinates.seen") if isinstance(learner, Engine) else ("features.record", "features.seen")
+def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
+    """An array with a row for each feature; beside it in the file, which features those are; and others like it.
+
+    No row of these others is written to unless one of the first is.
+    """
+    if isinstance(learner, Engine):
+        return "coordinates", "coordinates.seen", ()
+    return "features.x", "features.seen", ("features.record", "features.theta", CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
@@ -35,7 +40,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     [0, 1]
     """
     state = learner.state()
-    name, seen = _names(learner)
+    name, seen, others = _names(learner)
     kept = Touched.of(state[name][: max(1, dimension)])
     if isinstance(learner, Engine):
         # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
@@ -45,8 +50,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
-        if CHANGES in state:  # a feature whose weights change has been seen
-            state[CHANGES] = state[CHANGES][kept.where]
+        state |= {each: state[each][kept.where] for each in others if each in state}
     if WITNESSES in state and len(state[WITNESSES]):
         committed = Touched.of(state[WITNESSES][: kept.length])
         state |= {WITNESSES: committed.rows, f"{WITNESSES}.seen": committed.where}
@@ -59,17 +63,17 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
     >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
-    >>> unpack(learner, 1000, pack(learner, 1000))["features.record"].shape
+    >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
     (1000, 16)
     """
     state = dict(arrays)
-    name, seen = _names(learner)
+    name, seen, others = _names(learner)
     if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
         where = state.pop(seen)
         rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
-        state[name] = Touched(state[name], where, rows).array()
-        if CHANGES in state:
-            state[CHANGES] = Touched(state[CHANGES], where, rows).array()
+        for each in (name, *others):  # an earlier version had fewer
+            if each in state:
+                state[each] = Touched(state[each], where, rows).array()
         if f"{WITNESSES}.seen" in state:
             state[WITNESSES] = Touched(state[WITNESSES], state.pop(f"{WITNESSES}.seen"), rows).array()
     return state
