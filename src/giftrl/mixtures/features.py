@@ -125,6 +125,26 @@ def quick_scale(m: float) -> float:
 
 
 @formula
+def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> tuple[Any, Any]:
+    """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
+
+    Nothing of the record is read, which would be waited for: it is only written to.
+    """
+    real = x.dtype.type
+    per, count, m = x[j, columns.per_scale], x[j, columns.count] + real(1.0), abs(v)
+    quick = how.scale and SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)
+    beyond = per * real(m)
+    if not (quick and (beyond > real(1.0) or count == real(1.0))):
+        return real(0.0), real(1.0)
+    growth = real(1.0) / beyond if beyond > real(1.0) else real(0.0)
+    u = real(1.0) if v > 0.0 else real(-1.0)
+    features.record[j, SCALE] = m
+    x[j, columns.per_scale], x[j, columns.count] = quick_scale(m), count
+    x[j, columns.added] = growth * x[j, columns.added] + u
+    return u, growth
+
+
+@formula
 def move_value(
     features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float
 ) -> tuple[float, float, float]:
