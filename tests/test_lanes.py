@@ -6,8 +6,25 @@ import numpy as np
 import pytest
 
 from giftrl.compiled import door
-from giftrl.compiled.lanes import clip, load, narrow, prefetch, store, wide, zeros
+from giftrl.compiled.lanes import (
+    absolute,
+    clip,
+    get,
+    least,
+    load,
+    maximum,
+    minimum,
+    narrow,
+    prefetch,
+    put,
+    store,
+    total,
+    where_less,
+    wide,
+    zeros,
+)
 from giftrl.compiled.registry import formula
+from giftrl.ops.scalar import exp_minus, log1p_unit
 
 
 class Four(NamedTuple):
@@ -24,19 +41,26 @@ class Eight(NamedTuple):
         return 8
 
 
+class Twelve(NamedTuple):
+    one: float
+
+    def lanes(self):
+        return 12
+
+
 @formula
 def everything(side, x, out, sums):
     """Each operation and operator, with a number on either side."""
     real = x.dtype.type
-    total = zeros(side)
+    together = zeros(side)
     for j in range(len(x)):
         prefetch(x, j, 0)
         a, b = load(side, x, j, 0), load(side, x, j, 2)
         c = (a + b) * a - real(3.0) / (b * b + real(1.0))
-        total = total + wide(c) * np.float64(j)
+        together = together + wide(c) * np.float64(j)
         store(out, j, 1, clip(c, real(2.0)))
         store(out, j, 0, narrow(x, wide(a)))
-    store(sums, 0, 0, total)
+    store(sums, 0, 0, together)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -53,6 +77,53 @@ def test_compiled_lanes_are_arrays(side, dtype):
     rounding = 1e-6 if dtype == np.float32 else 1e-14
     np.testing.assert_allclose(found[2], found[0], rtol=rounding, atol=rounding)
     np.testing.assert_allclose(found[3], found[1], rtol=10 * rounding, atol=100 * rounding)
+
+
+@formula
+def functions(side, x, out, sums):
+    """Each function of lanes and of numbers, with a number in place of any argument."""
+    real = x.dtype.type
+    for j in range(len(x)):
+        a, b = load(side, x, j, 0), load(side, x, j, 1)
+        between = where_less(a, b, where_less(b, real(0.0), -a, real(7.0)), where_less(real(0.0), a, b, a))
+        store(out, 3 * j, 0, between)
+        store(out, 3 * j + 1, 0, maximum(minimum(a, b), real(-1.0)) + minimum(real(2.0), absolute(b)))
+        store(out, 3 * j + 2, 0, put(put(a, 2, real(j)), 3, get(b, 1)))
+        sums[j, 0], sums[j, 1], sums[j, 2] = total(a), least(a), get(b, 2)
+        sums[j, 3] = where_less(x[j, 0], x[j, 1], absolute(x[j, 2]), maximum(x[j, 3], x[j, 4]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("side", [Four(1.0), Eight(1.0), Twelve(1.0)], ids=["four", "eight", "twelve"])
+def test_compiled_functions_of_lanes_are_those_of_arrays(side, dtype):
+    x = np.random.default_rng(1).normal(0.0, 3.0, (7, side.lanes() + 1)).astype(dtype)
+    x[6, 2], x[6, 1] = np.inf, np.nan
+    found = []
+    for compiled in (False, True):
+        out, sums = np.zeros((3 * len(x), side.lanes()), dtype), np.zeros((len(x), 4), dtype)
+        door.ready(functions, compiled)(side, x, out, sums)
+        found += [out, sums]
+    np.testing.assert_array_equal(found[2], found[0])
+    np.testing.assert_array_equal(found[3][:, 2:], found[1][:, 2:])
+    np.testing.assert_array_equal(found[3][:6, 1], found[1][:6, 1])
+    np.testing.assert_allclose(found[3][:6, 0], found[1][:6, 0], rtol=1e-4 if dtype == np.float32 else 1e-13)
+
+
+@formula
+def elementary(side, x, out):
+    for j in range(len(x)):
+        e = exp_minus(load(side, x, j, 0))
+        store(out, 2 * j, 0, e)
+        store(out, 2 * j + 1, 0, log1p_unit(e))
+
+
+def test_exponentials_and_logarithms_of_lanes():
+    x = np.concatenate([[0.0, 1e308, np.inf, 708.0], np.logspace(-300, np.log10(707.9), 992)]).reshape(-1, 12)
+    compiled, plain = np.empty((2 * len(x), 12)), np.empty((2 * len(x), 12))
+    door.ready(elementary)(Twelve(1.0), x, compiled)
+    door.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-15, atol=1e-300)
+    assert compiled[0, :3].tolist() == [1.0, 0.0, 0.0]
 
 
 @formula

@@ -13,7 +13,8 @@
 :mod:`giftrl.compiled.notice`    what a person who waits for the compiler is told
 :mod:`giftrl.compiled.rows`      rows of features, dense or sparse, as loops read them
 :mod:`giftrl.compiled.once`      whether a row names a feature twice
-:mod:`giftrl.compiled.lanes`     several models in one wide register; :mod:`giftrl.compiled.vectors` for LLVM
+:mod:`giftrl.compiled.lanes`     several models in one wide register; for LLVM :mod:`giftrl.compiled.vectors` and
+                                 :mod:`giftrl.compiled.vector_math`
 ================================ =======================================================================
 
 Numba is imported where a loop must be compiled and nowhere else.

@@ -4,8 +4,10 @@ In plain Python these are short NumPy arrays with the operators of NumPy. Compil
 :mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over the models would compute the same, but the compiler
 does not know that the loop is short and that arrays do not overlap, and checking that takes longer than the step.
 
-Both sides of an operator must have the same type. The number of lanes is given by the class of ``side``: its method
-``lanes`` returns a constant, which the compiler calls without an object, before any exists.
+Both sides of an operator must have the same type, and so must the arguments of a function, each of them lanes or one
+number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both. The
+number of lanes is given by the class of ``side``: its method ``lanes`` returns a constant, which the compiler calls
+without an object, before any exists.
 """
 
 from typing import Any
@@ -45,8 +47,100 @@ def narrow(x: Any, v: Any) -> Any:
 
 
 def clip(v: Any, most: Any) -> Any:
-    """The numbers, clipped to [-most, most]."""
-    return np.clip(v, -most, most)
+    """The numbers, clipped to [-most, most].
+
+    >>> clip(np.array([-3.0, 1.0]), 2.0)
+    array([-2.,  1.])
+    """
+    return maximum(minimum(v, most), -most)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two numbers in each lane, and b where one of them is NaN.
+
+    >>> maximum(np.array([1.0, 3.0]), 2.0)
+    array([2., 3.])
+    """
+    return where_less(b, a, a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two numbers in each lane, and b where one of them is NaN.
+
+    >>> minimum(np.array([1.0, 3.0]), 2.0)
+    array([1., 2.])
+    """
+    return where_less(a, b, a, b)
+
+
+def absolute(v: Any) -> Any:
+    """The numbers without their signs.
+
+    >>> absolute(np.array([-1.0, 2.0]))
+    array([1., 2.])
+    """
+    return abs(v)
+
+
+def where_less(a: Any, b: Any, x: Any, y: Any) -> Any:
+    """x in the lanes in which a < b, and y in the others.
+
+    >>> where_less(np.array([0.0, 1.0, np.nan]), 1.0, 5.0, 6.0)
+    array([5., 6., 6.])
+    >>> where_less(0.0, 1.0, 5.0, 6.0)
+    5.0
+    """
+    less = a < b
+    if isinstance(less, np.ndarray):
+        return np.where(less, x, y)
+    return x if less else y
+
+
+def total(v: Any) -> Any:
+    """The sum of the lanes, in any order.
+
+    >>> float(total(np.array([1.0, 2.0, 4.0])))
+    7.0
+    """
+    return v.sum()
+
+
+def least(v: Any) -> Any:
+    """The least of the lanes.
+
+    >>> float(least(np.array([2.0, 1.0, 4.0])))
+    1.0
+    """
+    return v.min()
+
+
+def put(v: Any, k: int, number: Any) -> Any:
+    """The lanes with a number in place of lane k, which must be a constant.
+
+    >>> put(np.array([1.0, 2.0]), 1, 5.0)
+    array([1., 5.])
+    """
+    changed = v.copy()
+    changed[k] = number
+    return changed
+
+
+def get(v: Any, k: int) -> Any:
+    """Lane k, which must be a constant.
+
+    >>> float(get(np.array([1.0, 2.0]), 1))
+    2.0
+    """
+    return v[k]
+
+
+def power_of_two(shifted: Any) -> Any:
+    """2^k for the whole number k from -1022 to 1023 of which ``shifted`` is the sum with 1.5 * 2^52, in float64.
+
+    >>> float(power_of_two(3.0 + 1.5 * 2.0**52))
+    8.0
+    """
+    return ((np.asarray(shifted).view(np.int64) + 1023) << 52).view(np.float64)[()]
 
 
 def prefetch(x: Any, j: int, at: int) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from numba.extending import overload
 
-from giftrl.compiled import vectors
+from giftrl.compiled import vector_math, vectors
 from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
 
 #: What the compiler may assume of fast formulas: that sums can be reordered and multiplications fused into them. Not
@@ -21,14 +21,22 @@ def install() -> None:
     exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
     fast: Any = exact | {"fastmath": set(FAST)}
     if _installed == [0, 0]:
-        vectors.install(exact)
+        for function, compiled in (vectors.MEMORY | vector_math.FUNCTIONS).items():
+            overload(function, strict=False, jit_options=exact)(_choosing(compiled))
+        for symbol, compiled in vector_math.OPERATORS.items():
+            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.is_vector))
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation, strict=False, jit_options=exact)(_method(operation))
     for formula, sums_reordered in FORMULAS[_installed[1] :]:
         compiled = TWINS.get(formula, formula)
         options = fast if sums_reordered else exact
-        overload(formula, strict=False, jit_options=options)(vectors.choosing(compiled))
+        overload(formula, strict=False, jit_options=options)(_choosing(compiled))
     _installed[:] = [len(OPERATIONS), len(FORMULAS)]
+
+
+def _choosing(function: Any, where: Any = None) -> Callable[..., Any]:
+    """An overload: the function, for the types for which it is meant."""
+    return lambda *args: function if where is None or where(*args) else None
 
 
 def _method(operation: Any) -> Callable[..., Any]:

@@ -1,12 +1,14 @@
-"""LLVM vectors for Numba: the compiled form of :mod:`giftrl.compiled.lanes`, imported by the first compiled call."""
+"""LLVM vectors for Numba: the compiled form of lanes, how they come from memory and go there.
 
-import operator
+Their arithmetic is in :mod:`giftrl.compiled.vector_math`. The first compiled call imports both.
+"""
+
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_model
+from numba.extending import intrinsic, register_model
 
 from giftrl.compiled import lanes
 
@@ -113,19 +115,6 @@ def narrow_vector(typing: Any, x: Any, v: Any) -> Any:
 
 
 @intrinsic
-def clip_vector(typing: Any, v: Any, most: Any) -> Any:
-    """``lanes.clip``; ``most`` must have the type of the lanes."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        high = spread(builder, args[1], args[0].type)
-        low = builder.fneg(high)
-        below = builder.select(builder.fcmp_ordered("<", args[0], high), args[0], high)
-        return builder.select(builder.fcmp_ordered(">", below, low), below, low)
-
-    return (v(v, most), code) if most == v.real else None
-
-
-@intrinsic
 def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     """``lanes.prefetch``, for a later write and into every cache level."""
 
@@ -140,51 +129,12 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     return types.void(x, j, at), code
 
 
-def arithmetic(name: str) -> Any:
-    """What a compiled loop calls for an operator on two vectors, or on a vector and a number of its type."""
-
-    @intrinsic
-    def apply(typing: Any, a: Any, b: Any) -> Any:
-        vector = a if isinstance(a, Vector) else b
-
-        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = context.get_value_type(vector)
-            both = [value if value.type == kind else spread(builder, value, kind) for value in args]
-            return getattr(builder, name)(*both)
-
-        return vector(a, b), code
-
-    return lambda a, b: apply(a, b)
-
-
-def fits(a: Any, b: Any) -> bool:
-    """Whether both sides of an operator have the same type of numbers, and one of them is a vector."""
-    if isinstance(a, Vector):
-        return b in (a, a.real)
-    return isinstance(b, Vector) and a == b.real
-
-
 #: What a compiled loop calls. Numba wants a function for each, and an intrinsic is none.
-LANES: dict[Any, Any] = {
+MEMORY: dict[Any, Any] = {
     lanes.load: lambda side, x, j, at: load_vector(side, x, j, at),
     lanes.store: lambda x, j, at, v: store_vector(x, j, at, v),
     lanes.zeros: lambda side: zero_vector(side),
     lanes.wide: lambda v: widen_vector(v),
     lanes.narrow: lambda x, v: narrow_vector(x, v),
-    lanes.clip: lambda v, most: clip_vector(v, most),
     lanes.prefetch: lambda x, j, at: prefetch_line(x, j, at),
 }
-OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
-
-
-def install(options: Any) -> None:
-    """Register the overloads with Numba, with the same ``options`` as every formula."""
-    for function, compiled in LANES.items():
-        overload(function, strict=False, jit_options=options)(choosing(compiled))
-    for symbol, name in OPERATORS.items():  # for other types Numba has the operator itself
-        overload(symbol, strict=False, jit_options=options)(choosing(arithmetic(name), fits))
-
-
-def choosing(function: Any, where: Any = None) -> Any:
-    """An overload: the function, for the types for which it is meant."""
-    return lambda *args: function if where is None or where(*args) else None

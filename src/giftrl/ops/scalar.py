@@ -14,6 +14,8 @@
 
 import math
 
+import numpy as np
+
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.ops import elementary
 
@@ -31,14 +33,14 @@ def exp(x: float) -> float:
 
 @compiled_as(elementary.exp_minus)
 def exp_minus(x: float) -> float:
-    """e^-x for x >= 0."""
-    return math.exp(-x)
+    """e^-x for x >= 0, a number or lanes."""
+    return math.exp(-x) if isinstance(x, float) else np.exp(-x)
 
 
 @compiled_as(elementary.log1p_unit)
 def log1p_unit(x: float) -> float:
-    """log(1 + x) for -1/2 <= x <= 1."""
-    return math.log1p(x)
+    """log(1 + x) for -1/2 <= x <= 1, a number or lanes."""
+    return math.log1p(x) if isinstance(x, float) else np.log1p(x)
 
 
 @compiled_as(elementary.log)
