@@ -21,10 +21,21 @@ RICHEST = 1e12
 
 
 @formula(fast=True)
+def stakes(x: Any, j: int, at: Any, scores: Any) -> Any:
+    """1 + G_j of the score whose theta is in column ``at``, in the type in which weights are stored."""
+    return x.dtype.type(1.0) + x[j, at + scores]
+
+
+@formula(fast=True)
+def winnings(x: Any, j: int, at: Any, scores: Any) -> Any:
+    """(WEALTH + W_j) theta_j of the score whose theta is in column ``at``."""
+    return (x.dtype.type(WEALTH) + x[j, at + scores + scores]) * x[j, at]
+
+
+@formula(fast=True)
 def fraction(x: Any, j: int, at: Any, scores: Any) -> Any:
     """x_j of the score whose theta is in column ``at``, in units of Y/N and in the type in which weights are stored."""
-    real, slopes, wealth = x.dtype.type, x[j, at + scores], x[j, at + scores + scores]
-    return (real(WEALTH) + wealth) * x[j, at] / (real(1.0) + slopes)
+    return winnings(x, j, at, scores) / stakes(x, j, at, scores)
 
 
 @formula(fast=True)
@@ -54,5 +65,11 @@ def settle_bet(x: Any, j: int, at: Any, scores: Any, z: float, won: float) -> No
     real = x.dtype.type
     x[j, at] -= real(z)
     x[j, at + scores] += abs(real(z))
-    wealth = at + scores + scores
-    x[j, wealth] = max(real(0.0), min(real(RICHEST), x[j, wealth] + real(won)))
+    win(x, j, at, scores, real(won))
+
+
+@formula(fast=True)
+def win(x: Any, j: int, at: Any, scores: Any, won: Any) -> None:
+    """Add what a bet has won to W_j."""
+    real, wealth = x.dtype.type, at + scores + scores
+    x[j, wealth] = max(real(0.0), min(real(RICHEST), x[j, wealth] + won))

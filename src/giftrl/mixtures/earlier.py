@@ -48,10 +48,8 @@ def feature_arrays(learner: Any, old: NDArray[np.float64]) -> dict[str, NDArray[
     record[:, now.COUNT], record[:, now.DENSE_PLACE] = np.where(dense, old[:, COUNT], 0.0), old[:, DENSE_PLACE]
     record[:, now.PLACE] = weights[:, curve + 2]
     x[:, : int(places.curve)] = weights[:, first:coin]
-    x[:, int(places.curve)] = weights[:, curve]
-    x[:, int(places.coin) : int(places.root)] = weights[:, coin : coin + 3 * scores]
-    with np.errstate(all="ignore"):
-        x[:, int(places.root)] = np.sqrt(1.0 + weights[:, curve + 1]) - 1.0
+    x[:, int(places.curve) : int(places.coin)] = weights[:, curve : curve + 2]
+    x[:, int(places.coin) : int(places.per_scale)] = weights[:, coin : coin + 3 * scores]
     x[:, int(places.count)] = old[:, COUNT]
     with np.errstate(all="ignore"):
         added = np.nan_to_num(old[:, MEAN] / old[:, SCALE] * old[:, COUNT])

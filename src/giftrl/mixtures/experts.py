@@ -13,8 +13,7 @@ for each, and a coordinate takes half the memory. Every L_j is then one formula 
 
     L_j = prior N + curve q_j + root sqrt(N) sqrt(1 + r_j),
 
-in numbers near 1 whatever the scale of features and labels. What is stored of r_j is s_j = sqrt(1 + r_j) - 1, so that
-a prediction takes no square root.
+in numbers near 1 whatever the scale of features and labels.
 
 With K scores the classes have L_j in common too, so that c is still one number for each expert; a is a vector of K
 numbers, and an expert has a weight of feature j for each class.
@@ -152,15 +151,9 @@ def factors(grid: Any, norm: float, buffer: Any) -> Any:
 
 
 @formula(fast=True)
-def strengths(x: Any, q: Any, s: Any, by: Any) -> Any:
+def strengths(x: Any, q: Any, z2: Any, by: Any) -> Any:
     """L_j of all experts, in the type in which weights are stored."""
-    return strength(CURVATURE, by.prior, by.curve * q) + by.root * (x.dtype.type(1.0) + s)
-
-
-@formula(fast=True)
-def root_of(x: Any, r: Any) -> Any:
-    """s_j from r_j."""
-    return strength(ADAGRAD, x.dtype.type(1.0), r) - x.dtype.type(1.0)
+    return strength(CURVATURE, by.prior, by.curve * q) + by.root * strength(ADAGRAD, x.dtype.type(1.0), z2)
 
 
 @formula(fast=True)
@@ -170,13 +163,13 @@ def grow(grid: Any, columns: Any, scores: Any, x: Any, j: int, factor: float, by
     The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
     weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
-    f, q, s = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
-    new_q, new_s = f * f * q, root_of(x, f * f * s * (s + x.dtype.type(2.0)))
-    shrunk = strengths(x, q, s, by) / strengths(x, new_q, new_s, by) * f
+    f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
+    new_q, new_z2 = f * f * q, f * f * z2
+    shrunk = strengths(x, q, z2, by) / strengths(x, new_q, new_z2, by) * f
     for m in range(scores):
         at = columns.lanes + m * np.uint64(lanes(grid))
         store(x, j, at, clip(load(grid, x, j, at) * shrunk, x.dtype.type(LARGEST_EXPERT_WEIGHT)))
-    x[j, columns.curve], x[j, columns.root] = new_q, new_s
+    x[j, columns.curve], x[j, columns.root] = new_q, new_z2
 
 
 @formula(fast=True)
@@ -205,12 +198,4 @@ def remember(columns: Any, x: Any, j: int, u: float, h: float, g: float) -> None
     real = x.dtype.type
     most, v = real(LARGEST_EXPERT_WEIGHT), real(u)
     x[j, columns.curve] = min(accumulate(CURVATURE, x[j, columns.curve], real(0.0), real(h) * v * v), most)
-    remember_slope(columns, x, j, v, real(g))
-
-
-@formula(fast=True)
-def remember_slope(columns: Any, x: Any, j: int, u: Any, g: Any) -> None:
-    """Add to r_j."""
-    s = x[j, columns.root]
-    r = min(accumulate(ADAGRAD, s * (s + x.dtype.type(2.0)), g * u, x.dtype.type(0.0)), x.dtype.type(LARGEST_EXPERT_WEIGHT))
-    x[j, columns.root] = root_of(x, r)
+    x[j, columns.root] = min(accumulate(ADAGRAD, x[j, columns.root], real(g) * v, real(0.0)), most)

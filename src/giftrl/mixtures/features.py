@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import prefetch
-from giftrl.compiled.registry import formula
+from giftrl.compiled.registry import compiled_as, formula
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.mixtures.feature_state import (
     CENTRE,
@@ -63,14 +63,13 @@ class Scaling(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """A row as learners see it: which features, their values, and u in the type of weights.
+    """A row as learners see it: which features, and u in the type of weights.
 
     Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0, and
     ``growth`` and ``drift`` are in the order of that list.
     """
 
     j: NDArray[np.uint64]
-    v: NDArray[np.float64]
     u: NDArray[Any]
     growth: NDArray[np.float64]
     drift: NDArray[np.float64]
@@ -84,7 +83,7 @@ ONE = np.uint64(1)
 def entries(width: int, dtype: Any) -> Entries:
     """Memory for rows of up to this many entries."""
     return Entries(
-        np.empty(width, np.uint64), np.empty(width), np.empty(width, dtype), np.ones(width), np.zeros(width),
+        np.empty(width, np.uint64), np.empty(width, dtype), np.ones(width), np.zeros(width),
         np.empty(width, np.uint64), np.zeros(1, np.uint64),
     )  # fmt: skip
 
@@ -104,11 +103,23 @@ def end_row(features: Any, n: Any, squares: float) -> None:
     features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
 
 
+def round_compiled(x: Any, v: Any) -> Any:
+    """:func:`rounded` in compiled loops, where nobody warns."""
+    return x.dtype.type(v)
+
+
+@compiled_as(round_compiled)
+def rounded(x: Any, v: Any) -> Any:
+    """v in the type of x, infinite where it is too large for that."""
+    with np.errstate(over="ignore"):
+        return x.dtype.type(v)
+
+
 @formula
 def quick_value(columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> Any:
     """u_j of an entry that neither moves nor is dense, which is then counted; 0 for any other, and nothing is done."""
     real = x.dtype.type
-    u = real(v) * x[j, columns.per_scale]
+    u = rounded(x, v) * x[j, columns.per_scale]
     if real(0.0) < abs(u) <= real(WITHIN):
         count = x[j, columns.count] + real(1.0)
         if count < many or np.int64(j) == how.constant:
@@ -130,11 +141,11 @@ def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float
 
     Nothing of the record is read, which would be waited for: it is only written to.
     """
-    real = x.dtype.type
-    per, count, m = x[j, columns.per_scale], x[j, columns.count] + real(1.0), abs(v)
-    quick = how.scale and SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)
-    beyond = per * real(m)
-    if not (quick and (beyond > real(1.0) or count == real(1.0))):
+    real, m, count = x.dtype.type, abs(v), x[j, columns.count] + x.dtype.type(1.0)
+    if not (how.scale and SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)):
+        return real(0.0), real(1.0)
+    beyond = x[j, columns.per_scale] * real(m)
+    if not (beyond > real(1.0) or count == real(1.0)):
         return real(0.0), real(1.0)
     growth = real(1.0) / beyond if beyond > real(1.0) else real(0.0)
     u = real(1.0) if v > 0.0 else real(-1.0)
@@ -179,6 +190,9 @@ def enter_value(
     features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of any entry, which is counted."""
+    quick, growth = quick_growth(features, columns, x, how, j, v, many)
+    if quick != x.dtype.type(0.0):
+        return np.float64(quick), np.float64(growth), 0.0
     record, t = features.record, features.counts[ROWS]
     v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
     if record[j, DENSE_PLACE] > 0.0:
@@ -229,11 +243,11 @@ def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> 
 
 
 @formula
-def list_moved(row: Any, n: Any, j: int, v: float, moved: tuple[float, float, float]) -> Any:
-    """Put entry n, with its u, growth and drift, into the row; return u as it is stored."""
+def list_moved(row: Any, n: Any, moved: tuple[float, float, float]) -> Any:
+    """Put u, growth and drift of entry n into the row; return u as it is stored."""
     u, growth, drift = moved
     many = row.many[0]
-    row.j[n], row.v[n], row.u[n] = j, v, u
+    row.u[n] = u
     row.moved[many], row.growth[many], row.drift[many] = n, growth, drift
     row.many[0] = many + ONE
     return row.u[n]
@@ -242,32 +256,39 @@ def list_moved(row: Any, n: Any, j: int, v: float, moved: tuple[float, float, fl
 @formula
 def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
     """Update what is known of the features by row i, and fill in its entries; return how many there are."""
-    many, n, squares = begin_row(features, how), np.uint64(0), 0.0
+    many, n, squares = begin_row(features, how), np.uint64(0), x.dtype.type(0.0)
+    limit = x.dtype.type(many)
     row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):
         prefetch(x, coming(rows, i, k), 0)
-        v = float(rows.data[k])
-        if v == 0.0:  # skipped, so that sparse and dense rows are the same
-            continue
-        j = column(rows, i, k)
-        u = quick_value(columns, x, how, j, v, many)
-        if u == 0.0:
-            u = list_moved(row, n, j, v, enter_value(features, columns, x, how, j, v, many))
-        else:
-            row.j[n], row.v[n], row.u[n] = j, v, u
-        squares += np.float64(u) * np.float64(u)
+        v, j = rows.data[k], column(rows, i, k)
+        u = quick_value(columns, x, how, j, v, limit)
+        row.j[n], row.u[n] = j, u
+        if u == x.dtype.type(0.0):
+            if v == 0.0:  # skipped, so that sparse and dense rows are the same
+                continue
+            u = list_moved(row, n, enter_value(features, columns, x, how, j, np.float64(v), many))
+        squares += u * u
         n += ONE
     place = np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
         j, t = features.dense[place], features.counts[ROWS]
         if features.stamps[place] != t:
-            u = list_moved(row, n, j, 0.0, enter_missing(features, columns, x, how, place))
-            squares += np.float64(u) * np.float64(u)
+            row.j[n] = j
+            u = list_moved(row, n, enter_missing(features, columns, x, how, place))
+            squares += u * u
             n += ONE
         if features.dense[place] == j:
             place += ONE
-    end_row(features, n, squares)
+    end_row(features, n, np.float64(squares))
     return n
+
+
+@formula
+def value_again(record: Any, j: int, v: float) -> float:
+    """u_j of a value, without updating anything."""
+    m = record[j, SCALE]
+    return clamp((v - record[j, CENTRE]) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
 
 
 @formula
@@ -279,18 +300,14 @@ def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any
     record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)
     for k in range(begin(rows, i), end(rows, i)):
-        v = float(rows.data[k])
+        v, j = float(rows.data[k]), column(rows, i, k)
         if v != 0.0:
-            row.j[n] = column(rows, i, k)
-            row.v[n] = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
-            if record[row.j[n], DENSE_PLACE] > 0.0:
-                stamps[np.uint64(record[row.j[n], DENSE_PLACE]) - ONE] = stamp
+            row.j[n], row.u[n] = j, value_again(record, j, clamp(v, -LARGEST_VALUE, LARGEST_VALUE))
+            if record[j, DENSE_PLACE] > 0.0:
+                stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = stamp
             n += ONE
     for place in range(np.uint64(features.counts[DENSE])):
         if stamps[place] != stamp:
-            row.j[n], row.v[n] = features.dense[place], 0.0
+            row.j[n], row.u[n] = features.dense[place], value_again(record, features.dense[place], 0.0)
             n += ONE
-    for k in range(n):
-        m, away = record[row.j[k], SCALE], row.v[k] - record[row.j[k], CENTRE]
-        row.u[k] = clamp(away / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
     return n

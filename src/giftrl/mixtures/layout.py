@@ -1,7 +1,7 @@
 """How a feature lies in memory: what every row needs of it in one block, which begins at a cache line.
 
 A block is in the type in which weights are stored: the weights of the experts (side by side, a group for each score),
-q_j of the strengths, the three numbers of the coin, each for all scores, s_j of the strengths, and three numbers of
+q_j and r_j of the strengths, the three numbers of the coin, each for all scores, and three numbers of
 :mod:`giftrl.mixtures.features`. With one score it is one cache line of float32. What few rows need of a feature is in
 another array, the record of :mod:`giftrl.mixtures.features`, and theta_j of the certificate in a third, as float64.
 """
@@ -23,8 +23,8 @@ class Columns(NamedTuple):
 
     lanes: Any
     curve: Any
-    coin: Any
     root: Any
+    coin: Any
     per_scale: Any
     count: Any
     added: Any = None  # earlier versions pickled six numbers, which are of no use now
@@ -35,14 +35,15 @@ def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
     """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
 
     >>> [int(place) for place in block_columns(8, 1)]
-    [0, 8, 9, 12, 13, 14, 15, 16]
+    [0, 8, 9, 10, 13, 14, 15, 16]
     >>> [int(place) for place in block_columns(4, 3, 16)]
-    [0, 12, 13, 22, 23, 24, 25, 32]
+    [0, 12, 13, 14, 23, 24, 25, 32]
     """
     curve = experts * scores
-    root = curve + 1 + 3 * scores
-    total = -(-(root + 4) // line) * line
-    return Columns(*map(np.uint64, (0, curve, curve + 1, root, root + 1, root + 2, root + 3, total)))
+    coin = curve + 2
+    behind = coin + 3 * scores
+    total = -(-(behind + 3) // line) * line
+    return Columns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
 
 
 #: One score and up to eight experts: a cache line of float32.

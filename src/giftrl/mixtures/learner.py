@@ -77,8 +77,9 @@ class MixtureLearner(Mixture):
     def _buffers(self, width: int) -> Buffers:
         n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
         return Buffers(
-            entries(width, self.dtype), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
-            np.zeros((3, n), self.dtype), np.empty(width, self.dtype), np.empty(places),
+            entries(width, self.dtype), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)),
+            np.empty((width, 16), self.dtype), np.zeros((3, n), self.dtype), np.zeros((3, 4), self.dtype),
+            np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:

@@ -25,7 +25,8 @@ from giftrl.mixtures.full_matrix import SHARPEST, admits, grow_classes, is_in, s
 from giftrl.mixtures.later import end_round
 from giftrl.mixtures.multiclass_experts import predict_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
-from giftrl.mixtures.parts import move_theta, read_row
+from giftrl.mixtures.parts import read_row
+from giftrl.mixtures.theta import move_thetas
 from giftrl.ops.scalar import clamp
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
@@ -104,18 +105,6 @@ def timid(buffers: Any, out: Any) -> None:
     for m in range(len(out)):
         hedged, stacked = buffers.scores[first, m], buffers.scores[first + 1, m]
         out[m] = (last[0] + last[2]) * hedged + (last[1] + last[3]) * stacked
-
-
-@formula(fast=True)
-def move_thetas(parts: Any, count: Any, g: Any, h: float) -> None:
-    """theta -= h g s for each class, s the row as it came; nothing is certified once a theta is out of bounds."""
-    row, far = parts.buffers.row, 0
-    for k in range(count):
-        v = h * row.v[k]
-        for m in range(len(g)):
-            far += move_theta(parts.theta, row.j[k], m, g[m] * v)
-    if far > 0:
-        parts.state.sums[CONJUGATE] = math.inf
 
 
 @formula(fast=True)
@@ -252,7 +241,8 @@ def learn_classes(parts: Any, batch: Any) -> None:
             end_round(parts.later, parts.matrix)
             continue
         add_round(state.sums, losses[final], conjugate(loss, slopes[final], y), h)
-        move_thetas(parts, count, slopes[final], h)
+        if move_thetas(parts.theta, rows, i, slopes[final], h) > 0:  # nothing is certified any more
+            state.sums[CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)

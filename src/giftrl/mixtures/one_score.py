@@ -49,7 +49,7 @@ class Buffers(NamedTuple):
     last: NDArray[np.float64]  # of the candidates: predictions, weights, losses
     steps: NDArray[Any]
     factors: NDArray[Any]
-    bets: NDArray[Any]
+    gains: NDArray[Any]  # of :mod:`giftrl.mixtures.walk`
     au: NDArray[np.float64]
 
 
@@ -60,7 +60,6 @@ class Round(NamedTuple):
     norm: float  # N
     p: float  # the combined prediction
     f: float  # that of the stack
-    slant: float  # weight times slope at p, by which theta moves
     y: float
     h: float  # the weight, clipped
     bend: float  # weight times curvature at p

@@ -15,7 +15,6 @@ from giftrl.mixtures.features import Scaling, enter, enter_again
 from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
 from giftrl.mixtures.later import Later, pull
 from giftrl.mixtures.layout import Columns
-from giftrl.mixtures.limits import LARGEST_THETA
 
 
 class Parts(NamedTuple):
@@ -87,9 +86,8 @@ def follow_growth(parts: Any, by: Any, scores: Any, j: int, growth: float) -> No
     columns, x = parts.columns, parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
     grow_coin(x, j, columns.coin, scores, growth)
-    s = np.int64(parts.features.record[j, PLACE]) - 1
-    if is_in(parts.matrix) and s >= 0:
-        follow_scale(parts.pieces, parts.matrix, s, growth)
+    if is_in(parts.matrix) and parts.features.record[j, PLACE] > 0.0:
+        follow_scale(parts.pieces, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
 
 
 @formula(fast=True)
@@ -106,12 +104,3 @@ def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
         if row.growth[listed] < 1.0:
             follow_growth(parts, by, scores, row.j[row.moved[listed]], row.growth[listed])
     return count
-
-
-@formula(fast=True)
-def move_theta(theta: Any, j: int, m: Any, z: float) -> int:
-    """theta_j -= z, in the original features; return 1 if that is out of bounds, and then leave theta_j as it was."""
-    new = theta[j, m] - z
-    fits = abs(new) <= LARGEST_THETA
-    theta[j, m] = new if fits else theta[j, m]
-    return 0 if fits else 1

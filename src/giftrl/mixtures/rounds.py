@@ -35,7 +35,8 @@ from giftrl.mixtures.one_score import (
     Z,
     expert_columns,
 )
-from giftrl.mixtures.walk import move_thetas, predict_row, teach_entries
+from giftrl.mixtures.theta import move_theta
+from giftrl.mixtures.walk import predict_row, teach_entries
 from giftrl.ops.loss import prox_all, slope, value
 from giftrl.ops.scalar import clamp
 
@@ -78,7 +79,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
     """A round of every expert and of the stack: the proximal steps of all of them side by side."""
     grid, matrix, record, state = parts.grid, parts.matrix, parts.features.record, parts.state
     row, every, au = parts.buffers.row, parts.buffers.every, parts.buffers.au
-    units, h, coin, full, far = state.units, now.h, lanes(grid), lanes(grid) + 1, 0
+    units, h, coin, full = state.units, now.h, lanes(grid), lanes(grid) + 1
     kappa, tau, learns = unit.kappa(units), unit.temperature(units, parts.pieces.margin), unit.ready(units)
     for r in range(lanes(grid)):
         every[P, r], every[C, r] = every[ALL, r], h * every[C, r] / kappa
@@ -101,11 +102,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
     if c_matrix >= 0.0:
         step_matrix(matrix, au, c_matrix, h * every[A, full] / kappa, now.bend / kappa)
     if learns:
-        far = teach_entries(extended, parts, now)
-    elif not parts.pieces.again:
-        far = move_thetas(parts, now)
-    if far > 0:
-        state.sums[CONJUGATE] = math.inf
+        teach_entries(extended, parts, now)
 
 
 @formula(fast=True)
@@ -128,7 +125,8 @@ def learn_mixture(parts: Any, batch: Any) -> None:
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
         if not pieces.again:
             add_round(state.sums, phi, g * p - phi, h)
-        slant = h * g
+        if not pieces.again and move_theta(parts.theta, rows, i, h * g) > 0:
+            state.sums[CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         begun = units[unit.LOW] <= units[unit.HIGH]
         if pieces.again:
@@ -151,7 +149,7 @@ def learn_mixture(parts: Any, batch: Any) -> None:
             beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
             extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
         bend = h * unit.bend(loss, units, p, y, pieces.margin)
-        teach(extended, parts, Round(count, norm, p, f, slant, y, h, bend, begun))
+        teach(extended, parts, Round(count, norm, p, f, y, h, bend, begun))
         if pieces.again:
             end_round(parts.later, matrix)
         else:

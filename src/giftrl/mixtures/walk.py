@@ -8,123 +8,69 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.compiled.lanes import clip, load, narrow, prefetch, store, wide
+from giftrl.compiled.lanes import clip, get, load, narrow, store, wide
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
-from giftrl.mixtures.coin import fraction, settle_bet
-from giftrl.mixtures.experts import bets, factors, lanes, measure, move, remember
-from giftrl.mixtures.feature_state import DENSE, ROWS, mean_norm
-from giftrl.mixtures.features import begin_row, end_row, enter_missing, enter_value, list_moved, quick_value
+from giftrl.mixtures.coin import stakes, win, winnings
+from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
+from giftrl.mixtures.feature_state import mean_norm
 from giftrl.mixtures.full_matrix import is_in, measure_matrix
 from giftrl.mixtures.later import move_again
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.one_score import ALL, A, C, Z, expert_columns
-from giftrl.mixtures.parts import follow_growth, move_theta, read_row, scaling
+from giftrl.mixtures.parts import read_row
 from giftrl.ops.loss import slope
 from giftrl.ops.scalar import clamp
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
-#: From this row on, N is that of the rows before; until then that includes the row itself, for which a row is walked
-#: over twice.
-STEADY = 100.0
+ONE = np.uint64(1)
+#: The column of ``Buffers.steps`` behind the steps of the grid: what the coin bets.
+BET = np.uint64(8)
 
 
 class Sums(NamedTuple):
-    """Sums over the entries of a row: predictions and c of the grid, what the coin bets, and norm2(u)^2."""
+    """Sums over the entries of a row: predictions and c of the grid, and what the coin bets."""
 
     p: Any
     c: Any
     coin: Any
-    squares: Any
 
 
 @formula(fast=True)
 def no_sums(x: Any, by: Any) -> Any:
     """The sums before the first entry."""
     zero = x.dtype.type(0.0)
-    return Sums(by.curve * zero, by.curve * zero, zero, zero)
+    return Sums(by.curve * zero, by.curve * zero, zero)
 
 
 @formula(fast=True)
 def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and remember what learning from it will need."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
-    along = measure(ONE_SCORE, x, j, u, by)
-    store(buffers.steps, n, 0, along)
-    coin = sums.coin
+    strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
     if bets(grid):
-        part = fraction(x, j, ONE_SCORE.coin, ONE)
-        buffers.bets[n] = part
+        # One division serves the experts, u/L, and the coin, 1/(1 + G): the processor has one unit for them.
+        slopes = stakes(x, j, ONE_SCORE.coin, ONE)
+        per = x.dtype.type(1.0) / (strong * slopes)
+        along = per * (u * slopes)
+        part = winnings(x, j, ONE_SCORE.coin, ONE) * (get(per, 0) * get(strong, 0))
+        buffers.steps[n, BET] = part
         coin = coin + u * part
-    return Sums(sums.p + load(grid, x, j, ONE_SCORE.lanes) * u, sums.c + along * u, coin, sums.squares + u * u)
-
-
-@formula(fast=True)
-def move_in(parts: Any, by: Any, n: Any, j: int, v: float, moved: Any) -> Any:
-    """Put an entry that moves into the row, and let the experts follow a scale that has grown; return u."""
-    u = list_moved(parts.buffers.row, n, j, v, moved)
-    if moved[1] < 1.0:
-        follow_growth(parts, by, ONE, j, moved[1])
-    return u
-
-
-@formula(fast=True)
-def walk_in(parts: Any, rows: Any, i: int, by: Any) -> tuple[Any, Any]:
-    """Take in row i and predict in one walk; the number of entries, and the sums over them."""
-    features, x, pieces, row = parts.features, parts.x, parts.pieces, parts.buffers.row
-    how = scaling(pieces, pieces.scale)
-    many, n, sums = begin_row(features, how), np.uint64(0), no_sums(x, by)
-    limit, t = x.dtype.type(many), features.counts[ROWS]
-    row.many[0] = np.uint64(0)
-    for k in range(begin(rows, i), end(rows, i)):
-        prefetch(x, coming(rows, i, k), 0)
-        v, j = float(rows.data[k]), column(rows, i, k)
-        u = quick_value(ONE_SCORE, x, how, j, v, limit)
-        if u == x.dtype.type(0.0):
-            if v == 0.0:  # skipped, so that sparse and dense rows are the same
-                continue
-            u = move_in(parts, by, n, j, v, enter_value(features, ONE_SCORE, x, how, j, v, many))
-        else:
-            row.j[n], row.v[n], row.u[n] = j, v, u
-        sums = meet(parts, by, n, j, u, sums)
-        n += ONE
-    place = np.uint64(0)
-    while place < np.uint64(features.counts[DENSE]):
-        j = features.dense[place]
-        if features.stamps[place] != t:
-            u = move_in(parts, by, n, j, 0.0, enter_missing(features, ONE_SCORE, x, how, place))
-            sums = meet(parts, by, n, j, u, sums)
-            n += ONE
-        if features.dense[place] == j:
-            place += ONE
-    end_row(features, n, np.float64(sums.squares))
-    return n, sums
-
-
-@formula(fast=True)
-def walk_again(parts: Any, count: Any, by: Any) -> Any:
-    """The sums over the entries of a row that was taken in."""
-    row, sums = parts.buffers.row, no_sums(parts.x, by)
-    for k in range(count):
-        sums = meet(parts, by, k, row.j[k], row.u[k], sums)
-    return sums
+    else:
+        along = u / strong
+    store(buffers.steps, n, 0, along)
+    return Sums(sums.p + load(grid, x, j, ONE_SCORE.lanes) * u, sums.c + along * u, coin)
 
 
 @formula(fast=True)
 def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
     """Take in row i; the prediction of every expert, and kappa c of those of the grid. Return its entries, and N."""
-    grid, features = parts.grid, parts.features
-    norm = mean_norm(features)
-    by = factors(grid, norm, parts.buffers.factors)
-    if features.counts[ROWS] < STEADY or parts.pieces.again:
-        count = read_row(parts, rows, i, ONE, parts.pieces.scale)
-        norm = mean_norm(features)
-        by = factors(grid, norm, parts.buffers.factors)
-        sums = walk_again(parts, count, by)
-    else:
-        count, sums = walk_in(parts, rows, i, by)
+    count = read_row(parts, rows, i, ONE, parts.pieces.scale)
+    norm, row = mean_norm(parts.features), parts.buffers.row
+    by = factors(parts.grid, norm, parts.buffers.factors)
+    sums = no_sums(parts.x, by)
+    for k in range(count):
+        sums = meet(parts, by, k, row.j[k], row.u[k], sums)
     give(parts, count, norm, sums)
     return count, norm
 
@@ -144,7 +90,7 @@ def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
         k, drift = row.moved[listed], row.drift[listed]
         moved = moved + load(grid, x, row.j[k], ONE_SCORE.lanes) * x.dtype.type(drift)
         if bets(grid):
-            bet_moved += drift * np.float64(parts.buffers.bets[k])
+            bet_moved += drift * np.float64(parts.buffers.steps[k, BET])
     store(every, Z, 0, wide(moved))
     if bets(grid):
         every[ALL, coin], every[Z, coin] = stake * np.float64(sums.coin), stake * bet_moved
@@ -157,36 +103,59 @@ def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
         every[ALL, r] = guess if abs(guess) < limits.LARGEST_PREDICTION else o
 
 
+class Four(NamedTuple):
+    """Four numbers side by side: q_j and r_j of the strengths, theta_j and G_j of the coin."""
+
+    def lanes(self) -> int:
+        return 4
+
+
+FOUR = Four()
+
+
+class Gains(NamedTuple):
+    """How these four grow: factors of u^2, u and abs(u)."""
+
+    squared: Any
+    linear: Any
+    size: Any
+
+
 @formula(fast=True)
-def teach_entries(extended: Any, parts: Any, now: Any) -> int:
-    """A round of theta and of the experts that have a weight for each feature; how many thetas are out of bounds."""
+def fill_gains(parts: Any, curved: float, relative: float, stake: float) -> Any:
+    """The gains of a round: those of :func:`giftrl.mixtures.experts.remember` and of the coin."""
+    four = parts.buffers.gains
+    four[0, 0], four[0, 1], four[1, 2], four[2, 3] = curved, relative * relative, -stake, abs(stake)
+    return Gains(load(FOUR, four, 0, 0), load(FOUR, four, 1, 0), load(FOUR, four, 2, 0))
+
+
+@formula(fast=True)
+def add_gains(x: Any, gains: Any, j: int, u: Any) -> None:
+    """Let the four numbers of feature j grow."""
+    grown = load(FOUR, x, j, ONE_SCORE.curve) + gains.squared * (u * u) + gains.linear * u + gains.size * abs(u)
+    store(x, j, ONE_SCORE.curve, clip(grown, x.dtype.type(limits.LARGEST_EXPERT_WEIGHT)))
+
+
+@formula(fast=True)
+def teach_entries(extended: Any, parts: Any, now: Any) -> None:
+    """A round of the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
     a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
     relative = clamp(h * slope(extended, now.p, now.y) / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
     stake = clamp(h * slope(extended, every[ALL, lanes(grid)], now.y) / steep, -1.0, 1.0)
     curved = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT)
-    far = 0
     if parts.pieces.again:
         for k in range(now.count):
             move_again(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
             remember(ONE_SCORE, x, row.j[k], row.u[k], curved, relative)
-        return far
-    z = x.dtype.type(stake)
+        return
+    gains, z = fill_gains(parts, curved, relative, stake), x.dtype.type(stake)
     for k in range(now.count):
         j, u = row.j[k], row.u[k]
-        far += move_theta(parts.theta, j, ZERO, now.slant * row.v[k])
         move(grid, x, j, ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
-        remember(ONE_SCORE, x, j, u, curved, relative)
         if bets(grid):
-            settle_bet(x, j, ONE_SCORE.coin, ONE, z * u, -z * u * parts.buffers.bets[k])
-    return far
-
-
-@formula(fast=True)
-def move_thetas(parts: Any, now: Any) -> int:
-    """A round of theta alone; how many thetas are out of bounds."""
-    row, far = parts.buffers.row, 0
-    for k in range(now.count):
-        far += move_theta(parts.theta, row.j[k], ZERO, now.slant * row.v[k])
-    return far
+            add_gains(x, gains, j, u)
+            win(x, j, ONE_SCORE.coin, ONE, -z * u * parts.buffers.steps[k, BET])
+        else:
+            remember(ONE_SCORE, x, j, u, curved, relative)
