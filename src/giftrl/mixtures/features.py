@@ -38,7 +38,13 @@ from giftrl.mixtures.feature_state import (
     WIDEST,
     FeatureState,
 )
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_UNSCALED, LARGEST_VALUE, SMALLEST_SCALE
+from giftrl.mixtures.limits import (
+    LARGEST_EXPERT_WEIGHT,
+    LARGEST_UNSCALED,
+    LARGEST_VALUE,
+    ORDINARY_VALUE,
+    SMALLEST_SCALE,
+)
 from giftrl.ops.scalar import clamp
 
 #: A deviation below this part of the mean is rounding.
@@ -46,7 +52,7 @@ ROUNDING = 1e-12
 #: A value counts as within its scale up to this factor: 1/m_j and the product are rounded, to float32.
 WITHIN = np.float32(1.0000003)
 #: 1/m_j is of use where it and its inverse are far from the ends of float32.
-SMALLEST_QUICK, LARGEST_QUICK = 1e-30, 1e30
+SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
 
 
 #: Earlier versions pickled it under these names.
@@ -66,7 +72,7 @@ class Entries(NamedTuple):
     """A row as learners see it: which features, and u in the type of weights.
 
     Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0, and
-    ``growth`` and ``drift`` are in the order of that list.
+    ``growth`` and ``drift`` are in the order of that list. ``many[1]`` is how many values are huge.
     """
 
     j: NDArray[np.uint64]
@@ -84,7 +90,7 @@ def entries(width: int, dtype: Any) -> Entries:
     """Memory for rows of up to this many entries."""
     return Entries(
         np.empty(width, np.uint64), np.empty(width, dtype), np.ones(width), np.zeros(width),
-        np.empty(width, np.uint64), np.zeros(1, np.uint64),
+        np.empty(width, np.uint64), np.zeros(2, np.uint64),
     )  # fmt: skip
 
 
@@ -113,20 +119,6 @@ def rounded(x: Any, v: Any) -> Any:
     """v in the type of x, infinite where it is too large for that."""
     with np.errstate(over="ignore"):
         return x.dtype.type(v)
-
-
-@formula
-def quick_value(columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> Any:
-    """u_j of an entry that neither moves nor is dense, which is then counted; 0 for any other, and nothing is done."""
-    real = x.dtype.type
-    u = rounded(x, v) * x[j, columns.per_scale]
-    if real(0.0) < abs(u) <= real(WITHIN):
-        count = x[j, columns.count] + real(1.0)
-        if count < many or np.int64(j) == how.constant:
-            x[j, columns.count] = count
-            x[j, columns.added] += u
-            return u
-    return real(0.0)
 
 
 @formula
@@ -243,43 +235,64 @@ def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> 
 
 
 @formula
-def list_moved(row: Any, n: Any, moved: tuple[float, float, float]) -> Any:
-    """Put u, growth and drift of entry n into the row; return u as it is stored."""
-    u, growth, drift = moved
-    many = row.many[0]
-    row.u[n] = u
-    row.moved[many], row.growth[many], row.drift[many] = n, growth, drift
-    row.many[0] = many + ONE
+def enter_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
+    """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
+
+    Return how many of each there are, and the sum of u^2.
+    """
+    real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
+    zero, one, within, most, squares = real(0.0), real(1.0), real(WITHIN), real(many), real(0.0)
+    for k in range(begin(rows, i), end(rows, i)):
+        prefetch(x, coming(rows, i, k), 0)
+        v, j = rows.data[k], column(rows, i, k)
+        u, count = rounded(x, v) * x[j, columns.per_scale], x[j, columns.count] + one
+        if zero < abs(u) <= within and (count < most or np.int64(j) == how.constant):
+            x[j, columns.count] = count
+            x[j, columns.added] += u
+            row.j[n], row.u[n] = j, u
+            squares += u * u
+            n += ONE
+        elif v != 0.0:  # zeros are skipped, so that sparse and dense rows are the same
+            row.moved[others] = k
+            others += ONE
+    return n, others, squares
+
+
+@formula
+def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
+    """Put an entry that moves into the row; return u as it is stored."""
+    row.j[n], row.u[n], row.moved[listed] = j, moved[0], n
+    row.growth[listed], row.drift[listed] = moved[1], moved[2]
     return row.u[n]
 
 
 @formula
 def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
-    """Update what is known of the features by row i, and fill in its entries; return how many there are."""
-    many, n, squares = begin_row(features, how), np.uint64(0), x.dtype.type(0.0)
-    limit = x.dtype.type(many)
-    row.many[0] = np.uint64(0)
-    for k in range(begin(rows, i), end(rows, i)):
-        prefetch(x, coming(rows, i, k), 0)
-        v, j = rows.data[k], column(rows, i, k)
-        u = quick_value(columns, x, how, j, v, limit)
-        row.j[n], row.u[n] = j, u
-        if u == x.dtype.type(0.0):
-            if v == 0.0:  # skipped, so that sparse and dense rows are the same
-                continue
-            u = list_moved(row, n, enter_value(features, columns, x, how, j, np.float64(v), many))
+    """Update what is known of the features by row i, and fill in its entries; return how many there are.
+
+    Those that move come last. The loop over the others is short, so that what it needs is in registers.
+    """
+    many = begin_row(features, how)
+    n, others, squares = enter_quickly(columns, x, how, rows, i, many, row)
+    row.many[1] = np.uint64(0)
+    for listed in range(others):
+        k = row.moved[listed]
+        j, v = column(rows, i, k), np.float64(rows.data[k])
+        row.many[1] += ONE if abs(v) > ORDINARY_VALUE else np.uint64(0)
+        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many))
         squares += u * u
         n += ONE
     place = np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
-        j, t = features.dense[place], features.counts[ROWS]
-        if features.stamps[place] != t:
-            row.j[n] = j
-            u = list_moved(row, n, enter_missing(features, columns, x, how, place))
+        j = features.dense[place]
+        if features.stamps[place] != features.counts[ROWS]:
+            u = put(row, n, others, j, enter_missing(features, columns, x, how, place))
             squares += u * u
             n += ONE
+            others += ONE
         if features.dense[place] == j:
             place += ONE
+    row.many[0] = others
     end_row(features, n, np.float64(squares))
     return n
 

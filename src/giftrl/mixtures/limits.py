@@ -31,5 +31,7 @@ LARGEST_CLASS_LOSS, LONGEST_CLASS_STEP = 30.0, 1e300
 LONGEST_STACK_STEP = 1e12
 #: The coordinates of theta; a run in which one passes this limit is no longer certified.
 LARGEST_THETA = 1e150
+#: Rows with slopes and values below these move theta within its bounds, 1e20 of them.
+ORDINARY_SLOPE, ORDINARY_VALUE = 1e100, 1e30
 #: The weights of the original features, which are divided by the scales of these.
 LARGEST_WEIGHT = 1e307

@@ -224,7 +224,7 @@ def learn_classes(parts: Any, batch: Any) -> None:
     for i in range(len(labels)):
         h, y = weights[i] if len(weights) > 0 else 1.0, labels[i]
         experts = n + (2 if is_in(parts.matrix) else 1)
-        count = read_row(parts, rows, i, np.uint64(scores.shape[1]), True)
+        count = read_row(parts, parts.columns, rows, i, np.uint64(scores.shape[1]), True)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
         combine(parts, experts, predictions[i])

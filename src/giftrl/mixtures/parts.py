@@ -91,7 +91,7 @@ def follow_growth(parts: Any, by: Any, scores: Any, j: int, growth: float) -> No
 
 
 @formula(fast=True)
-def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
+def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
@@ -99,7 +99,7 @@ def read_row(parts: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
         pull(parts, again, mean_norm(parts.features), scores)
         return again
     by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
-    count = enter(parts.features, parts.columns, parts.x, scaling(pieces, scale), rows, i, row)
+    count = enter(parts.features, columns, parts.x, scaling(pieces, scale), rows, i, row)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:
             follow_growth(parts, by, scores, row.j[row.moved[listed]], row.growth[listed])

@@ -125,7 +125,7 @@ def learn_mixture(parts: Any, batch: Any) -> None:
         phi, g = value(loss, p, labels[i]), slope(loss, p, labels[i])
         if not pieces.again:
             add_round(state.sums, phi, g * p - phi, h)
-        if not pieces.again and move_theta(parts.theta, rows, i, h * g) > 0:
+        if not pieces.again and move_theta(parts.theta, rows, i, h * g, parts.buffers.row) > 0:
             state.sums[CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         begun = units[unit.LOW] <= units[unit.HIGH]

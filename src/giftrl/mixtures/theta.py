@@ -9,7 +9,7 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE
+from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
 from giftrl.ops.scalar import clamp
 
 ONLY = np.uint64(0)
@@ -25,12 +25,19 @@ def shift(theta: Any, j: int, m: Any, z: float) -> int:
 
 
 @formula(fast=True)
-def move_theta(theta: Any, rows: Any, i: int, slope: float) -> int:
-    """theta -= slope s, s row i; return how many are out of bounds."""
-    far = 0
-    for k in range(begin(rows, i), end(rows, i)):
-        v = clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
-        far += shift(theta, column(rows, i, k), ONLY, slope * v)
+def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Any) -> int:
+    """theta -= slope s, s row i; return how many are out of bounds.
+
+    In a row without huge values, and with a slope of ordinary size, nothing leaves its bounds.
+    """
+    first, last, far = begin(rows, i), end(rows, i), 0
+    if row.many[1] > 0 or not abs(slope) <= ORDINARY_SLOPE:
+        for k in range(first, last):
+            v = clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
+            far += shift(theta, column(rows, i, k), ONLY, slope * v)
+        return far
+    for k in range(first, last):
+        theta[column(rows, i, k), ONLY] -= slope * np.float64(rows.data[k])
     return far
 
 

@@ -65,7 +65,7 @@ def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
 @formula(fast=True)
 def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
     """Take in row i; the prediction of every expert, and kappa c of those of the grid. Return its entries, and N."""
-    count = read_row(parts, rows, i, ONE, parts.pieces.scale)
+    count = read_row(parts, ONE_SCORE, rows, i, ONE, parts.pieces.scale)
     norm, row = mean_norm(parts.features), parts.buffers.row
     by = factors(parts.grid, norm, parts.buffers.factors)
     sums = no_sums(parts.x, by)
