@@ -140,14 +140,17 @@ class Factors(NamedTuple):
     root: Any
 
 
+def factor_table(grid: Any, dtype: Any) -> NDArray[Any]:
+    """The factors of a grid in the type in which weights are stored, a row for each kind."""
+    return np.array([grid.prior, grid.curve, grid.root], dtype)
+
+
 @formula(fast=True)
-def factors(grid: Any, norm: float, buffer: Any) -> Any:
-    """The factors while the mean of norm2(u)^2 is ``norm``; ``buffer`` has the type in which weights are stored."""
-    for r in range(lanes(grid)):
-        buffer[0, r] = grid.prior[r] * norm
-        buffer[1, r] = grid.curve[r]
-        buffer[2, r] = grid.root[r] * math.sqrt(norm)
-    return Factors(load(grid, buffer, 0, 0), load(grid, buffer, 1, 0), load(grid, buffer, 2, 0))
+def factors(grid: Any, norm: float, table: Any) -> Any:
+    """The factors while the mean of norm2(u)^2 is ``norm``, from :func:`factor_table`."""
+    real = table.dtype.type
+    prior, root = load(grid, table, 0, 0) * real(norm), load(grid, table, 2, 0) * real(math.sqrt(norm))
+    return Factors(prior, load(grid, table, 1, 0), root)
 
 
 @formula(fast=True)

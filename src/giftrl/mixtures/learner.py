@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from giftrl import losses
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start
-from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.experts import factor_table
 from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
@@ -75,10 +75,10 @@ class MixtureLearner(Mixture):
         )
 
     def _buffers(self, width: int) -> Buffers:
-        n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
+        columns, places = len(self.mixing.totals), len(self.matrix.x)
         return Buffers(
             entries(width, self.dtype), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)),
-            np.empty((width, 16), self.dtype), np.zeros((3, n), self.dtype), np.zeros((3, 4), self.dtype),
+            np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
             np.empty(places),
         )  # fmt: skip
 

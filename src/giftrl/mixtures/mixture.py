@@ -17,9 +17,9 @@ from giftrl.kernels.checks import stored_type
 from giftrl.kernels.row_learner import Array, RowLearner
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
+from giftrl.mixtures.earlier import feature_arrays, of_now, sums_of_now
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.earlier import feature_arrays, of_now, sums_of_now
 from giftrl.mixtures.feature_state import FeatureState, grown, no_features, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from giftrl.errors import require_whole
 from giftrl.kernels.checks import loss_of_scores
 from giftrl.mixtures.combination import CANDIDATES, start
-from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.experts import factor_table, lanes
 from giftrl.mixtures.features import entries
 from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.multiclass_experts import ClassBuffers
@@ -69,7 +69,7 @@ class MulticlassMixture(Mixture):
             entries(width, dtype), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
             np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
-            np.zeros((width, n), dtype), np.zeros((3, n), dtype), np.zeros((k, n), dtype),
+            np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:

@@ -81,9 +81,9 @@ def scaling(pieces: Any, scale: bool) -> Any:
 
 
 @formula(fast=True)
-def follow_growth(parts: Any, by: Any, scores: Any, j: int, growth: float) -> None:
+def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth: float) -> None:
     """Let the experts follow the scale of a feature that has grown by 1/growth."""
-    columns, x = parts.columns, parts.x
+    x = parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
     grow_coin(x, j, columns.coin, scores, growth)
     if is_in(parts.matrix) and parts.features.record[j, PLACE] > 0.0:
@@ -98,9 +98,10 @@ def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any, scale: bo
         again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
         pull(parts, again, mean_norm(parts.features), scores)
         return again
-    by = factors(parts.grid, mean_norm(parts.features), parts.buffers.factors)
+    norm = mean_norm(parts.features)
     count = enter(parts.features, columns, parts.x, scaling(pieces, scale), rows, i, row)
+    by = factors(parts.grid, norm, parts.buffers.factors)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:
-            follow_growth(parts, by, scores, row.j[row.moved[listed]], row.growth[listed])
+            follow_growth(parts, columns, by, scores, row.j[row.moved[listed]], row.growth[listed])
     return count
