@@ -5,7 +5,9 @@ import numpy as np
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import MulticlassHinge, Softmax
 from giftrl.mixtures import AdaHedge
-from giftrl.mixtures.features import CENTRE, COUNT, DENSE_PLACE, ROWS, SCALE, enter, entries, no_features, with_capacity
+from giftrl.mixtures.feature_state import CENTRE, DENSE_PLACE, ROWS, SCALE, no_features, with_capacity
+from giftrl.mixtures.features import Scaling, enter, entries
+from giftrl.mixtures.layout import ONE_SCORE, blocks
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests.multiclass import filled
 
@@ -34,7 +36,7 @@ class Twin:
 
     def __init__(self, features, classes, loss):
         self.loss, self.classes = loss, classes
-        self.features = with_capacity(no_features(np.zeros((features, 5))), features, features)
+        self.features = with_capacity(no_features(blocks(features, ONE_SCORE.total, float)), features, features)
         n = len(self.GRID)
         self.x = np.zeros((n, features, classes))
         self.q, self.z2 = np.zeros((2, features))
@@ -59,12 +61,13 @@ class Twin:
     def read(self, x):
         """u and drift as whole vectors; the parts follow scales that have grown."""
         rows, _ = as_rows(x[None, :], len(x))
-        room = entries(4 * len(x))
-        count = int(enter(self.features, rows, 0, len(x) - 1, True, True, False, room))
+        room, how = entries(4 * len(x), float), Scaling(len(x) - 1, True, True, False)
+        count = int(enter(self.features, ONE_SCORE, self.features.x, how, rows, 0, room))
         u, drift = np.zeros((2, len(x)))
-        for k in range(count):
-            j, factor = int(room.j[k]), room.growth[k]
-            u[j], drift[j] = room.u[k], room.drift[k]
+        u[room.j[:count].astype(int)] = room.u[:count]
+        for listed in range(int(room.many[0])):
+            j, factor = int(room.j[room.moved[listed]]), room.growth[listed]
+            drift[j] = room.drift[listed]
             if factor == 1.0:
                 continue
             old = self.strengths(self.q[j], self.z2[j], self.norm)
@@ -90,7 +93,7 @@ class Twin:
     def read_again(self, x):
         """u of a row of a later pass; the weights of its features are pulled towards 0."""
         record = self.features.record
-        dense, seen = record[:, DENSE_PLACE] > 0.0, record[:, COUNT].copy()
+        dense, seen = record[:, DENSE_PLACE] > 0.0, self.features.x[:, int(ONE_SCORE.count)].copy()
         seen[dense] = self.features.counts[ROWS]
         pulled = ((x != 0.0) | dense) & (seen > 0.0)
         pulled[-1] = False

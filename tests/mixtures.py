@@ -143,8 +143,8 @@ def assert_sound(learner: MixtureLearner, stream: Stream, predictions: Array) ->
     assert np.isfinite(predictions).all(), predictions
     for name, array in learner.state().items():
         assert not np.isnan(array).any(), f"{name} is not a number"
-    view = learner.features.record.view(learner.dtype)
-    assert np.isfinite(view[:, 12:]).all() and np.isfinite(learner.features.record[:, :6]).all(), "not finite"
+    for array in (learner.features.x, learner.features.record, learner.features.theta):
+        assert np.isfinite(array).all(), "not finite"
     assert np.isfinite(learner.x).all(), learner.x
     found = learner.predict(stream.x)
     assert not np.isnan(found).any(), found

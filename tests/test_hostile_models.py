@@ -335,7 +335,7 @@ def replace(name, make):
     return change
 
 
-SEEN, RECORD = "learner.features.seen", "learner.features.record"
+SEEN, RECORD, BLOCKS = (f"learner.features.{name}" for name in ("seen", "record", "x"))
 
 
 @pytest.mark.parametrize(
@@ -349,13 +349,16 @@ SEEN, RECORD = "learner.features.seen", "learner.features.record"
         replace(SEEN, lambda a: a.astype(np.float64)),
         replace(SEEN, lambda a: a[:2]),
         replace(SEEN, lambda a: a.reshape(2, 2)),
-        replace(RECORD, lambda a: a[:2]),
-        replace(RECORD, lambda a: a[:, :15].copy()),
+        *(replace(name, lambda a: a[:2]) for name in (RECORD, BLOCKS)),
+        replace(RECORD, lambda a: a[:, :4].copy()),
+        replace(BLOCKS, lambda a: a[:, :15].copy()),
         replace(RECORD, lambda a: a.view(np.float32)),
         replace(RECORD, lambda a: a.ravel()),
         put(RECORD, (0, 4), 1e9),
         put(RECORD, (0, 0), np.nan),
-        put(RECORD, (0, 7), np.nan),
+        put(BLOCKS, (0, 7), np.nan),
+        lambda arrays: arrays.pop(BLOCKS),
+        lambda arrays: arrays.pop("learner.features.theta"),
         replace("learner.features.dense", lambda a: a[:1]),
         put("learner.features.dense", 0, 12),
         put("learner.features.counts", 2, 1e6),

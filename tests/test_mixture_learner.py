@@ -16,7 +16,7 @@ from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.ada_hedge import hedge
-from giftrl.mixtures.features import CENTRE, DENSE, NORM, SCALE
+from giftrl.mixtures.feature_state import CENTRE, DENSE, DENSE_PLACE, NORM, PLACE, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.ops.loss import slope, value
@@ -120,16 +120,14 @@ def test_the_full_matrix_pays_for_its_rounds():
 def expert_predictions(learner, row):
     """Each expert's prediction for a row, from the state."""
     features, state = learner.features, learner.mixing
-    *_, place, first, begin, _ = (int(column) for column in ONE_SCORE)
+    begin = int(ONE_SCORE.coin)
     m, mu = features.record[:, SCALE], features.record[:, CENTRE]
     u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
-    coin = features.record.view(learner.dtype)[:, begin:]
-    view = features.record.view(learner.dtype)[:, place:].astype(np.float64)
-    places = view[:, 0].astype(int)
+    coin, places = features.x[:, begin:], features.record[:, PLACE].astype(int)
     norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
     lanes = len(learner.grid.prior)
     p = state.offsets + state.units[unit.OFFSET]
-    p[:lanes] += u @ view[:, first - place : first - place + lanes]
+    p[:lanes] += u @ features.x[:, :lanes].astype(np.float64)
     if "coin betting" in learner.expert_names:
         p[lanes] += spread / norm * (u @ ((4.0 + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])))
     if learner.matrix.size[0] >= 0:
@@ -257,10 +255,11 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes():
         state | {"features.record": state["features.record"].astype(np.float32)},
         {name: array for name, array in state.items() if name != "mixing.sums"},
     ]
-    for column in (4, 7):  # the place among the dense features; in float64, columns 14 and 15 lie behind it
+    for column in (DENSE_PLACE, PLACE):
         record = state["features.record"].copy()
-        record[0, column if column == 4 else int(ONE_SCORE.place)] = 1e9
+        record[0, column] = 1e9
         bad.append(state | {"features.record": record})
+    bad += [state | {name: state[name][:-1]} for name in ("features.record", "features.x", "features.theta")]
     for each in bad:
         with pytest.raises(errors.GiftrlError):
             learner.restore(each)
@@ -384,17 +383,17 @@ def test_wrong_batches_are_named_and_nothing_is_learnt():
     ]:  # fmt: skip
         with pytest.raises(errors.InvalidInput, match=argument):
             learner.learn(*batch)
-    assert learner.rounds == 0 and not np.any(learner.features.record)
+    assert learner.rounds == 0 and not np.any(learner.features.x)
 
 
 def test_copies_lie_at_cache_lines_and_go_on_the_same():
     stream = ordinary(losses.Logistic(), 40, 3, seed=4)
     learner = mixture("logistic", 4)
     learn(learner, stream)
-    before = learner.features.record.copy()
+    before = learner.features.x.copy()
     copies = [pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)]
     for each in copies:
-        assert each.features.record.ctypes.data % 64 == 0
-        assert np.array_equal(each.features.record, before)
+        assert each.features.x.ctypes.data % 64 == 0
+        assert np.array_equal(each.features.x, before)
     expected = learn(learner, stream)
     assert all(np.array_equal(learn(each, stream), expected) for each in copies)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from giftrl import errors
 from giftrl.losses import Logistic, MulticlassHinge
+from giftrl.mixtures.feature_state import DENSE_PLACE, PLACE, SCALE
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests.class_mixtures import Twin, mixture, stream
 from tests.multiclass import each_loss, few, filled
@@ -111,10 +112,11 @@ def test_a_restored_learner_goes_on_bit_by_bit(loss, dtype):
 HOSTILE = {
     "a dense feature that is not there": ("features.dense", lambda a: a.__setitem__(0, 99)),
     "more dense features than room": ("features.counts", lambda a: a.__setitem__(2, 1e6)),
-    "a place beyond the list": ("features.record", lambda a: a.__setitem__((0, 4), 50.0)),
-    "a theta that is no number": ("features.record", lambda a: a.__setitem__((0, 6), np.nan)),
-    "a place beyond the matrix": ("features.record", lambda a: a.view(np.float64).__setitem__((0, 10), 1e6)),
-    "an infinite weight": ("features.record", lambda a: a.__setitem__((0, -8), np.inf)),
+    "a place beyond the list": ("features.record", lambda a: a.__setitem__((0, DENSE_PLACE), 50.0)),
+    "a theta that is no number": ("features.theta", lambda a: a.__setitem__((0, 1), np.nan)),
+    "a place beyond the matrix": ("features.record", lambda a: a.__setitem__((0, PLACE), 1e6)),
+    "a negative scale": ("features.record", lambda a: a.__setitem__((0, SCALE), -1.0)),
+    "an infinite weight": ("features.x", lambda a: a.__setitem__((0, 0), np.inf)),
     "a matrix too large": ("matrix.size", lambda a: a.__setitem__(0, 129)),
     "an infinite inverse": ("mixing.inverse", lambda a: a.__setitem__((0, 0), np.inf)),
     "a gap that is no number": ("mixing.sums", lambda a: a.__setitem__(2, np.nan)),
@@ -296,7 +298,7 @@ def assert_sound(learner, x, scores):
     assert np.isfinite(learner.x).all()
     for name, array in learner.state().items():
         assert not np.isnan(array).any(), name
-    assert np.isfinite(learner.features.record.view(learner.dtype)[:, int(learner.places.curve) :]).all()
+    assert np.isfinite(learner.features.x).all()
     certificate = learner.certificate
     assert not np.isnan(certificate.regret_bound(np.zeros(certificate.theta.shape)))
     assert certificate.loss_sum >= 0.0

@@ -17,7 +17,9 @@ from giftrl.compiled.rows import as_rows
 from giftrl.losses import Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.features import CENTRE, SCALE, enter, entries, no_features, with_capacity
+from giftrl.mixtures.feature_state import CENTRE, SCALE, no_features, with_capacity
+from giftrl.mixtures.features import Scaling, enter, entries
+from giftrl.mixtures.layout import ONE_SCORE, blocks
 from giftrl.ops import units
 from giftrl.ops.loss import curvature, slope, value
 from tests.members import is_classification, is_count, label_for, label_strategy
@@ -323,7 +325,7 @@ def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
     dimension = x.shape[1]
     found = FeatureScaler(dimension, compiled=False).transform(x)
     assert np.array_equal(FeatureScaler(dimension, compiled=False).transform(sp.csr_array(x)), found)
-    assert np.array_equal(FeatureScaler(dimension, compiled=False).transform(x * 2.0**power), found)
+    assert_allclose(FeatureScaler(dimension, compiled=False).transform(x * 2.0**power), found, rtol=1e-14, atol=1e-15)
     pieces = FeatureScaler(dimension, compiled=False)
     assert np.array_equal(np.vstack([pieces.transform(x[:cut]), pieces.transform(x[cut:])]), found)
 
@@ -333,19 +335,19 @@ def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
 def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
     """w_j <- w_j/growth and constant += w_j drift, and the weights on the original features do not move."""
     rng, d = np.random.default_rng(seed), x.shape[1]
-    features = with_capacity(no_features(np.zeros((d, 5))), d, d)
+    features, how = with_capacity(no_features(blocks(d, ONE_SCORE.total, float)), d, d), Scaling(-1, True, True, False)
     w, b = np.zeros(d), 0.0
-    row = entries(2 * d)
+    row = entries(2 * d, float)
     rows, n = as_rows(x, d)
     for i in range(n):
         m, mu = features.record[:, SCALE].copy(), features.record[:, CENTRE].copy()
         original = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
         constant = b - original @ mu
-        for k in range(int(enter(features, rows, i, -1, True, True, False, row))):
-            j = int(row.j[k])
-            w[j] = w[j] / row.growth[k] if row.growth[k] > 0.0 else 0.0
-            b += w[j] * row.drift[k]
-            assert row.v[k] == x[i, j]
+        assert set(np.flatnonzero(x[i])) <= set(row.j[: int(enter(features, ONE_SCORE, features.x, how, rows, i, row))])
+        for listed in range(int(row.many[0])):
+            j, growth = int(row.j[row.moved[listed]]), row.growth[listed]
+            w[j] = w[j] / growth if growth > 0.0 else 0.0
+            b += w[j] * row.drift[listed]
         m, mu = features.record[:, SCALE], features.record[:, CENTRE]
         after = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
         assert_allclose(after, original, rtol=1e-12)

@@ -273,7 +273,7 @@ def test_memory_of_later_passes_is_that_of_the_features_seen():
     learner.learn(x, y)
     before = resident()
     copies = [settled(learner) for _ in range(4)]
-    assert resident() - before < 100_000_000 < 4 * learner.features.record.nbytes
+    assert resident() - before < 100_000_000 < 4 * learner.features.x.nbytes
     assert all(np.array_equal(each.weights_of([0, 1, 2]), copies[0].weights_of([0, 1, 2])) for each in copies)
 
 

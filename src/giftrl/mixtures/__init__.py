@@ -2,7 +2,7 @@
 
 ====================================== ==================================================================
 :mod:`giftrl.mixtures.mixture`         what mixtures share: arguments, batches, state, weights, certificate
-:mod:`giftrl.mixtures.learner`         one score; its loop is :mod:`giftrl.mixtures.rounds`, its rows :mod:`giftrl.mixtures.walk`
+:mod:`giftrl.mixtures.learner`         one score; its loop is in :mod:`giftrl.mixtures.rounds` and ``walk``
 :mod:`giftrl.mixtures.multiclass`      K scores; :mod:`giftrl.mixtures.multiclass_rounds`
 :mod:`giftrl.mixtures.features`        features on a common scale; :mod:`giftrl.mixtures.labels` for labels
 :mod:`giftrl.mixtures.experts`         the grid; :mod:`giftrl.mixtures.coin`, :mod:`giftrl.mixtures.full_matrix`

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.layout import aligned, longer
 
-#: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; its place in the list of
-#: dense features and its place in the full matrix, both from 1, or 0.
-SCALE, CENTRE, COUNT, DENSE_PLACE, PLACE = range(5)
-RECORD = 5
+#: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
+#: the rows until it was last dense; its place in the list of dense features and its place in the full matrix, both
+#: from 1, or 0.
+SCALE, CENTRE, COUNT, TOTAL, DENSE_PLACE, PLACE = range(6)
+RECORD = 6
 #: The entries of ``FeatureState.counts``.
 ROWS, NORM, DENSE, WIDEST = range(4)
 

@@ -16,7 +16,7 @@ and a feature have in common would count twice, and w_j would be half of what it
 
 Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
 feature (:mod:`giftrl.mixtures.layout`), beside its weights: 1/m_j, or 0 where an entry needs more than that; how many
-rows have the feature; and the sum of its u_j. A row costs O(nonzeros + dense features).
+rows have the feature; and the sum of its u_j, since it was last dense. A row costs O(nonzeros + dense features).
 """
 
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from giftrl.mixtures.feature_state import (
     NORM,
     ROWS,
     SCALE,
+    TOTAL,
     WIDEST,
     FeatureState,
 )
@@ -196,13 +197,13 @@ def enter_value(
     x[j, columns.count] = count
     if count < many or np.int64(j) == how.constant:
         return move_value(features, columns, x, how, j, v, 0.0)
-    total = np.uint64(features.counts[DENSE])  # it becomes dense
-    features.dense[total], features.stamps[total] = j, t
+    place = np.uint64(features.counts[DENSE])  # it becomes dense
+    features.dense[place], features.stamps[place] = j, t
     features.counts[DENSE] += 1.0
     record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
     x[j, columns.per_scale] = 0.0
-    before = np.float64(x[j, columns.added]) * record[j, SCALE]
-    return move_value(features, columns, x, how, j, v, clamp(before + v, -LARGEST_VALUE, LARGEST_VALUE) / t)
+    total = record[j, TOTAL] + np.float64(x[j, columns.added]) * record[j, SCALE] + v
+    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) / t)
 
 
 @formula
@@ -228,9 +229,8 @@ def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> 
     if place < last:
         dense[place], stamps[place] = dense[last], stamps[last]
         record[dense[place], DENSE_PLACE] = np.float64(place + ONE)
-    x[j, columns.count] = count
-    in_units = mu / record[j, SCALE] * t if record[j, SCALE] > 0.0 else 0.0
-    x[j, columns.added] = real(clamp(in_units, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT))
+    x[j, columns.count], x[j, columns.added] = count, 0.0
+    record[j, TOTAL] = clamp(mu * (t - 1.0), -LARGEST_VALUE, LARGEST_VALUE)
     return move_value(features, columns, x, how, j, 0.0, 0.0)
 
 

@@ -269,12 +269,12 @@ class Mixture(SingleRows, RowLearner):
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
-        def part(name: str, kind: Any) -> Any:
-            return kind(**{key: np.array(state[f"{name}.{key}"]) for key in kind._fields})
+        def part(name: str, kind: Any, *but: str) -> Any:
+            given = {key: state[f"{name}.{key}"] for key in kind._fields}
+            return kind(**{key: array if key in but else np.array(array) for key, array in given.items()})
 
         self._calls = self._row = None
-        self.features, self.matrix = part("features", FeatureState), part("matrix", Matrix)
-        self.features = self.features._replace(x=aligned(self.features.x))
+        self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
