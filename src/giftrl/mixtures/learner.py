@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from giftrl import losses
 from giftrl.mixtures import labels as unit
+from giftrl.mixtures.columns import ROWS, side
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.rounds import ROWS, Buffers, Pieces, State, learn_mixture
+from giftrl.mixtures.rounds import Buffers, Pieces, State, learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
 
@@ -76,8 +77,8 @@ class MixtureLearner(Mixture):
     def _buffers(self, width: int) -> Buffers:
         n, columns, places = lanes(self.grid), len(self.mixing.totals), len(self.matrix.x)
         return Buffers(
-            entries(width), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)), np.empty((width, n), self.dtype),
-            np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
+            entries(width), side(columns), side(columns + CANDIDATES), np.zeros((ROWS, columns + CANDIDATES)),
+            np.empty((width, n), self.dtype), np.zeros((3, n), self.dtype), np.empty(width), np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:

@@ -31,6 +31,7 @@ class ClassBuffers(NamedTuple):
     """
 
     row: Any
+    side: Any  # with a lane for each expert
     scores: NDArray[np.float64]
     slopes: NDArray[np.float64]
     lengths: NDArray[np.float64]
