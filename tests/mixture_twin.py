@@ -6,12 +6,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.losses import Logistic
 from giftrl.mixtures import PRESETS, Extended
 from giftrl.ops import units
-from giftrl.ops.loss import curvature, slope, value
+from giftrl.ops.loss import curvature, prox, slope, value
 from tests.members import is_classification
 
 Array = NDArray[np.float64]
+
+
+class ExactLogistic(Logistic):
+    """The logistic loss with steps of the experts that are exactly proximal, as those of the twin are."""
+
+    def approach_all(self, side: Any, p: Any, y: float, c: Any, g: Any, a: Any) -> None:
+        for k in range(len(p)):
+            a[k] = prox(self, p[k], y, c[k])
+
+
+def exact(loss: Any) -> Any:
+    """A loss of which a mixture is equal to its twin."""
+    return ExactLogistic() if isinstance(loss, Logistic) else loss
 
 
 def strengths(expert: Any, norm: float, q: Array, r: Array) -> Array:

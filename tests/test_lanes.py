@@ -9,6 +9,7 @@ from giftrl.compiled import door
 from giftrl.compiled.lanes import (
     absolute,
     clip,
+    diagonal,
     get,
     least,
     load,
@@ -17,10 +18,12 @@ from giftrl.compiled.lanes import (
     narrow,
     prefetch,
     put,
+    read,
     store,
     total,
     where_less,
     wide,
+    write,
     zeros,
 )
 from giftrl.compiled.registry import formula
@@ -111,6 +114,7 @@ def test_compiled_functions_of_lanes_are_those_of_arrays(side, dtype):
 
 @formula
 def elementary(side, x, out):
+    write(out[len(out) - 1], diagonal(side, x) + read(side, x[1]))
     for j in range(len(x)):
         e = exp_minus(load(side, x, j, 0))
         store(out, 2 * j, 0, e)
@@ -119,7 +123,7 @@ def elementary(side, x, out):
 
 def test_exponentials_and_logarithms_of_lanes():
     x = np.concatenate([[0.0, 1e308, np.inf, 708.0], np.logspace(-300, np.log10(707.9), 992)]).reshape(-1, 12)
-    compiled, plain = np.empty((2 * len(x), 12)), np.empty((2 * len(x), 12))
+    compiled, plain = np.empty((2, 2 * len(x) + 1, 12))
     door.ready(elementary)(Twelve(1.0), x, compiled)
     door.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=1e-15, atol=1e-300)

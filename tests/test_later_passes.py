@@ -15,7 +15,7 @@ from giftrl.mixtures.multiclass import MulticlassMixture
 from tests.class_mixtures import Twin as ClassTwin
 from tests.class_mixtures import mixture as class_mixture
 from tests.class_mixtures import stream as classes
-from tests.mixture_twin import Twin
+from tests.mixture_twin import Twin, exact
 from tests.mixtures import LOSSES, assert_sound, hostile, mixture, ordinary
 from tests.multiclass import each_loss as each_loss_of_classes
 
@@ -38,7 +38,7 @@ def again(learner, x, y, weights=None, passes=2):
 def test_a_later_pass_is_that_of_its_twin(loss, seed, preset):
     stream = ordinary(loss, 30, 4, seed)
     options = {"preset": preset}
-    learner, twin = mixture(loss, 5, **options), Twin(5, loss, 4, options)
+    learner, twin = mixture(exact(loss), 5, **options), Twin(5, loss, 4, options)
     learner.learn(stream.x, stream.y)
     rows = list(zip(stream.x, stream.y, strict=True))
     for v, y in rows:

@@ -15,13 +15,13 @@ from numpy.testing import assert_allclose
 from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.ada_hedge import hedge
+from giftrl.mixtures.ada_hedge import hedge, rate
 from giftrl.mixtures.feature_state import CENTRE, DENSE, DENSE_PLACE, NORM, PLACE, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
-from tests.mixture_twin import Twin
+from tests.mixture_twin import Twin, exact
 from tests.mixtures import COMPILED, LOSSES, Stream, mixture, ordinary, total_loss
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -56,7 +56,7 @@ def assert_same_state(one, other):
 )
 def test_mixture_is_its_twin(loss, options):
     stream = ordinary(loss, 50, 5, seed=1)
-    learner, twin = mixture(loss, 6, **options), Twin(6, loss, 5, options)
+    learner, twin = mixture(exact(loss), 6, **options), Twin(6, loss, 5, options)
     found = learn(learner, stream)
     expected = np.array([twin.learn(v, y, 1.0) for v, y in zip(stream.x, stream.y, strict=True)])
     scale = np.abs(expected).max()
@@ -83,7 +83,7 @@ def test_mixture_is_its_twin_on_any_stream(loss, seed, rows, features, constant)
     x[:, -1] = 1.0
     weights = np.where(stream.weights > 0.0, stream.weights, 2.0)
     where = features if constant else None
-    learner, twin = mixture(loss, features + 1, constant=where), Twin(features + 1, loss, where, {})
+    learner, twin = mixture(exact(loss), features + 1, constant=where), Twin(features + 1, loss, where, {})
     found = learner.learn(sp.csr_array(x), stream.y, weights)
     expected = np.array([twin.learn(*row) for row in zip(x, stream.y, weights, strict=True)])
     assert_allclose(found, expected, atol=1e-8 * max(1e-300, np.abs(expected).max()))
@@ -140,9 +140,8 @@ def predicted(learner, row):
     state = learner.mixing
     origin, there = state.units[unit.ORIGIN], np.isfinite(state.totals)
     z = expert_predictions(learner, row) - origin
-    w, last = np.zeros(len(z)), np.zeros(4)
-    hedge(state.totals, int(there.sum()), state.sums[2], w)
-    hedge(state.candidates, int(np.isfinite(state.candidates).sum()), state.sums[3], last)
+    w = hedge(state.totals, rate(math.log(there.sum()), state.sums[2]))
+    last = hedge(state.candidates, rate(math.log(np.isfinite(state.candidates).sum()), state.sums[3]))
     f = np.array([w[there] @ z[there], state.stack[there] @ z[there]])
     return origin + last[:2] @ f + last[2:] @ (learner.pieces.bold * f)
 

@@ -31,6 +31,33 @@ def store(x: Any, j: int, at: int, v: Any) -> None:
     x[j, at : at + len(v)] = v
 
 
+def read(side: Any, x: Any) -> Any:
+    """The first numbers of the vector x.
+
+    >>> class Two(tuple):
+    ...     def lanes(self): return 2
+    >>> read(Two(), np.array([1.0, 2.0, 3.0]))
+    array([1., 2.])
+    """
+    return x[: side.lanes()].copy()
+
+
+def diagonal(side: Any, x: Any) -> Any:
+    """The first numbers on the diagonal of the matrix x.
+
+    >>> class Two(tuple):
+    ...     def lanes(self): return 2
+    >>> diagonal(Two(), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 4.])
+    """
+    return x.diagonal()[: side.lanes()].copy()
+
+
+def write(x: Any, v: Any) -> None:
+    """Write the numbers of v to the start of the vector x."""
+    x[: len(v)] = v
+
+
 def zeros(side: Any) -> Any:
     """A zero in each lane, as float64."""
     return np.zeros(side.lanes())
@@ -132,6 +159,24 @@ def get(v: Any, k: int) -> Any:
     2.0
     """
     return v[k]
+
+
+def exponent(x: Any) -> Any:
+    """The whole number k with x/2^k in [1/sqrt(2), sqrt(2)), as float64, for normal numbers x > 0.
+
+    >>> exponent(np.array([0.75, 8.0, 12.0]))
+    array([0., 3., 4.])
+    """
+    return np.floor(np.log2(x) + 0.5)
+
+
+def mantissa(x: Any) -> Any:
+    """x/2^k, with k from :func:`exponent`.
+
+    >>> mantissa(np.array([0.75, 8.0, 12.0]))
+    array([0.75, 1.  , 0.75])
+    """
+    return np.ldexp(x, -np.asarray(exponent(x)).astype(np.int64))
 
 
 def power_of_two(shifted: Any) -> Any:

@@ -24,7 +24,7 @@ def install() -> None:
         for function, compiled in (vectors.MEMORY | vector_math.FUNCTIONS).items():
             overload(function, strict=False, jit_options=exact)(_choosing(compiled))
         for symbol, compiled in vector_math.OPERATORS.items():
-            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.is_vector))
+            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.has_vector))
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation, strict=False, jit_options=exact)(_method(operation))
     for formula, sums_reordered in FORMULAS[_installed[1] :]:

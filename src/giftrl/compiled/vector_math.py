@@ -13,26 +13,34 @@ from numba.extending import intrinsic
 from giftrl.compiled import lanes
 from giftrl.compiled.vectors import Vector, spread
 
+#: What is added to the exponent of a float64, and the bits of 1/sqrt(2).
+BIAS, ROOT_OF_HALF = 1023, 0x3FE6A09E667F3BCD
+
 
 def alike(kinds: Any) -> Any:
-    """The type of the result of an operation lane by lane: the vector among the arguments, or a number if all are.
+    """The types of the arguments of an operation lane by lane, of which the result has the first that is a vector.
 
-    None where one has another type of numbers: a compiler and plain Python would disagree about the result.
+    None where a number beside a vector has another type than its lanes: a compiler and plain Python would disagree
+    about the result. Numbers alone become float64 where they are not all float32.
     """
-    vector = next((kind for kind in kinds if isinstance(kind, Vector)), kinds[0])
-    allowed = (vector, getattr(vector, "real", vector))
-    return vector if all(kind in allowed for kind in kinds) else None
+    vector = next((kind for kind in kinds if isinstance(kind, Vector)), None)
+    if vector is None:
+        return (types.float32 if set(kinds) == {types.float32} else types.float64,) * len(kinds)
+    return kinds if all(kind in (vector, vector.real) for kind in kinds) else None
 
 
 def lane_by_lane(kinds: Any, compute: Any) -> Any:
     """The signature and the code of an operation on vectors, and on numbers of their type in place of any of them."""
-    vector = alike(kinds)
+    taken = alike(kinds)
+    if taken is None:
+        return None
+    result = next((kind for kind in taken if isinstance(kind, Vector)), taken[0])
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = context.get_value_type(vector)
+        kind = context.get_value_type(result)
         return compute(builder, *(each if each.type == kind else spread(builder, each, kind) for each in args))
 
-    return None if vector is None else (vector(*kinds), code)
+    return result(*taken), code
 
 
 def of_two(compute: Any) -> Any:
@@ -69,14 +77,41 @@ def without_sign(builder: Any, v: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fabs.{name}"), [v])
 
 
-def exponent_as_number(builder: Any, v: Any) -> Any:
+def whole_numbers(builder: Any, v: Any) -> tuple[Any, Any]:
+    """The bits of float64 numbers as whole numbers, and a function that makes a constant of their type."""
+    word = ir.IntType(64)
+    if not isinstance(v.type, ir.VectorType):
+        return builder.bitcast(v, word), word
+    kind = ir.VectorType(word, v.type.count)
+    return builder.bitcast(v, kind), lambda number: ir.Constant(kind, [number] * kind.count)
+
+
+def two_to_the(builder: Any, v: Any) -> Any:
     """The code of ``lanes.power_of_two``."""
-    whole: Any = ir.IntType(64)
-    bias, width = whole(1023), whole(52)
-    if isinstance(v.type, ir.VectorType):
-        whole = ir.VectorType(whole, v.type.count)
-        bias, width = ir.Constant(whole, [1023] * whole.count), ir.Constant(whole, [52] * whole.count)
-    return builder.bitcast(builder.shl(builder.add(builder.bitcast(v, whole), bias), width), v.type)
+    bits, constant = whole_numbers(builder, v)
+    return builder.bitcast(builder.shl(builder.add(bits, constant(BIAS)), constant(52)), v.type)
+
+
+def biased_exponent(builder: Any, v: Any) -> tuple[Any, Any, Any]:
+    """k + 1023 as a whole number, for ``lanes.exponent`` and ``lanes.mantissa``, after the bits and constants."""
+    bits, constant = whole_numbers(builder, v)
+    above = builder.sub(bits, constant(ROOT_OF_HALF - (BIAS << 52)))
+    return bits, constant, builder.lshr(above, constant(52))
+
+
+def exponent_of(builder: Any, v: Any) -> Any:
+    """The code of ``lanes.exponent``: a whole number in the low bits of 2^52 is added to it."""
+    _, constant, k = biased_exponent(builder, v)
+    number = builder.bitcast(builder.or_(k, constant(0x4330000000000000)), v.type)
+    shift = 2.0**52 + BIAS
+    several = isinstance(v.type, ir.VectorType)
+    return builder.fsub(number, ir.Constant(v.type, [shift] * v.type.count if several else shift))
+
+
+def mantissa_of(builder: Any, v: Any) -> Any:
+    """The code of ``lanes.mantissa``."""
+    bits, constant, k = biased_exponent(builder, v)
+    return builder.bitcast(builder.sub(bits, builder.shl(builder.sub(k, constant(BIAS)), constant(52))), v.type)
 
 
 def slice_of(builder: Any, v: Any, at: int, count: int) -> Any:
@@ -129,9 +164,9 @@ def get_lane(typing: Any, v: Any, k: Any) -> Any:
     return v.real(v, k), code
 
 
-def is_vector(*kinds: Any) -> bool:
+def has_vector(*kinds: Any) -> bool:
     """Whether an operator has vectors and numbers of their type: for other types Numba has the operator itself."""
-    return isinstance(alike(kinds), Vector)
+    return any(isinstance(kind, Vector) for kind in kinds) and alike(kinds) is not None
 
 
 #: What a compiled loop calls.
@@ -145,7 +180,9 @@ FUNCTIONS: dict[Any, Any] = {
     lanes.least: reduction(lambda builder, a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b)),
     lanes.put: lambda v, k, number: put_lane(v, k, number),
     lanes.get: lambda v, k: get_lane(v, k),
-    lanes.power_of_two: of_one(exponent_as_number),
+    lanes.exponent: of_one(exponent_of),
+    lanes.mantissa: of_one(mantissa_of),
+    lanes.power_of_two: of_one(two_to_the),
 }
 OPERATORS: dict[Any, Any] = {
     operator.add: of_two(lambda builder, a, b: builder.fadd(a, b)),

@@ -50,30 +50,70 @@ def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kind
     return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
 
 
-@intrinsic
-def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
-    """``lanes.load``; the memory is aligned as for a single number."""
-    vector = Vector(x.dtype, count_of(like))
+def from_memory(x: Any, vector: Any, indices: Any) -> Any:
+    """The code that loads a vector; the memory is aligned as for a single number."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = place(context, builder, x, args[1], args[2:], (j, at), vector)
-        loaded = builder.load(pointer)
+        at = args[2:] if indices else [context.get_constant(types.uintp, 0)]
+        loaded = builder.load(place(context, builder, x, args[1], at, indices or [types.uintp], vector))
         loaded.align = x.dtype.bitwidth // 8
         return loaded
 
-    return vector(like, x, j, at), code
+    return code
+
+
+@intrinsic
+def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
+    """``lanes.load``."""
+    vector = Vector(x.dtype, count_of(like))
+    return vector(like, x, j, at), from_memory(x, vector, (j, at))
+
+
+@intrinsic
+def read_vector(typing: Any, like: Any, x: Any) -> Any:
+    """``lanes.read``."""
+    vector = Vector(x.dtype, count_of(like))
+    return vector(like, x), from_memory(x, vector, ())
+
+
+@intrinsic
+def read_diagonal(typing: Any, like: Any, x: Any) -> Any:
+    """``lanes.diagonal``."""
+    vector = Vector(x.dtype, count_of(like))
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = ir.Constant(context.get_value_type(vector), ir.Undefined)
+        for k in range(vector.count):
+            at = [context.get_constant(types.uintp, k)] * 2
+            number = builder.load(place(context, builder, x, args[1], at, [types.uintp] * 2, x.dtype))
+            found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), k))
+        return found
+
+    return vector(like, x), code
+
+
+def to_memory(x: Any, vector: Any, indices: Any) -> Any:
+    """The code that stores a vector."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = args[1:-1] if indices else [context.get_constant(types.uintp, 0)]
+        pointer = place(context, builder, x, args[0], at, indices or [types.uintp], vector)
+        builder.store(args[-1], pointer).align = x.dtype.bitwidth // 8
+        return context.get_dummy_value()
+
+    return code
 
 
 @intrinsic
 def store_vector(typing: Any, x: Any, j: Any, at: Any, v: Any) -> Any:
     """``lanes.store``."""
+    return types.void(x, j, at, v), to_memory(x, v, (j, at))
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = place(context, builder, x, args[0], args[1:3], (j, at), v)
-        builder.store(args[3], pointer).align = x.dtype.bitwidth // 8
-        return context.get_dummy_value()
 
-    return types.void(x, j, at, v), code
+@intrinsic
+def write_vector(typing: Any, x: Any, v: Any) -> Any:
+    """``lanes.write``."""
+    return types.void(x, v), to_memory(x, v, ())
 
 
 @intrinsic
@@ -133,6 +173,9 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
 MEMORY: dict[Any, Any] = {
     lanes.load: lambda side, x, j, at: load_vector(side, x, j, at),
     lanes.store: lambda x, j, at, v: store_vector(x, j, at, v),
+    lanes.read: lambda side, x: read_vector(side, x),
+    lanes.diagonal: lambda side, x: read_diagonal(side, x),
+    lanes.write: lambda x, v: write_vector(x, v),
     lanes.zeros: lambda side: zero_vector(side),
     lanes.wide: lambda v: widen_vector(v),
     lanes.narrow: lambda x, v: narrow_vector(x, v),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from giftrl.compiled.lanes import least, maximum, total, where_less
 from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.scalar import exp_minus, log
@@ -15,47 +16,36 @@ SMALLEST_GAP = 1e-290
 
 
 @formula(fast=True)
-def hedge(total: Any, experts: int, gap: float, weights: Any) -> None:
-    """Put exp(-eta total_k) into ``weights``, normalised, with eta = ln(experts)/gap; the leaders only if the gap is 0.
-
-    An expert that is not in the mixture has an infinite total, so that every loop runs over the whole array.
-    """
-    lowest = math.inf
-    for k in range(len(total)):
-        lowest = min(lowest, total[k])
-    if gap > SMALLEST_GAP:
-        eta = log(experts) / gap
-        for k in range(len(total)):
-            weights[k] = exp_minus(eta * (total[k] - lowest))
-    else:
-        for k in range(len(total)):
-            weights[k] = 1.0 if total[k] <= lowest + 1e-9 * abs(lowest) else 0.0
-    mass = 0.0
-    for k in range(len(total)):
-        mass += weights[k]
-    share = 1.0 / mass
-    for k in range(len(total)):
-        weights[k] *= share
+def rate(log_experts: float, gap: float) -> float:
+    """The learning rate eta = ln(experts)/gap, infinite if the gap is 0."""
+    return log_experts / gap if gap > SMALLEST_GAP else math.inf
 
 
 @formula(fast=True)
-def observe(total: Any, experts: int, gap: float, weights: Any, losses: Any) -> float:
-    """Add the losses to the totals; return the new gap, which grows by the mean loss less the mix loss.
+def hedge(lost: Any, eta: float) -> Any:
+    """The weights exp(-eta lost_k), normalised; those of the leaders only if eta is infinite.
+
+    ``lost`` has the loss of each expert so far, in lanes. It is infinite for an expert that is not in the mixture.
+    """
+    lowest = least(lost)
+    if eta < math.inf:
+        weights = exp_minus((lost - lowest) * eta)
+    else:
+        weights = where_less(lowest + 1e-9 * abs(lowest), lost, 0.0, 1.0)
+    return weights * (1.0 / total(weights))
+
+
+@formula(fast=True)
+def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
+    """The gap after a round of these losses: it grows by the mean loss less the mix loss.
 
     mix = -ln(sum_k w_k exp(-eta l_k))/eta; where eta is infinite, the least loss of an expert with weight.
     """
-    lowest = math.inf
-    for k in range(len(total)):
-        lowest = min(lowest, losses[k] if weights[k] > 0.0 else math.inf)
-    mean, mass = 0.0, 0.0
-    eta = log(experts) / gap if gap > SMALLEST_GAP else 0.0
-    for k in range(len(total)):
-        above = max(0.0, losses[k] - lowest)  # it is negative only for an expert without weight
-        mean += weights[k] * above
-        mass += weights[k] * exp_minus(eta * above)
-        total[k] += losses[k]
-    mix = -log(mass) / eta if gap > SMALLEST_GAP else 0.0
-    return gap + max(0.0, mean - mix)
+    # For an expert without weight the difference can be negative.
+    above = maximum(losses - least(where_less(0.0, weights, losses, math.inf)), 0.0)
+    mean = total(weights * above)
+    mix = -log(total(weights * exp_minus(above * eta))) / eta if eta < math.inf else 0.0
+    return float(gap + max(0.0, mean - mix))
 
 
 class AdaHedge:
@@ -84,9 +74,12 @@ class AdaHedge:
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights for the next round; they sum to 1."""
-        weights = np.empty(len(self.total))
-        hedge(self.total, len(weights), self.gap, weights)
+        weights: NDArray[np.float64] = hedge(self.total, self._rate)
         return weights
+
+    @property
+    def _rate(self) -> float:
+        return rate(math.log(len(self.total)), self.gap)
 
     def observe(self, losses: ArrayLike) -> None:
         """Update the weights by the losses of a round."""
@@ -95,7 +88,8 @@ class AdaHedge:
         require(good, "losses", losses, f"must be {len(self.total)} finite numbers", "clip losses that overflow")
         weights = self.weights
         self.loss += float(weights @ given)
-        self.gap = observe(self.total, len(given), self.gap, weights, given)
+        self.gap = observe(self._rate, self.gap, weights, given)
+        self.total += given
 
     @property
     def regret(self) -> float:

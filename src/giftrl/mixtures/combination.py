@@ -7,15 +7,18 @@ the same for one score and for K.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.lanes import get, read, write
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.ada_hedge import hedge, observe
+from giftrl.mixtures.ada_hedge import hedge, observe, rate
+from giftrl.mixtures.columns import FOUR
 from giftrl.mixtures.limits import LARGEST_LOSS
 from giftrl.mixtures.newton_stack import COVARIANCE
+from giftrl.ops.scalar import log
 
 CANDIDATES = 4
 #: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss
@@ -43,32 +46,50 @@ def start(experts: list[str], candidates: list[bool]) -> dict[str, NDArray[np.fl
     }
 
 
-@formula(fast=True)
-def weigh_experts(state: Any, experts: int, choices: int, weights: Any, last: Any) -> None:
-    """Put AdaHedge's weights of the experts into ``weights``, and those of the candidates into ``last``."""
-    hedge(state.totals, experts, state.sums[GAP], weights)
-    hedge(state.candidates, choices, state.sums[LAST_GAP], last)
+class Weighing(NamedTuple):
+    """The weights of the experts and of the candidates in a round, in lanes, and the rates that they come from."""
+
+    rate: float
+    experts: Any
+    last_rate: float
+    candidates: Any
 
 
 @formula(fast=True)
-def share(bold: float, state: Any, out: Any) -> None:
-    """Put the share alpha of each expert into the first of three rows; the others are used on the way."""
-    experts, choices, last = 0, 0, out[2]
+def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float) -> Any:
+    """What both AdaHedges say before a round, from the logarithms of how many experts and candidates there are."""
+    eta, last_eta = rate(log_experts, state.sums[GAP]), rate(log_choices, state.sums[LAST_GAP])
+    experts, candidates = hedge(read(side, state.totals), eta), hedge(read(FOUR, state.candidates), last_eta)
+    return Weighing(eta, experts, last_eta, candidates)
+
+
+@formula(fast=True)
+def share(bold: float, side: Any, state: Any, out: Any) -> None:
+    """Put the share alpha of each expert into ``out``."""
+    experts, choices = 0, 0
     for r in range(len(state.totals)):
         experts += 1 if state.totals[r] < math.inf else 0
     for r in range(CANDIDATES):
         choices += 1 if state.candidates[r] < math.inf else 0
-    weigh_experts(state, experts, choices, out[1], last)
-    for r in range(len(state.totals)):
-        out[0, r] = (last[0] + bold * last[2]) * out[1, r] + (last[1] + bold * last[3]) * state.stack[r]
+    by = weigh_experts(side, state, log(experts), log(choices))
+    hedged, stacked = (
+        get(by.candidates, 0) + bold * get(by.candidates, 2),
+        get(by.candidates, 1) + bold * get(by.candidates, 3),
+    )
+    write(out, by.experts * hedged + read(side, state.stack) * stacked)
 
 
 @formula(fast=True)
-def compare(state: Any, experts: int, choices: int, weights: Any, losses: Any, last: Any, last_losses: Any) -> None:
-    """Let both AdaHedges see what the experts and the candidates have lost."""
+def compare(side: Any, state: Any, by: Any, losses: Any, last_losses: Any) -> None:
+    """Let both AdaHedges see what the experts and the candidates have lost, in lanes."""
     sums = state.sums
-    sums[GAP] = observe(state.totals, experts, sums[GAP], weights, losses)
-    sums[LAST_GAP] = observe(state.candidates, choices, sums[LAST_GAP], last, last_losses)
+    gap, last_gap = (
+        observe(by.rate, sums[GAP], by.experts, losses),
+        observe(by.last_rate, sums[LAST_GAP], by.candidates, last_losses),
+    )
+    write(state.totals, read(side, state.totals) + losses)
+    write(state.candidates, read(FOUR, state.candidates) + last_losses)
+    sums[GAP], sums[LAST_GAP] = gap, last_gap
 
 
 @formula(fast=True)

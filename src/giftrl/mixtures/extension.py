@@ -1,8 +1,9 @@
 """A loss that is continued linearly beyond a range of predictions."""
 
+import math
 from typing import Any, NamedTuple
 
-from giftrl.ops.loss import curvature, prox, prox_all, slope, value
+from giftrl.ops.loss import approach_all, curvature, prox, slope, value
 from giftrl.ops.scalar import clamp
 
 
@@ -41,8 +42,13 @@ class Extended(NamedTuple):
     def prox(self, p: float, y: float, c: float) -> float:
         return clamp(prox(self.loss, p, y, c), slope(self.loss, self.low, y), slope(self.loss, self.high, y))
 
-    def prox_all(self, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
-        prox_all(self.loss, p, y, c, a, work)
+    def approach_all(self, side: Any, p: Any, y: float, c: Any, g: Any, a: Any) -> None:
+        if self.low == -math.inf and self.high == math.inf:
+            approach_all(self.loss, side, p, y, c, g, a)
+            return
+        for k in range(len(p)):
+            a[k] = g[k] if self.low <= p[k] <= self.high else slope(self.loss, p[k], y)
+        approach_all(self.loss, side, p, y, c, a, a)
         least, most = slope(self.loss, self.low, y), slope(self.loss, self.high, y)
         for k in range(len(p)):
             a[k] = clamp(a[k], least, most)

@@ -212,13 +212,7 @@ def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> 
 
     If it is dense no longer, the last one of the list takes its place.
     """
-    record, dense, stamps, t, real = (
-        features.record,
-        features.dense,
-        features.stamps,
-        features.counts[ROWS],
-        x.dtype.type,
-    )
+    record, dense, stamps, t = features.record, features.dense, features.stamps, features.counts[ROWS]
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
     if count >= 0.4 * t + 0.5:

@@ -151,18 +151,25 @@ def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> tuple[float, float]:
-    """The prediction p, and how far the constant moves with the centres of features."""
-    p, moved = 0.0, 0.0
+def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
+    """The prediction p."""
+    p = 0.0
     for k in range(count):
         s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
             p += np.float64(row.u[k]) * matrix.x[s]
+    return p
+
+
+@formula(fast=True)
+def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
+    """How far the constant moves with the centres of features."""
+    moved = 0.0
     for listed in range(row.many[0]):
         s = np.int64(record[row.j[row.moved[listed]], PLACE]) - 1
         if s >= 0:
             moved += row.drift[listed] * matrix.x[s]
-    return p, moved
+    return moved
 
 
 @formula(fast=True)

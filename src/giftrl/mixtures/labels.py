@@ -17,7 +17,7 @@ from giftrl import losses
 from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
-from giftrl.ops.loss import accepts, curvature, slope
+from giftrl.ops.loss import accepts, bend_at, slope
 from giftrl.ops.loss import labels as describe
 from giftrl.ops.scalar import clamp
 from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
@@ -104,9 +104,9 @@ def witness(loss: Any, units: Any, y: float, h: float, margin: bool, centre: boo
 
 
 @formula
-def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
-    """Add the residual and the slope of a combined prediction to the means."""
-    residual, g = min(spread(loss, y, p), LARGEST_LABEL), min(abs(slope(loss, p, y)), LARGEST_LABEL)
+def judge(loss: Any, units: Any, p: float, y: float, h: float, g: float) -> None:
+    """Add the residual and the slope g of a combined prediction to the means."""
+    residual, g = min(spread(loss, y, p), LARGEST_LABEL), min(abs(g), LARGEST_LABEL)
     units[JUDGED] += h
     part = h / units[JUDGED]
     units[RESIDUAL] += part * (residual - units[RESIDUAL])
@@ -115,10 +115,10 @@ def judge(loss: Any, units: Any, p: float, y: float, h: float) -> None:
 
 
 @formula
-def bend(loss: Any, units: Any, p: float, y: float, margin: bool) -> float:
-    """The curvature of the loss at p; for a loss with kinks, that of the parabola in its place."""
+def bend(loss: Any, units: Any, p: float, y: float, g: float, margin: bool) -> float:
+    """The curvature of the loss at p, with g its slope there; for a loss with kinks, that of the parabola instead."""
     if not kinked(loss):
-        return curvature(loss, p, y)
+        return bend_at(loss, p, y, g)
     if units[JUDGED] == 0.0:
         return 0.0
     away = 1.0 if margin else max(units[RESIDUAL], LEAST_RESIDUAL * unit_spread(units))

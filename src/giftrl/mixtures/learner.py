@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 
 from giftrl import losses
 from giftrl.mixtures import labels as unit
+from giftrl.mixtures.columns import ROWS, side
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start
 from giftrl.mixtures.experts import factor_table
 from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
-from giftrl.mixtures.one_score import ROWS, Buffers, Pieces, State
+from giftrl.mixtures.one_score import Buffers, Pieces, State
 from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import accepts
 from giftrl.ops.units import bold
@@ -77,7 +78,8 @@ class MixtureLearner(Mixture):
     def _buffers(self, width: int) -> Buffers:
         columns, places = len(self.mixing.totals), len(self.matrix.x)
         return Buffers(
-            entries(width, self.dtype), np.zeros((ROWS, columns)), np.zeros((3, CANDIDATES)),
+            entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
+            np.zeros((ROWS, columns + CANDIDATES)),
             np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
             np.empty(places),
         )  # fmt: skip

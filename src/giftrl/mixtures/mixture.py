@@ -16,6 +16,7 @@ from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.row_learner import Array, RowLearner
 from giftrl.kernels.touched import Touched
+from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.earlier import feature_arrays, of_now, sums_of_now
 from giftrl.mixtures.experts import bets, grid, lanes
@@ -207,9 +208,9 @@ class Mixture(SingleRows, RowLearner):
         Shares are factors of a linear combination: they need not sum to 1, and can be negative.
         """
         totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
-        shares = np.empty((3, len(totals)))
-        share(self.pieces.bold, self.mixing, shares)
-        every = zip(self.expert_names, shares[0], totals, strict=True)
+        shares = np.empty(len(totals))
+        share(self.pieces.bold, side(len(totals)), self.mixing, shares)
+        every = zip(self.expert_names, shares, totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
     @property

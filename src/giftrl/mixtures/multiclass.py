@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from giftrl.errors import require_whole
 from giftrl.kernels.checks import loss_of_scores
+from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import CANDIDATES, start
 from giftrl.mixtures.experts import factor_table, lanes
 from giftrl.mixtures.features import entries
@@ -66,7 +67,8 @@ class MulticlassMixture(Mixture):
         n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
         lines = experts + CANDIDATES + 1
         return ClassBuffers(
-            entries(width, dtype), np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
+            entries(width, dtype), side(experts),
+            np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
             np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
             np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),

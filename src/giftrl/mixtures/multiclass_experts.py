@@ -13,7 +13,7 @@ from giftrl.compiled.lanes import load, store, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import bet_all, settle_bet
 from giftrl.mixtures.experts import add_products, factors, lanes, measure, move, remember
-from giftrl.mixtures.full_matrix import is_in, measure_matrix, of_class
+from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix, of_class
 from giftrl.mixtures.later import move_again
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
@@ -31,6 +31,7 @@ class ClassBuffers(NamedTuple):
     """
 
     row: Any
+    side: Any  # with a lane for each expert
     scores: NDArray[np.float64]
     slopes: NDArray[np.float64]
     lengths: NDArray[np.float64]
@@ -87,8 +88,9 @@ def predict_row(parts: Any, count: Any, norm: float) -> None:
     for m in range(scores.shape[1]):
         scores[n + 1, m], others[1, m] = 0.0, 0.0
         if is_in(matrix):
-            p, drift = measure_matrix(of_class(matrix, m), parts.features.record, row, count)
-            scores[n + 1, m], others[1, m] = p, drift
+            own = of_class(matrix, m)
+            scores[n + 1, m] = measure_matrix(own, parts.features.record, row, count)
+            others[1, m] = drift_matrix(own, parts.features.record, row)
         for r in range(n):
             scores[r, m] = parts.buffers.products[m, r]
             offsets[r, m] += parts.buffers.drift[m, r]

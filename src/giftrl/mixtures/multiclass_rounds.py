@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.compiled.lanes import read, total, write
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import limits
+from giftrl.mixtures.columns import FOUR
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import mean_norm
@@ -27,12 +29,13 @@ from giftrl.mixtures.multiclass_experts import predict_row, step_row
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
 from giftrl.mixtures.parts import read_row
 from giftrl.mixtures.theta import move_thetas
-from giftrl.ops.scalar import clamp
+from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
 #: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
 CLIPPED, BENDS, SPREADS = range(3)
 Z, AZ, CENTRE = range(3)
+LOG_CANDIDATES = math.log(CANDIDATES)
 
 
 class ClassPieces(NamedTuple):
@@ -84,11 +87,13 @@ def clip(p: Any, reach: float, out: Any) -> None:
 
 
 @formula(fast=True)
-def combine(parts: Any, experts: int, out: Any) -> None:
-    """The candidates, and the combined scores."""
+def combine(parts: Any, log_experts: float, out: Any) -> Any:
+    """Compute the candidates and the combined scores; return the weights of both AdaHedges."""
     pieces, state, buffers = parts.pieces, parts.state, parts.buffers
     scores, first = buffers.scores, len(buffers.weights)
-    weigh_experts(state, experts, CANDIDATES, buffers.weights, buffers.last)
+    by = weigh_experts(buffers.side, state, log_experts, LOG_CANDIDATES)
+    write(buffers.weights, by.experts)
+    write(buffers.last, by.candidates)
     for k in range(CANDIDATES):
         weights = buffers.weights if k % 2 == 0 else state.stack
         add_up(scores, weights, pieces.bold if k >= 2 else 1.0, scores[first + k])
@@ -96,6 +101,7 @@ def combine(parts: Any, experts: int, out: Any) -> None:
     clip(buffers.classes[CLIPPED], pieces.reach, out)
     for m in range(len(out)):
         scores[first + CANDIDATES, m] = out[m]
+    return by
 
 
 @formula(fast=True)
@@ -132,19 +138,19 @@ def column_of(inverse: Any, scores: Any, m: int, centre: Any, z: Any) -> None:
 
 
 @formula(fast=True)
-def measure_stack(inverse: Any, scores: Any, stack: Any) -> float:
+def measure_stack(side: Any, inverse: Any, scores: Any, stack: Any) -> float:
     """trace(Z'AZ)."""
     for r in range(len(inverse)):
         stack[CENTRE, r] = 0.0
     c = 0.0
     for m in range(scores.shape[1]):
         column_of(inverse, scores, m, stack[CENTRE], stack[Z])
-        c += spread_stack(inverse, stack[Z], stack[AZ])
+        c += max(0.0, total(read(side, stack[Z]) * spread_stack(side, inverse, stack[Z])))
     return c
 
 
 @formula(fast=True)
-def move_along(v: Any, inverse: Any, scores: Any, a: Any, stack: Any) -> None:
+def move_along(side: Any, v: Any, inverse: Any, scores: Any, a: Any, stack: Any) -> None:
     """v -= A Z a."""
     z = stack[Z]
     for r in range(len(z)):
@@ -152,26 +158,27 @@ def move_along(v: Any, inverse: Any, scores: Any, a: Any, stack: Any) -> None:
         if inverse[r, r] > 0.0:
             for m in range(len(a)):
                 z[r] += scores[r, m] * a[m]
-    spread_stack(inverse, z, stack[AZ])
-    move_stack(v, stack[AZ], 1.0)
+    move_stack(side, v, spread_stack(side, inverse, z), 1.0)
 
 
 @formula(fast=True)
-def bend_all(inverse: Any, scores: Any, bends: Any, h: float, stack: Any) -> None:
+def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: Any) -> None:
     """Add the curvature of a round to that of the stack."""
     z, centre, mass = stack[Z], stack[CENTRE], 0.0
     for m in range(len(bends)):
         mass += bends[m]
     for r in range(len(z)):
-        total = 0.0
+        centre[r] = 0.0
         for m in range(len(bends)):
-            total += bends[m] * scores[r, m]
-        centre[r] = total / mass if mass > 0.0 else 0.0
+            centre[r] += bends[m] * scores[r, m]
+        centre[r] = centre[r] / mass if mass > 0.0 else 0.0
     for m in range(len(bends)):
         column_of(inverse, scores, m, centre, z)
-        c = spread_stack(inverse, z, stack[AZ])
+        az = spread_stack(side, inverse, z)
+        c = total(read(side, z) * az)
+        write(stack[AZ], az)
         if 0.0 < c <= limits.LONGEST_STACK_STEP:
-            bend_stack(inverse, stack[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
+            bend_stack(side, inverse, stack[AZ], c, min(0.5 * h * bends[m], SHARPEST / c))
 
 
 @formula(fast=True)
@@ -188,7 +195,7 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
     if learns:
         c = buffers.classes[SPREADS]
         lengths[full] = spread_classes(matrix, record, buffers.row, count, slopes[full], buffers.au, c)
-    lengths[stacked] = measure_stack(state.inverse, scores, buffers.stack)
+    lengths[stacked] = measure_stack(buffers.side, state.inverse, scores, buffers.stack)
     for r in range(stacked + 1):
         if r <= full or r == stacked:
             prox(loss, scores[r], y, min(h * lengths[r], limits.LONGEST_CLASS_STEP), slopes[r])
@@ -207,8 +214,8 @@ def teach(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float) -> N
     bend, steep = find_bends(loss, parts, scores[final], slopes[final], y, part)
     learns = choose_all(loss, parts, count, norm, y, h)
     if not parts.pieces.again and buffers.lengths[0, stacked] <= limits.LONGEST_STACK_STEP:
-        move_along(state.stack, state.inverse, scores, slopes[stacked], buffers.stack)
-        bend_all(state.inverse, scores, bends, h, buffers.stack)
+        move_along(buffers.side, state.stack, state.inverse, scores, slopes[stacked], buffers.stack)
+        bend_all(buffers.side, state.inverse, scores, bends, h, buffers.stack)
     if learns:
         step_classes(parts.matrix, buffers.au, buffers.classes[SPREADS], slopes[full], bends, h)
     step_row(parts, count, norm, h * bend, h * steep)
@@ -220,14 +227,14 @@ def learn_classes(parts: Any, batch: Any) -> None:
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, losses = buffers.scores, buffers.slopes, buffers.losses
-    full, final = n + 1, n + 2 + CANDIDATES
+    full, final, side = n + 1, n + 2 + CANDIDATES, buffers.side
+    log_experts, log_others = log(n + 2), log(n + 1)
     for i in range(len(labels)):
         h, y = weights[i] if len(weights) > 0 else 1.0, labels[i]
-        experts = n + (2 if is_in(parts.matrix) else 1)
         count = read_row(parts, parts.columns, rows, i, np.uint64(scores.shape[1]), True)
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
-        combine(parts, experts, predictions[i])
+        by = combine(parts, log_experts if is_in(parts.matrix) else log_others, predictions[i])
         if len(batch.linear) > 0:
             timid(buffers, batch.linear[i])
         for r in range(final + 1):
@@ -246,5 +253,5 @@ def learn_classes(parts: Any, batch: Any) -> None:
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
         for r in range(final):
             losses[r] = h * min(losses[r], limits.LARGEST_CLASS_LOSS)
-        compare(state, experts, CANDIDATES, buffers.weights, losses[: n + 2], buffers.last, losses[n + 2 : final])
+        compare(side, state, by, read(side, losses), read(FOUR, losses[n + 2 :]))
         teach(loss, parts, count, norm, y, h)

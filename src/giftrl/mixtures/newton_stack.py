@@ -5,12 +5,13 @@ curvature seen so far, at COVARIANCE I. With c = <z, A z> a round takes the prox
 temperature, v -= a A z, and then A gains the curvature h of the loss: A -= h/(1 + h c) (A z)(A z)'.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
+from giftrl.compiled.lanes import load, read, store, write, zeros
 from giftrl.compiled.registry import formula
 from giftrl.errors import require
 from giftrl.ops.loss import curvature, prox
@@ -20,36 +21,35 @@ COVARIANCE = 0.1
 
 
 @formula(fast=True)
-def spread_stack(inverse: Any, z: Any, az: Any) -> float:
-    """Put A z into ``az``, and return <z, A z>."""
-    n = len(z)
-    for k in range(n):
-        az[k] = inverse[0, k] * z[0]
-    for l in range(1, n):  # noqa: E741
-        for k in range(n):  # A is symmetric, so the inner loop can run along its rows
-            az[k] += inverse[l, k] * z[l]
-    c = 0.0
-    for k in range(n):
-        c += z[k] * az[k]
-    return max(0.0, c)
+def spread_stack(side: Any, inverse: Any, z: Any) -> Any:
+    """A z in lanes, for a vector z in memory."""
+    az = zeros(side)
+    for l in range(len(inverse)):  # noqa: E741
+        az = az + load(side, inverse, l, 0) * z[l]  # A is symmetric: its rows are its columns
+    return az
 
 
 @formula(fast=True)
-def move_stack(v: Any, az: Any, a: float) -> None:
+def move_stack(side: Any, v: Any, az: Any, a: float) -> None:
     """v -= a A z."""
-    for k in range(len(v)):
-        v[k] -= a * az[k]
+    write(v, read(side, v) - az * a)
 
 
 @formula(fast=True)
-def bend_stack(inverse: Any, az: Any, c: float, h: float) -> None:
-    """Add the curvature h z z' to the inverse of A."""
-    n = len(az)
-    part = h / (1.0 + h * c)
-    for k in range(n):
-        row = part * az[k]
-        for l in range(n):  # noqa: E741
-            inverse[k, l] -= row * az[l]
+def bend_stack(side: Any, inverse: Any, az: Any, c: float, h: float) -> None:
+    """Add the curvature h z z' to the inverse of A; ``az`` is in memory."""
+    along = read(side, az) * (h / (1.0 + h * c))
+    for l in range(len(inverse)):  # noqa: E741
+        store(inverse, l, 0, load(side, inverse, l, 0) - along * az[l])
+
+
+class Experts(NamedTuple):
+    """Any number of experts, for plain Python."""
+
+    experts: int
+
+    def lanes(self) -> int:
+        return self.experts
 
 
 class NewtonStack:
@@ -82,9 +82,10 @@ class NewtonStack:
         """Return the combined prediction, then learn from the label; losses are divided by the temperature."""
         f = self.predict(predictions)
         z = np.asarray(predictions, np.float64) - self.origin
-        az = np.empty(len(z))
-        c = spread_stack(self.inverse, z, az)
+        side = Experts(len(z))
+        az = spread_stack(side, self.inverse, z)
+        c = max(0.0, float(z @ az))
         a = prox(self.loss, f, y, c / temperature) / temperature
-        move_stack(self.v, az, a)
-        bend_stack(self.inverse, az, c, curvature(self.loss, f - a * c, y) / temperature)
+        move_stack(side, self.v, az, a)
+        bend_stack(side, self.inverse, az, c, curvature(self.loss, f - a * c, y) / temperature)
         return f

@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.compiled.lanes import clip, get, load, narrow, store, wide
+from giftrl.compiled.lanes import absolute, clip, get, load, narrow, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.coin import stakes, win, winnings
+from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
 from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
 from giftrl.mixtures.feature_state import mean_norm
-from giftrl.mixtures.full_matrix import is_in, measure_matrix
+from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix
 from giftrl.mixtures.later import move_again
 from giftrl.mixtures.layout import ONE_SCORE
-from giftrl.mixtures.one_score import ALL, A, C, Z, expert_columns
 from giftrl.mixtures.parts import read_row
-from giftrl.ops.loss import slope
 from giftrl.ops.scalar import clamp
 
 ONE = np.uint64(1)
@@ -78,29 +77,27 @@ def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
 @formula(fast=True)
 def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
     """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
-    grid, x, matrix, state = parts.grid, parts.x, parts.matrix, parts.state
-    row, every = parts.buffers.row, parts.buffers.every
-    o, stake, coin = state.units[unit.OFFSET], unit.per_norm(state.units, norm), lanes(grid)
-    for r in range(coin, expert_columns(grid)):
-        every[ALL, r], every[Z, r] = 0.0, 0.0
+    grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
+    row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
+    o, stake = units[unit.OFFSET], unit.per_norm(units, norm)
     store(every, C, 0, wide(sums.c))
     store(every, ALL, 0, wide(sums.p))
-    moved, bet_moved = sums.p * x.dtype.type(0.0), 0.0
-    for listed in range(row.many[0]):
-        k, drift = row.moved[listed], row.drift[listed]
-        moved = moved + load(grid, x, row.j[k], ONE_SCORE.lanes) * x.dtype.type(drift)
-        if bets(grid):
-            bet_moved += drift * np.float64(parts.buffers.steps[k, BET])
-    store(every, Z, 0, wide(moved))
-    if bets(grid):
-        every[ALL, coin], every[Z, coin] = stake * np.float64(sums.coin), stake * bet_moved
-    if is_in(matrix):
-        p_matrix, drift = measure_matrix(matrix, parts.features.record, row, count)
-        every[ALL, coin + 1], every[Z, coin + 1] = p_matrix, drift
-    for r in range(expert_columns(grid)):
-        state.offsets[r] = clamp(state.offsets[r] + every[Z, r], -limits.LARGEST_PREDICTION, limits.LARGEST_PREDICTION)
-        guess = every[ALL, r] + state.offsets[r] + o
-        every[ALL, r] = guess if abs(guess) < limits.LARGEST_PREDICTION else o
+    full = measure_matrix(matrix, parts.features.record, row, count) if is_in(matrix) else 0.0
+    p = put(put(read(side, every[ALL]), n + COIN, stake * np.float64(sums.coin)), n + FULL, full)
+    if row.many[0] > 0:
+        drift, bet_drift = sums.p * x.dtype.type(0.0), 0.0
+        for listed in range(row.many[0]):
+            k, moved = row.moved[listed], row.drift[listed]
+            drift = drift + load(grid, x, row.j[k], ONE_SCORE.lanes) * x.dtype.type(moved)
+            if bets(grid):
+                bet_drift += moved * np.float64(parts.buffers.steps[k, BET])
+        store(every, Z, 0, wide(drift))
+        drifts = put(read(side, every[Z]), n + COIN, stake * bet_drift)
+        if is_in(matrix):
+            drifts = put(drifts, n + FULL, drift_matrix(matrix, parts.features.record, row))
+        write(offsets, clip(read(side, offsets) + drifts, limits.LARGEST_PREDICTION))
+    p = put(p, n + UNUSED, 0.0) + read(side, offsets) + o
+    write(every[ALL], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
 
 
 class Four(NamedTuple):
@@ -137,13 +134,14 @@ def add_gains(x: Any, gains: Any, j: int, u: Any) -> None:
 
 
 @formula(fast=True)
-def teach_entries(extended: Any, parts: Any, now: Any) -> None:
+def teach_entries(parts: Any, now: Any) -> None:
     """A round of the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
     a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
-    relative = clamp(h * slope(extended, now.p, now.y) / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
-    stake = clamp(h * slope(extended, every[ALL, lanes(grid)], now.y) / steep, -1.0, 1.0)
+    combined, coin = every[SLOPES, lanes(grid) + COMBINED], every[SLOPES, lanes(grid) + COIN]
+    relative = clamp(h * combined / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
+    stake = clamp(h * coin / steep, -1.0, 1.0)
     curved = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT)
     if parts.pieces.again:
         for k in range(now.count):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.mixtures.coin import bet, bet_all
+from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import CENTRE, DENSE, PLACE, SCALE, mean_norm
@@ -43,7 +44,8 @@ class Weights(NamedTuple):
 class Desk(NamedTuple):
     """What a call computes first: the shares of the experts, and for each score its constant and its centre."""
 
-    shares: NDArray[np.float64]  # in the first of three rows
+    side: Any  # with a lane for each expert
+    shares: NDArray[np.float64]  # in one row
     constants: NDArray[np.float64]
     centres: NDArray[np.float64]  # the sum of weights times centres over the dense features
 
@@ -51,13 +53,13 @@ class Desk(NamedTuple):
 def desk(w: Weights) -> Desk:
     """A desk that nothing is on yet."""
     experts, scores = w.offsets.shape
-    return Desk(np.empty((3, experts)), np.empty(scores), np.empty(scores))
+    return Desk(side(experts), np.empty((1, experts)), np.empty(scores), np.empty(scores))
 
 
 @formula(fast=True)
 def lay_out(w: Any, on: Any) -> None:
     """Compute what is on the desk. The constant is origin + sum_r alpha_r (o_r + o - origin), o the mean prediction."""
-    share(w.bold, w.mixing, on.shares)
+    share(w.bold, on.side, w.mixing, on.shares[0])
     origin = w.units[ORIGIN]
     shift = w.units[OFFSET] - origin
     for m in range(np.uint64(len(on.constants))):

@@ -148,10 +148,31 @@ def land_all(loss: Any, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any,
 
 
 @operation
-def prox_all(loss: Any, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
-    """:func:`prox` for the arrays p and c and one label, into the array a; ``work`` is a buffer of four rows."""
+def meet_all(loss: Any, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
+    """:func:`value` and :func:`slope` for the array p and one label, into the arrays phi and g.
+
+    All arrays are as long as ``side`` has lanes (:mod:`giftrl.compiled.lanes`), for losses that use them.
+    """
     for k in range(len(p)):
-        a[k] = prox(loss, p[k], y, c[k])
+        phi[k] = value(loss, p[k], y)
+        g[k] = slope(loss, p[k], y)
+
+
+@operation
+def bend_at(loss: Any, p: float, y: float, g: float) -> float:
+    """:func:`curvature` at p, where the slope g is known; a loss brings this where it is cheaper then."""
+    return curvature(loss, p, y)
+
+
+@operation
+def approach_all(loss: Any, side: Any, p: Any, y: float, c: Any, g: Any, a: Any) -> None:
+    """:func:`prox` for the arrays p and c and one label, into the array a; g has the slopes at p.
+
+    The experts of a mixture learn as well from steps that are nearly proximal, which some losses find much faster. No
+    certificate depends on them.
+    """
+    for k in range(len(p)):
+        a[k] = prox(loss, p[k], y, c[k]) if c[k] > 0.0 else g[k]
 
 
 @operation

@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from giftrl.compiled.lanes import absolute, maximum, where_less
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.ops import elementary
 
@@ -45,21 +46,24 @@ def log1p_unit(x: float) -> float:
 
 @compiled_as(elementary.log)
 def log(x: float) -> float:
-    """The logarithm of x >= 0, minus infinity at 0."""
-    return math.log(x) if x > 0.0 else -math.inf
+    """The logarithm of x >= 0, a number or lanes; minus infinity at 0."""
+    if isinstance(x, float):
+        return math.log(x) if x > 0.0 else -math.inf
+    with np.errstate(divide="ignore"):
+        return np.log(x)
 
 
 @formula
 def sigmoid(x: float) -> float:
-    """1 / (1 + e^-x), accurate in both tails."""
-    e = exp_minus(abs(x))  # the exponential that softplus takes too: compiled, they share it
-    return (1.0 if x >= 0.0 else e) / (1.0 + e)
+    """1 / (1 + e^-x) of a number or lanes, accurate in both tails."""
+    e = exp_minus(absolute(x))  # the exponential that softplus takes too: compiled, they share it
+    return where_less(x, 0.0, e, 1.0) / (1.0 + e)  # type: ignore[no-any-return]
 
 
 @formula
 def softplus(x: float) -> float:
-    """log(1 + e^x)."""
-    return max(x, 0.0) + log1p_unit(exp_minus(abs(x)))
+    """log(1 + e^x) of a number or lanes."""
+    return maximum(x, 0.0) + log1p_unit(exp_minus(absolute(x)))  # type: ignore[no-any-return]
 
 
 @formula
