@@ -14,7 +14,11 @@ from giftrl.compiled import lanes
 
 
 class Vector(types.Type):
-    """``count`` numbers of type ``real``."""
+    """``count`` numbers of type ``real``.
+
+    In registers there are as many lanes as the next power of two has, of which the last ones hold anything: between
+    blocks of code LLVM takes vectors of other lengths apart, number by number.
+    """
 
     def __init__(self, real: Any, count: int) -> None:
         self.real, self.count = real, count
@@ -26,7 +30,8 @@ class VectorModel(models.PrimitiveModel):
     """A vector is passed by value, in registers."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
-        super().__init__(manager, kind, ir.VectorType(manager[kind.real].get_value_type(), kind.count))
+        lanes = 1 << (kind.count - 1).bit_length()
+        super().__init__(manager, kind, ir.VectorType(manager[kind.real].get_value_type(), lanes))
 
 
 def count_of(side: Any) -> Any:
@@ -42,12 +47,27 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
     return builder.shuffle_vector(first, empty, order)
 
 
+def resize(builder: Any, v: Any, count: int) -> Any:
+    """A vector with another number of lanes; those behind its own hold anything."""
+    if v.type.count == count:
+        return v
+    order = [min(k, v.type.count) for k in range(count)]  # the next lane is the first one of a vector of anything
+    order = ir.Constant(ir.VectorType(ir.IntType(32), count), order)
+    return builder.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), order)
+
+
+def in_memory(context: Any, vector: Vector) -> Any:
+    """The type of a vector in memory, without the lanes behind its own."""
+    return ir.VectorType(context.get_value_type(vector.real), vector.count)
+
+
 def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kinds: Any, vector: Any) -> Any:
-    """A pointer to a vector in an array; indices must not be negative."""
+    """A pointer to a vector or number in an array; indices must not be negative."""
     struct = context.make_array(array)(context, builder, value)
     at = [context.cast(builder, index, kind, types.uintp) for index, kind in zip(indices, kinds, strict=True)]
     pointer = cgutils.get_item_pointer(context, builder, array, struct, at, wraparound=False)
-    return builder.bitcast(pointer, context.get_value_type(vector).as_pointer())
+    kind = in_memory(context, vector) if isinstance(vector, Vector) else context.get_value_type(vector)
+    return builder.bitcast(pointer, kind.as_pointer())
 
 
 def from_memory(x: Any, vector: Any, indices: Any) -> Any:
@@ -57,7 +77,7 @@ def from_memory(x: Any, vector: Any, indices: Any) -> Any:
         at = args[2:] if indices else [context.get_constant(types.uintp, 0)]
         loaded = builder.load(place(context, builder, x, args[1], at, indices or [types.uintp], vector))
         loaded.align = x.dtype.bitwidth // 8
-        return loaded
+        return resize(builder, loaded, context.get_value_type(vector).count)
 
     return code
 
@@ -98,7 +118,7 @@ def to_memory(x: Any, vector: Any, indices: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = args[1:-1] if indices else [context.get_constant(types.uintp, 0)]
         pointer = place(context, builder, x, args[0], at, indices or [types.uintp], vector)
-        builder.store(args[-1], pointer).align = x.dtype.bitwidth // 8
+        builder.store(resize(builder, args[-1], vector.count), pointer).align = x.dtype.bitwidth // 8
         return context.get_dummy_value()
 
     return code
