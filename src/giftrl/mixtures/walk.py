@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.compiled.lanes import absolute, clip, get, load, narrow, put, read, store, where_less, wide, write
+from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
@@ -69,6 +69,7 @@ def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
     by = factors(parts.grid, norm, parts.buffers.factors)
     sums = no_sums(parts.x, by)
     for k in range(count):
+        prefetch(parts.theta, row.j[k], 0)
         sums = meet(parts, by, k, row.j[k], row.u[k], sums)
     give(parts, count, norm, sums)
     return count, norm
