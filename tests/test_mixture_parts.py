@@ -18,8 +18,9 @@ from giftrl.losses import Logistic, Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.columns import FOUR
+from giftrl.mixtures.entering import enter, entries
 from giftrl.mixtures.feature_state import CENTRE, SCALE, no_features, with_capacity
-from giftrl.mixtures.features import Scaling, enter, entries
+from giftrl.mixtures.features import Scaling
 from giftrl.mixtures.layout import ONE_SCORE, blocks
 from giftrl.ops import units
 from giftrl.ops.loss import curvature, slope, value

@@ -17,7 +17,7 @@ from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.features import FeatureScaler
+from giftrl.mixtures.entering import FeatureScaler
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.recipes import Recipe
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.touched import Touched
 from giftrl.mixtures import feature_state as now
 from giftrl.mixtures.combination import UNCOMPARED
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import quick_scale
-from giftrl.mixtures.layout import LINE, blocks
+from giftrl.mixtures.layout import LINE, aligned, blocks
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -60,6 +61,16 @@ def feature_arrays(learner: Any, old: NDArray[np.float64]) -> dict[str, NDArray[
     ]
     theta = old[:, THETA : THETA + scores].copy()
     return {"features.record": record, "features.x": x, "features.theta": theta}
+
+
+def unpickled(learner: Any, features: now.FeatureState) -> now.FeatureState:
+    """The features of a pickle, in which arrays do not begin at a cache line, and an earlier version has one only."""
+    given = {name: getattr(features, name) for name in now.BY_FEATURE}
+    arrays = {name: each.array() if isinstance(each, Touched) else each for name, each in given.items()}
+    if arrays["x"] is None:
+        made = feature_arrays(learner, arrays["record"]) or {}
+        arrays = {name: made[f"features.{name}"] for name in now.BY_FEATURE}
+    return features._replace(**arrays | {"x": aligned(arrays["x"])})
 
 
 def of_now(learner: Any, state: Arrays) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
+from giftrl.kernels.touched import Touched
 from giftrl.mixtures.layout import aligned, longer
 
 #: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
@@ -15,6 +16,10 @@ SCALE, CENTRE, COUNT, TOTAL, DENSE_PLACE, PLACE = range(6)
 RECORD = 6
 #: The entries of ``FeatureState.counts``.
 ROWS, NORM, DENSE, WIDEST = range(4)
+
+
+#: The arrays of the state with a row for each feature.
+BY_FEATURE = ("record", "x", "theta")
 
 
 class FeatureState(NamedTuple):
@@ -55,6 +60,12 @@ def grown(features: FeatureState, dimension: int) -> FeatureState:
     """The same state with space for this many features, in memory of its own that begins at a cache line."""
     record, theta = longer(features.record, dimension), longer(features.theta, dimension)
     return features._replace(record=record, theta=theta, x=aligned(features.x, dimension))
+
+
+def pickled(features: FeatureState) -> FeatureState:
+    """The state as a pickle keeps it, with the features that were seen."""
+    seen: Any = {name: Touched.of(getattr(features, name)) for name in BY_FEATURE}
+    return features._replace(**seen)
 
 
 @formula

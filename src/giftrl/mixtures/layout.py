@@ -68,7 +68,8 @@ def blocks(features: int, columns: int, dtype: Any, scores: int = 1) -> NDArray[
     size = int(columns) * kind.itemsize
     raw = zeros((features + -(-LINE // size), size), np.uint8, beside=64 + 32 * scores).reshape(-1)
     begin = -raw.ctypes.data % LINE
-    return raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
+    found: NDArray[Any] = raw[begin : begin + features * size].view(kind).reshape(features, int(columns))
+    return found
 
 
 def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:

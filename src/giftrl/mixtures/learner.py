@@ -10,8 +10,8 @@ from giftrl import losses
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.columns import ROWS, side
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start
+from giftrl.mixtures.entering import entries
 from giftrl.mixtures.experts import factor_table
-from giftrl.mixtures.features import entries
 from giftrl.mixtures.layout import ONE_SCORE
 from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.one_score import Buffers, Pieces, State

@@ -18,13 +18,13 @@ from giftrl.kernels.row_learner import Array, RowLearner
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
-from giftrl.mixtures.earlier import feature_arrays, of_now, sums_of_now
+from giftrl.mixtures.earlier import of_now, sums_of_now, unpickled
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.feature_state import FeatureState, grown, no_features, with_capacity
+from giftrl.mixtures.feature_state import BY_FEATURE, FeatureState, grown, no_features, pickled, with_capacity
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
-from giftrl.mixtures.layout import ONE_SCORE, Columns, aligned, blocks, class_columns
+from giftrl.mixtures.layout import ONE_SCORE, Columns, blocks, class_columns
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.parts import Calls, MixtureBatch, Parts
 from giftrl.mixtures.restoring import unsound
@@ -32,9 +32,6 @@ from giftrl.mixtures.single import SingleRows
 from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
 
 __all__ = ["Array", "Mixture"]
-
-#: The arrays of the features with a row for each.
-BY_FEATURE = ("record", "x", "theta")
 
 
 class Mixture(SingleRows, RowLearner):
@@ -68,8 +65,7 @@ class Mixture(SingleRows, RowLearner):
         self.classes = classes
         experts, places = named_preset(preset)
         self.grid = grid(experts)
-        self.places = self._columns()
-        scores = classes or 1
+        self.places, scores = self._columns(), classes or 1
         self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
         self.matrix = new_matrix(places, classes)
         self._later = self._no_rounds(0)
@@ -98,13 +94,8 @@ class Mixture(SingleRows, RowLearner):
 
     def _learn(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Learn from rows that all have weight."""
-        if (
-            self.classes is None
-            and len(y) == 1
-            and len(weights) == 0
-            and isinstance(rows, Dense)
-            and rows.data.dtype == np.float64
-        ):
+        single = self.classes is None and len(y) == 1 and len(weights) == 0
+        if single and isinstance(rows, Dense) and rows.data.dtype == np.float64:
             return self._learn_dense_row(rows.data, y)
         labels, predictions = self._typed(y), np.empty((len(y), *self._scores))
         witnesses = None if self._again else self.witnesses
@@ -126,8 +117,10 @@ class Mixture(SingleRows, RowLearner):
             columns = math.prod(self._scores)
             pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
             memory, units = (self.features, self.matrix, self.mixing, self._later), getattr(self.mixing, "units", UNIT)
-            arrays = self.features.x, self.features.theta
-            parts = Parts(self.loss, self.grid, self.places, pieces, self.features, *arrays, *memory[1:], buffers)
+            features = self.features
+            parts = Parts(
+                self.loss, self.grid, self.places, pieces, features, features.x, features.theta, *memory[1:], buffers
+            )  # fmt: skip
             weights = Weights(
                 self.grid, self.places, self.features, self.features.x, self.matrix.x.reshape(-1, columns),
                 self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
@@ -287,21 +280,15 @@ class Mixture(SingleRows, RowLearner):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        seen: Any = {name: Touched.of(getattr(self.features, name)) for name in BY_FEATURE}
         changes: Any = Touched.of(self._later.changes)
-        features, later = self.features._replace(**seen), self._later._replace(changes=changes)
+        features, later = pickled(self.features), self._later._replace(changes=changes)
         return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
         self.__dict__.update(state)
-        given = {name: getattr(self.features, name) for name in BY_FEATURE}
-        arrays = {name: each.array() if isinstance(each, Touched) else each for name, each in given.items()}
-        if arrays["x"] is None:  # an earlier version
-            self.places = self._columns()
-            made = feature_arrays(self, arrays["record"]) or {}
-            arrays = {name: made[f"features.{name}"] for name in BY_FEATURE}
-        self.features = self.features._replace(**arrays | {"x": aligned(arrays["x"])})
+        self.places = self._columns()
+        self.features = unpickled(self, self.features)
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
             self.mixing = self.mixing._replace(sums=sums_of_now(self, self.mixing.sums))

@@ -10,8 +10,8 @@ from giftrl.errors import require_whole
 from giftrl.kernels.checks import loss_of_scores
 from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import CANDIDATES, start
+from giftrl.mixtures.entering import entries
 from giftrl.mixtures.experts import factor_table, lanes
-from giftrl.mixtures.features import entries
 from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.multiclass_experts import ClassBuffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes

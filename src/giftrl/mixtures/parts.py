@@ -9,9 +9,10 @@ from giftrl.compiled.door import Loop
 from giftrl.compiled.kinds import Held
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import grow_coin
+from giftrl.mixtures.entering import enter, enter_again
 from giftrl.mixtures.experts import factors, grow
 from giftrl.mixtures.feature_state import PLACE, FeatureState, mean_norm
-from giftrl.mixtures.features import Scaling, enter, enter_again
+from giftrl.mixtures.features import Scaling
 from giftrl.mixtures.full_matrix import Matrix, follow_scale, is_in
 from giftrl.mixtures.later import Later, pull
 from giftrl.mixtures.layout import Columns

@@ -9,8 +9,9 @@ from giftrl.compiled import door
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, longest
 from giftrl.errors import require
+from giftrl.mixtures.entering import enter, entries
 from giftrl.mixtures.feature_state import no_features, with_capacity
-from giftrl.mixtures.features import Scaling, enter, entries
+from giftrl.mixtures.features import Scaling
 from giftrl.mixtures.layout import ONE_SCORE, blocks
 
 
