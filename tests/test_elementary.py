@@ -38,6 +38,11 @@ def test_log(x):
         assert abs(float(mpf(float(elementary.log(x))) - exact)) <= 3 * ULP * max(abs(float(exact)), abs(x - 1.0))
 
 
+@given(st.one_of(st.floats(0.5, 2.0), st.floats(-299.0, 300.0).map(lambda e: 10.0**e)))
+def test_rough_log(x):
+    assert abs(elementary.rough_log(x) - math.log(x)) <= 6e-4
+
+
 def test_ends():
     assert elementary.exp_minus(0.0) == 1.0
     assert elementary.exp_minus(1e308) == 0.0 == elementary.exp_minus(math.inf)

@@ -10,9 +10,12 @@ number of lanes is given by the class of ``side``: its method ``lanes`` returns 
 without an object, before any exists.
 """
 
+import math
 from typing import Any
 
 import numpy as np
+
+ROOT_OF_HALF = math.sqrt(0.5)
 
 
 def load(side: Any, x: Any, j: int, at: int) -> Any:
@@ -167,7 +170,8 @@ def exponent(x: Any) -> Any:
     >>> exponent(np.array([0.75, 8.0, 12.0]))
     array([0., 3., 4.])
     """
-    return np.floor(np.log2(x) + 0.5)
+    part, k = math.frexp(x) if isinstance(x, float) else np.frexp(x)
+    return k - where_less(part, ROOT_OF_HALF, 1.0, 0.0)
 
 
 def mantissa(x: Any) -> Any:
@@ -176,7 +180,8 @@ def mantissa(x: Any) -> Any:
     >>> mantissa(np.array([0.75, 8.0, 12.0]))
     array([0.75, 1.  , 0.75])
     """
-    return np.ldexp(x, -np.asarray(exponent(x)).astype(np.int64))
+    part, _ = math.frexp(x) if isinstance(x, float) else np.frexp(x)
+    return where_less(part, ROOT_OF_HALF, 2.0 * part, part)
 
 
 def power_of_two(shifted: Any) -> Any:

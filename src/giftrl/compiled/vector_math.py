@@ -14,7 +14,7 @@ from giftrl.compiled import lanes
 from giftrl.compiled.vectors import Vector, spread
 
 #: What is added to the exponent of a float64, and the bits of 1/sqrt(2).
-BIAS, ROOT_OF_HALF = 1023, 0x3FE6A09E667F3BCD
+BIAS, BITS_OF_ROOT = 1023, 0x3FE6A09E667F3BCD
 
 
 def alike(kinds: Any) -> Any:
@@ -95,7 +95,7 @@ def two_to_the(builder: Any, v: Any) -> Any:
 def biased_exponent(builder: Any, v: Any) -> tuple[Any, Any, Any]:
     """k + 1023 as a whole number, for ``lanes.exponent`` and ``lanes.mantissa``, after the bits and constants."""
     bits, constant = whole_numbers(builder, v)
-    above = builder.sub(bits, constant(ROOT_OF_HALF - (BIAS << 52)))
+    above = builder.sub(bits, constant(BITS_OF_ROOT - (BIAS << 52)))
     return bits, constant, builder.lshr(above, constant(52))
 
 

@@ -23,10 +23,14 @@ COVARIANCE = 0.1
 @formula(fast=True)
 def spread_stack(side: Any, inverse: Any, z: Any) -> Any:
     """A z in lanes, for a vector z in memory."""
-    az = zeros(side)
-    for l in range(len(inverse)):  # noqa: E741
-        az = az + load(side, inverse, l, 0) * z[l]  # A is symmetric: its rows are its columns
-    return az
+    even, odd, n = zeros(side), zeros(side), len(inverse)
+    for l in range(n // 2):  # noqa: E741
+        # A is symmetric: its rows are its columns. Two sums, since each waits for its last term.
+        even = even + load(side, inverse, 2 * l, 0) * z[2 * l]
+        odd = odd + load(side, inverse, 2 * l + 1, 0) * z[2 * l + 1]
+    if n % 2 == 1:
+        even = even + load(side, inverse, n - 1, 0) * z[n - 1]
+    return even + odd
 
 
 @formula(fast=True)
