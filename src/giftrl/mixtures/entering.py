@@ -106,21 +106,21 @@ def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row:
 
     Those that move come last. The loop over the others is short, so that what it needs is in registers.
     """
-    many = begin_row(features, how)
+    many, per_row = begin_row(features, how), 1.0 / features.counts[ROWS]
     n, others, squares = enter_quickly(columns, x, how, rows, i, many, row)
     row.many[1] = np.uint64(0)
     for listed in range(others):
         k = row.moved[listed]
         j, v = column(rows, i, k), np.float64(rows.data[k])
         row.many[1] += ONE if abs(v) > ORDINARY_VALUE else np.uint64(0)
-        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many))
+        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many, per_row))
         squares += u * u
         n += ONE
     place = np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
         j = features.dense[place]
         if features.stamps[place] != features.counts[ROWS]:
-            u = put(row, n, others, j, enter_missing(features, columns, x, how, place))
+            u = put(row, n, others, j, enter_missing(features, columns, x, how, place, per_row))
             squares += u * u
             n += ONE
             others += ONE

@@ -109,10 +109,11 @@ def move_value(
         growth = m / away
         m = away
     record[j, SCALE] = m
-    u = clamp((v - target) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+    per = 1.0 / m if m > 0.0 else 0.0
+    u = clamp((v - target) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
     if target != mu:
-        still = m == 0.0 or (how.together and mu != 0.0 and target != 0.0)
-        drift = 0.0 if still else clamp((target - mu) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED)
+        still = how.together and mu != 0.0 and target != 0.0
+        drift = 0.0 if still else clamp((target - mu) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
         record[j, CENTRE] = target
     if not dense:
         added = real(growth) * x[j, columns.added] + real(u)
@@ -123,9 +124,9 @@ def move_value(
 
 @formula
 def enter_value(
-    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
-    """u, growth and drift of any entry, which is counted."""
+    """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
     quick, growth = quick_growth(features, columns, x, how, j, v, many)
     if quick != x.dtype.type(0.0):
         return np.float64(quick), np.float64(growth), 0.0
@@ -135,7 +136,7 @@ def enter_value(
         record[j, COUNT] += 1.0
         features.stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = t
         mu = record[j, CENTRE]
-        return move_value(features, columns, x, how, j, v, mu + (v - mu) / t)
+        return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row)
     count = np.float64(x[j, columns.count]) + 1.0
     x[j, columns.count] = count
     if count < many or np.int64(j) == how.constant:
@@ -146,11 +147,13 @@ def enter_value(
     record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
     x[j, columns.per_scale] = 0.0
     total = record[j, TOTAL] + np.float64(x[j, columns.added]) * record[j, SCALE] + v
-    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) / t)
+    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row)
 
 
 @formula
-def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> tuple[float, float, float]:
+def enter_missing(
+    features: Any, columns: Any, x: Any, how: Any, place: Any, per_row: float
+) -> tuple[float, float, float]:
     """u, growth and drift of the dense feature at this place of the list, which a row lacks.
 
     If it is dense no longer, the last one of the list takes its place.
@@ -159,7 +162,7 @@ def enter_missing(features: Any, columns: Any, x: Any, how: Any, place: Any) -> 
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
     if count >= 0.4 * t + 0.5:
-        return move_value(features, columns, x, how, j, 0.0, mu - mu / t)
+        return move_value(features, columns, x, how, j, 0.0, mu - mu * per_row)
     features.counts[DENSE] -= 1.0
     last = np.uint64(features.counts[DENSE])
     record[j, DENSE_PLACE], record[j, COUNT] = 0.0, 0.0
