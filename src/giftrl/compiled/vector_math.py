@@ -11,7 +11,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from giftrl.compiled import lanes
-from giftrl.compiled.vectors import Vector, spread
+from giftrl.compiled.vectors import Vector, pieces, slice_of, spread
 
 #: What is added to the exponent of a float64, and the bits of 1/sqrt(2).
 BIAS, BITS_OF_ROOT = 1023, 0x3FE6A09E667F3BCD
@@ -114,29 +114,22 @@ def mantissa_of(builder: Any, v: Any) -> Any:
     return builder.bitcast(builder.sub(bits, builder.shl(builder.sub(k, constant(BIAS)), constant(52))), v.type)
 
 
-def slice_of(builder: Any, v: Any, at: int, count: int) -> Any:
-    """Lanes of a vector."""
-    order = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(at, at + count)))
-    return builder.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), order)
-
-
 def reduction(join: Any) -> Any:
     """What a compiled loop calls to join all lanes to one number, halves with halves.
 
-    The parts have powers of two of lanes, so that they are whole registers: 12 lanes are folded as 8, 4 and 4.
+    Where the lanes are no power of two, the smaller pieces join when the largest is folded to their size.
     """
 
     @intrinsic
     def apply(typing: Any, v: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            at = 1 << (v.count.bit_length() - 1)
-            whole, left = slice_of(builder, args[0], 0, at), v.count - at
+            (_, count), *others = pieces(v.count)
+            whole, left = slice_of(builder, args[0], 0, count), {size: at for at, size in others}
             while whole.type.count > 1:
                 half = whole.type.count // 2
                 whole = join(builder, slice_of(builder, whole, 0, half), slice_of(builder, whole, half, half))
-                if left & half:
-                    whole = join(builder, whole, slice_of(builder, args[0], at, half))
-                    at += half
+                if half in left:
+                    whole = join(builder, whole, slice_of(builder, args[0], left[half], half))
             return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
 
         return v.real(v), code

@@ -47,27 +47,38 @@ def spread(builder: Any, number: Any, kind: Any) -> Any:
     return builder.shuffle_vector(first, empty, order)
 
 
-def resize(builder: Any, v: Any, count: int) -> Any:
-    """A vector with another number of lanes; those behind its own hold anything."""
-    if v.type.count == count:
-        return v
-    order = [min(k, v.type.count) for k in range(count)]  # the next lane is the first one of a vector of anything
-    order = ir.Constant(ir.VectorType(ir.IntType(32), count), order)
-    return builder.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), order)
+def pieces(count: int) -> list[tuple[int, int]]:
+    """Where so many lanes are taken apart into powers of two, largest first: from which lane on, and how many.
+
+    LLVM keeps no vector of another length whole, not even between memory and registers.
+    """
+    powers = [1 << k for k in reversed(range(count.bit_length())) if count >> k & 1]
+    return [(sum(powers[:k]), power) for k, power in enumerate(powers)]
 
 
-def in_memory(context: Any, vector: Vector) -> Any:
-    """The type of a vector in memory, without the lanes behind its own."""
-    return ir.VectorType(context.get_value_type(vector.real), vector.count)
+def order_of(lanes: Any) -> Any:
+    """The order of a shuffle."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
 
 
-def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kinds: Any, vector: Any) -> Any:
-    """A pointer to a vector or number in an array; indices must not be negative."""
+def place(context: Any, builder: Any, array: Any, value: Any, indices: Any, kinds: Any) -> Any:
+    """A pointer to a number in an array; indices must not be negative."""
     struct = context.make_array(array)(context, builder, value)
     at = [context.cast(builder, index, kind, types.uintp) for index, kind in zip(indices, kinds, strict=True)]
-    pointer = cgutils.get_item_pointer(context, builder, array, struct, at, wraparound=False)
-    kind = in_memory(context, vector) if isinstance(vector, Vector) else context.get_value_type(vector)
-    return builder.bitcast(pointer, kind.as_pointer())
+    return cgutils.get_item_pointer(context, builder, array, struct, at, wraparound=False)
+
+
+def slice_of(builder: Any, v: Any, at: int, count: int) -> Any:
+    """Lanes of a vector."""
+    if v.type.count == count:
+        return v
+    return builder.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), order_of(list(range(at, at + count))))
+
+
+def piece_at(builder: Any, pointer: Any, at: int, count: int) -> Any:
+    """A pointer to a piece of a vector."""
+    kind = ir.VectorType(pointer.type.pointee, count)
+    return builder.bitcast(builder.gep(pointer, [ir.Constant(ir.IntType(64), at)]), kind.as_pointer())
 
 
 def from_memory(x: Any, vector: Any, indices: Any) -> Any:
@@ -75,9 +86,22 @@ def from_memory(x: Any, vector: Any, indices: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = args[2:] if indices else [context.get_constant(types.uintp, 0)]
-        loaded = builder.load(place(context, builder, x, args[1], at, indices or [types.uintp], vector))
-        loaded.align = x.dtype.bitwidth // 8
-        return resize(builder, loaded, context.get_value_type(vector).count)
+        pointer, kind = (
+            place(context, builder, x, args[1], at, indices or [types.uintp]),
+            context.get_value_type(vector),
+        )
+        found = ir.Constant(kind, ir.Undefined)
+        for first, count in pieces(vector.count):
+            piece = builder.load(piece_at(builder, pointer, first, count))
+            piece.align = x.dtype.bitwidth // 8
+            if count == kind.count:
+                return piece
+            order = order_of([min(k, count) for k in range(kind.count)])  # lane ``count`` is one that holds anything
+            piece = builder.shuffle_vector(piece, ir.Constant(piece.type, ir.Undefined), order)
+            own = range(first, first + count)
+            order = order_of([kind.count + k - first if k in own else k for k in range(kind.count)])
+            found = builder.shuffle_vector(found, piece, order)
+        return found
 
     return code
 
@@ -105,7 +129,7 @@ def read_diagonal(typing: Any, like: Any, x: Any) -> Any:
         found = ir.Constant(context.get_value_type(vector), ir.Undefined)
         for k in range(vector.count):
             at = [context.get_constant(types.uintp, k)] * 2
-            number = builder.load(place(context, builder, x, args[1], at, [types.uintp] * 2, x.dtype))
+            number = builder.load(place(context, builder, x, args[1], at, [types.uintp] * 2))
             found = builder.insert_element(found, number, ir.Constant(ir.IntType(32), k))
         return found
 
@@ -117,8 +141,10 @@ def to_memory(x: Any, vector: Any, indices: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = args[1:-1] if indices else [context.get_constant(types.uintp, 0)]
-        pointer = place(context, builder, x, args[0], at, indices or [types.uintp], vector)
-        builder.store(resize(builder, args[-1], vector.count), pointer).align = x.dtype.bitwidth // 8
+        pointer = place(context, builder, x, args[0], at, indices or [types.uintp])
+        for first, count in pieces(vector.count):
+            piece = slice_of(builder, args[-1], first, count)
+            builder.store(piece, piece_at(builder, pointer, first, count)).align = x.dtype.bitwidth // 8
         return context.get_dummy_value()
 
     return code
@@ -179,7 +205,8 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     """``lanes.prefetch``, for a later write and into every cache level."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = place(context, builder, x, args[0], args[1:], (j, at), types.int8)
+        pointer = place(context, builder, x, args[0], args[1:], (j, at))
+        pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
         word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
