@@ -37,7 +37,8 @@ def strengths(expert: Any, norm: float, q: Array, r: Array) -> Array:
 def ada_hedge(total: Array, gap: float, losses: Array | None = None) -> tuple[Array, float]:
     """The weights, and with the losses of a round the gap after it."""
     n = len(total)
-    w = (total == total.min()).astype(float) if gap == 0.0 else np.exp(-math.log(n) / gap * (total - total.min()))
+    first = total.min() + 1e-9 * abs(total.min())  # leaders are equal up to rounding
+    w = (total <= first).astype(float) if gap == 0.0 else np.exp(-math.log(n) / gap * (total - total.min()))
     w /= w.sum()
     if losses is None:
         return w, gap
@@ -88,12 +89,13 @@ class Twin:
         present = v != 0.0
         self.count += present
         self.total += v
+        was = self.dense.copy()
         if self.on["centre"] and self.constant is not None:
             self.dense |= present & (self.count >= 0.5 * self.t + 0.5)
             self.dense &= self.count >= 0.4 * self.t + 0.5
             self.dense[self.constant] = False
         target = np.where(self.dense, self.total / self.t, 0.0)
-        reference = np.where(self.mu != 0.0, self.mu, target)
+        reference = np.where(was, self.mu, target)
         away = np.where(self.dense, np.abs(v - reference), np.abs(v))
         away[away <= np.where(self.dense, 1e-12 * np.abs(reference), 0.0)] = 0.0
         m = np.maximum(self.m, away) if self.on["scale"] else np.where(present | self.dense, 1.0, self.m)
@@ -115,7 +117,7 @@ class Twin:
             self.ridge[j] *= factor[j] * g * g
         self.m, safe = m, np.where(m > 0.0, m, 1.0)
         together = self.on["centre_labels"] and self.constant is not None and not self.margin
-        still = together & (self.mu != 0.0) & (target != 0.0)
+        still = together & was & self.dense
         u = np.where(m > 0.0, (v - target) / safe, 0.0)
         drift = np.where((m > 0.0) & ~still, (target - self.mu) / safe, 0.0)
         self.mu = target

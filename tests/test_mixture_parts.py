@@ -293,7 +293,7 @@ def scaler_twin(x, constant=None, centre=True, scale=True):
         for i in range(n):
             t, history = i + 1, [row[j] for row in exact[: i + 1]]
             count, v = sum(1 for value in history if value != 0), history[-1]
-            here = dense or v != 0
+            here, was = dense or v != 0, dense
             if centre and j != constant:
                 if v != 0 and count >= Fraction(t, 2) + Fraction(1, 2):
                     dense = here = True
@@ -302,7 +302,7 @@ def scaler_twin(x, constant=None, centre=True, scale=True):
             if not here:
                 continue
             target = sum(history) / t if dense else Fraction(0)
-            away = abs(v - (centre_now if centre_now != 0 else target)) if dense else abs(v)
+            away = abs(v - (centre_now if was else target)) if dense else abs(v)
             centre_now = target
             largest = max(largest, away)
             unit = largest if scale else Fraction(1)

@@ -93,14 +93,17 @@ def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float
 
 @formula
 def move_value(
-    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float, before: bool
 ) -> tuple[float, float, float]:
-    """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too."""
+    """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
+
+    ``before`` says that the feature was dense before this row.
+    """
     record, real = features.record, x.dtype.type
     m, mu, dense = record[j, SCALE], record[j, CENTRE], record[j, DENSE_PLACE] > 0.0
     away, growth, drift = abs(v), 1.0, 0.0
     if dense:
-        reference = mu if mu != 0.0 else target
+        reference = mu if before else target
         away = abs(v - reference)
         away = away if away > ROUNDING * abs(reference) else 0.0
     if not how.scale:
@@ -112,7 +115,7 @@ def move_value(
     per = 1.0 / m if m > 0.0 else 0.0
     u = clamp((v - target) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
     if target != mu:
-        still = how.together and mu != 0.0 and target != 0.0
+        still = how.together and before and dense
         drift = 0.0 if still else clamp((target - mu) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
         record[j, CENTRE] = target
     if not dense:
@@ -136,18 +139,18 @@ def enter_value(
         record[j, COUNT] += 1.0
         features.stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = t
         mu = record[j, CENTRE]
-        return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row)
+        return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row, True)
     count = np.float64(x[j, columns.count]) + 1.0
     x[j, columns.count] = count
     if count < many or np.int64(j) == how.constant:
-        return move_value(features, columns, x, how, j, v, 0.0)
+        return move_value(features, columns, x, how, j, v, 0.0, False)
     place = np.uint64(features.counts[DENSE])  # it becomes dense
     features.dense[place], features.stamps[place] = j, t
     features.counts[DENSE] += 1.0
     record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
     x[j, columns.per_scale] = 0.0
     total = record[j, TOTAL] + np.float64(x[j, columns.added]) * record[j, SCALE] + v
-    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row)
+    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row, False)
 
 
 @formula
@@ -162,7 +165,7 @@ def enter_missing(
     j = dense[place]
     mu, count = record[j, CENTRE], record[j, COUNT]
     if count >= 0.4 * t + 0.5:
-        return move_value(features, columns, x, how, j, 0.0, mu - mu * per_row)
+        return move_value(features, columns, x, how, j, 0.0, mu - mu * per_row, True)
     features.counts[DENSE] -= 1.0
     last = np.uint64(features.counts[DENSE])
     record[j, DENSE_PLACE], record[j, COUNT] = 0.0, 0.0
@@ -171,4 +174,4 @@ def enter_missing(
         record[dense[place], DENSE_PLACE] = np.float64(place + ONE)
     x[j, columns.count], x[j, columns.added] = count, 0.0
     record[j, TOTAL] = clamp(mu * (t - 1.0), -LARGEST_VALUE, LARGEST_VALUE)
-    return move_value(features, columns, x, how, j, 0.0, 0.0)
+    return move_value(features, columns, x, how, j, 0.0, 0.0, True)
