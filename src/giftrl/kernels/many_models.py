@@ -15,11 +15,11 @@ from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
 from giftrl.kernels.checks import as_labels, as_weights, check_parts
-from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
+from giftrl.kernels.many_coordinate import learn_coordinate_many
+from giftrl.kernels.many_uniform import learn_uniform_many
 from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
 from giftrl.kernels.scalars import LAM, LOSS
-from giftrl.kernels.uniform import learn_uniform_many
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.built_in import AnySchedule, encode_schedule
 from giftrl.updates.built_in import AnyUpdate, encode_update
