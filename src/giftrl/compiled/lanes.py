@@ -51,3 +51,31 @@ def clip(v: Any, most: Any) -> Any:
 
 def prefetch(x: Any, j: int, at: int) -> None:
     """Ask for the cache line of x[j, at] without waiting for it; in plain Python this does nothing."""
+
+
+#: How many rows :func:`scratch` has.
+SCRATCH_ROWS = 32
+
+
+def scratch(side: Any) -> Any:
+    """Zeros to work with, :data:`SCRATCH_ROWS` rows with a float64 for each lane.
+
+    Compiled, they are on the stack: the compiler then knows how many there are, and that no other array overlaps them.
+    """
+    return np.zeros((SCRATCH_ROWS, side.lanes()))
+
+
+def lane(v: Any, r: int) -> Any:
+    """The number in lane r."""
+    return v[r]
+
+
+def put(v: Any, r: int, number: Any) -> Any:
+    """The vector v with this number in lane r.
+
+    >>> put(np.array([1.0, 2.0]), 1, 3.0)
+    array([1., 3.])
+    """
+    changed = v.copy()
+    changed[r] = number
+    return changed

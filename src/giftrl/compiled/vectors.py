@@ -6,7 +6,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, overload, register_model
+from numba.extending import intrinsic, lower_builtin, overload, register_model, type_callable
+from numba.np.arrayobj import populate_array
 
 from giftrl.compiled import lanes
 
@@ -140,6 +141,45 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     return types.void(x, j, at), code
 
 
+def scratch_type(context: Any) -> Any:
+    """The type of ``lanes.scratch``."""
+    return lambda _side: types.Array(types.float64, 2, "C")
+
+
+def scratch_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """``lanes.scratch``. It is no intrinsic: where references are not counted, no function may return a new array."""
+    rows, count = lanes.SCRATCH_ROWS, count_of(signature.args[0])
+    word, size = context.get_value_type(types.intp), 8 * rows * count
+    memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), rows * count))
+    memory.align = 64
+    cgutils.memset(builder, memory, word(size), 0)
+    made = context.make_array(signature.return_type)(context, builder)
+    data = builder.bitcast(memory, made.data.type)
+    populate_array(made, data, [word(rows), word(count)], [word(8 * count), word(8)], word(8), None)
+    return made._getvalue()
+
+
+@intrinsic
+def lane_of(typing: Any, v: Any, r: Any) -> Any:
+    """``lanes.lane``."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], context.cast(builder, args[1], r, types.int64))
+
+    return v.real(v, r), code
+
+
+@intrinsic
+def put_in_lane(typing: Any, v: Any, r: Any, number: Any) -> Any:
+    """``lanes.put``."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        at = context.cast(builder, args[1], r, types.int64)
+        return builder.insert_element(args[0], context.cast(builder, args[2], number, v.real), at)
+
+    return v(v, r, number), code
+
+
 def arithmetic(name: str) -> Any:
     """What a compiled loop calls for an operator on two vectors, or on a vector and a number of its type."""
 
@@ -173,6 +213,8 @@ LANES: dict[Any, Any] = {
     lanes.narrow: lambda x, v: narrow_vector(x, v),
     lanes.clip: lambda v, most: clip_vector(v, most),
     lanes.prefetch: lambda x, j, at: prefetch_line(x, j, at),
+    lanes.lane: lambda v, r: lane_of(v, r),
+    lanes.put: lambda v, r, number: put_in_lane(v, r, number),
 }
 OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
 
@@ -183,6 +225,8 @@ def install(options: Any) -> None:
         overload(function, strict=False, jit_options=options)(choosing(compiled))
     for symbol, name in OPERATORS.items():  # for other types Numba has the operator itself
         overload(symbol, strict=False, jit_options=options)(choosing(arithmetic(name), fits))
+    type_callable(lanes.scratch)(scratch_type)
+    lower_builtin(lanes.scratch, types.Any)(scratch_array)
 
 
 def choosing(function: Any, where: Any = None) -> Any:
