@@ -133,23 +133,29 @@ def gammas(parts: ManyParts, h: float, rows: Any, i: int, x: Any, state: Any, w:
 
 
 @formula(fast=True)
-def finish_all(parts: ManyParts, t: int, h: float, n2: float, state: Any, w: Any) -> None:
+def finish_all(parts: ManyParts, count: int, t: int, h: float, n2: float, state: Any, w: Any) -> None:
     """lambda_{t+1} once b is chosen; a is 0 for models that stay where they are, and their loss is infinite."""
-    side, psi, schedule = parts.side, parts.psi, parts.schedule
-    for m in range(lanes(side)):
+    psi, schedule = parts.psi, parts.schedule
+    for m in range(count):
+        a, phi = h * w[by.SLOPE, m], w[by.PHI, m]
+        w[by.KEPT, m] = phi if (abs(a) < math.inf) & (state[LOSS, m] < math.inf) else math.inf
+    for m in range(count):
+        w[by.PHI, m] = w[by.KEPT, m]
+    for m in range(count):
         a = h * w[by.SLOPE, m]
-        good = abs(a) < math.inf and state[LOSS, m] < math.inf
-        w[by.PHI, m] = w[by.PHI, m] if good else math.inf
-        w[by.A, m] = a if good else 0.0
-        w[by.BEND, m] = h * w[by.BEND, m] if good else 0.0
+        w[by.A, m] = a if w[by.PHI, m] < math.inf else 0.0
+    for m in range(count):
+        bend = h * w[by.BEND, m]
+        w[by.BEND, m] = bend if w[by.PHI, m] < math.inf else 0.0
+    for m in range(count):
         w[by.Z2, m] = w[by.A, m] * w[by.A, m] * n2
         w[by.GAMMA, m] = 0.0
     if centred(psi) and uses_gamma(schedule):
-        for m in range(lanes(side)):
+        for m in range(count):
             moved = 0.5 * w[by.A, m] * w[by.A, m] * w[by.MEASURED, m]
             w[by.GAMMA, m] = h * (w[by.PHI, m] - w[by.LED, m]) - moved
-    by.add_evidence(side, schedule, w)
-    by.next_lambdas(side, schedule, t, state, w)
+    by.add_evidence(count, schedule, w)
+    by.next_lambdas(count, schedule, t, state, w)
 
 
 @formula(fast=True)
@@ -162,20 +168,21 @@ def learn_coordinate_many(parts: ManyParts, batch: Batch, x: Any, states: Any, s
     side, psi, schedule = parts.side, parts.psi, parts.schedule
     led, bent = centred(psi) and uses_gamma(schedule), uses_curvature(psi)
     w, state = scratch(side), scratch(side)
-    t = by.load_states(side, states, state)
+    count = states.shape[0]
+    t = by.load_states(count, states, state)
     for i in range(labels.shape[0]):
         h = weight(weights, i)
         n2 = measure_all(parts, rows, i, x, steps, state, w)
-        by.read_labels(side, labels, i, w)
-        for m in range(lanes(side)):
+        by.read_labels(count, labels, i, w)
+        for m in range(count):
             w[by.START, m], w[by.STEP, m] = w[by.P, m], min(h * w[by.MEASURED, m], LONGEST)
         store(predictions, i, 0, load(side, w, by.P, 0))
-        by.choose_all(side, parts.loss, parts.update, h, w, led, bent)
-        finish_all(parts, t, h, n2, state, w)
+        by.choose_all(count, parts.loss, parts.update, h, w, led, bent)
+        finish_all(parts, count, t, h, n2, state, w)
         if uses_gamma(schedule) and not centred(psi):
             gammas(parts, h, rows, i, x, state, w)
-            by.add_evidence(side, schedule, w)
+            by.add_evidence(count, schedule, w)
         move_all(parts, rows, i, x, steps, w)
-        by.account_all(side, h, state, w)
+        by.account_all(parts.side, count, h, state, w)
         t += 1
-    by.store_states(side, states, state)
+    by.store_states(count, states, state)

@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import formula, operation
-from giftrl.schedules.built_in import AnySchedule
-from giftrl.schedules.contract import known_ahead, uses_gamma
+from giftrl.schedules.built_in import AnySchedule, ScheduleCode
+from giftrl.schedules.contract import known_ahead, lam, uses_gamma
 
 
 class Parts(NamedTuple):
@@ -46,11 +46,38 @@ class Schedules(NamedTuple):
     def of_model(self, m: int) -> AnySchedule:
         return AnySchedule(self.code, self.parameters[0, m], self.parameters[1, m], self.parameters[2, m])
 
+    def lams(self, t: int, totals: Any, out: Any) -> None:
+        # A branch outside of the loop: the loop then runs several models at a time.
+        if self.code == ScheduleCode.CONSTANT:
+            lams_of_code(ScheduleCode.CONSTANT, self.parameters, t, totals, out)
+        elif self.code == ScheduleCode.SQUARE_ROOT:
+            lams_of_code(ScheduleCode.SQUARE_ROOT, self.parameters, t, totals, out)
+        elif self.code == ScheduleCode.ADAGRAD_NORM:
+            lams_of_code(ScheduleCode.ADAGRAD_NORM, self.parameters, t, totals, out)
+        elif self.code == ScheduleCode.TEMPORAL_VARIABILITY:
+            lams_of_code(ScheduleCode.TEMPORAL_VARIABILITY, self.parameters, t, totals, out)
+        else:
+            lams_of_code(ScheduleCode.ADA_IMPLICIT, self.parameters, t, totals, out)
+
     def known_ahead(self) -> bool:
         return known_ahead(AnySchedule(self.code, 1.0, 1.0, 0.0))
 
     def uses_gamma(self) -> bool:
         return uses_gamma(AnySchedule(self.code, 1.0, 1.0, 0.0))
+
+
+@formula(fast=True)
+def lams_of_code(code: int, parameters: Any, t: int, totals: Any, out: Any) -> None:
+    """lambda_t of built-in schedules of this number."""
+    for m in range(len(out)):
+        out[m] = lam(AnySchedule(code, parameters[0, m], parameters[1, m], parameters[2, m]), t, totals[m])
+
+
+@operation
+def lams(schedules: Any, t: int, totals: Any, out: Any) -> None:
+    """lambda_t of each model, given the evidence so far."""
+    for m in range(len(out)):
+        out[m] = lam(schedules, t, totals[m])
 
 
 @operation

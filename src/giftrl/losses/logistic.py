@@ -153,13 +153,21 @@ class Logistic(NamedTuple):
     def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
         # The iteration of new_margin for all models at once: loops without a branch, until the last margin has settled.
         u, low, high, last = work[0], work[1], work[2], work[3]
+        far = 0
         for k in range(len(p)):
-            u[k], low[k], high[k] = first_margin(y[k] * p[k], c[k])
-            last[k] = high[k] - low[k]
+            m = y[k] * p[k]
+            b, _, n, d = newton(m, m, c[k])
+            u[k], low[k], high[k], last[k] = m + d, m, m + c[k] * b, c[k] * b
+            far += 1 if n >= 0.5 else 0
+        if far > 0:  # a better guess, which takes logarithms
+            for k in range(len(p)):
+                u[k], low[k], high[k] = first_margin(y[k] * p[k], c[k])
+                last[k] = high[k] - low[k]
         for _ in range(100):
             left = 0
             for k in range(len(p)):
-                _, _, n, d = newton(u[k], y[k] * p[k], c[k])
+                b, v, n, d = newton(u[k], y[k] * p[k], c[k])
+                phi[k], bend[k] = settle(u[k], b, v, d)  # the margin and b, until the end
                 new, low[k], high[k] = next_margin(u[k], n, d, low[k], high[k], last[k])
                 last[k] = abs(new - u[k])
                 u[k] = new
@@ -167,9 +175,9 @@ class Logistic(NamedTuple):
             if left == 0:
                 break
         for k in range(len(p)):
-            b = sigmoid(-u[k])
+            b = bend[k]
             a[k] = -y[k] * b
-            phi_star[k], phi[k], bend[k] = at_margin(u[k], b)
+            phi_star[k], phi[k], bend[k] = at_margin(phi[k], b)
 
     def prox_all(self, p: Any, y: float, c: Any, a: Any, work: Any) -> None:
         u, low, high, last = work[0], work[1], work[2], work[3]
