@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from giftrl.compiled import door
-from giftrl.compiled.lanes import clip, load, narrow, prefetch, store, wide, zeros
+from giftrl.compiled.lanes import clip, lane, load, narrow, prefetch, put, scratch, store, wide, zeros
 from giftrl.compiled.registry import formula
 
 
@@ -53,6 +53,27 @@ def test_compiled_lanes_are_arrays(side, dtype):
     rounding = 1e-6 if dtype == np.float32 else 1e-14
     np.testing.assert_allclose(found[2], found[0], rtol=rounding, atol=rounding)
     np.testing.assert_allclose(found[3], found[1], rtol=10 * rounding, atol=100 * rounding)
+
+
+@formula
+def by_lane(side, x, out):
+    """Numbers taken out of a vector and put into one, and rows on the stack."""
+    work = scratch(side)
+    v = load(side, x, 0, 0)
+    for r in range(len(work[0])):
+        work[3, r] += 1.0 + r
+        v = put(v, r, lane(v, r) * work[3, r])
+    store(out, 0, 0, v)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_go_in_and_out_of_lanes(dtype):
+    x = np.arange(1.0, 5.0).astype(dtype)[None]
+    for compiled in (False, True):
+        out = np.zeros((1, 4), dtype)
+        for _ in range(2):  # scratch memory is zero in every call
+            door.ready(by_lane, compiled, counted=False)(Four(1.0), x, out)
+        assert out.tolist() == [[1.0, 4.0, 9.0, 16.0]]
 
 
 @formula

@@ -45,6 +45,9 @@ class Group:
         self.lanes = parts.side.lanes()
         self.quantities = 1 if uniform else columns(parts.psi)
         self.every = [*self.models, *[self.models[0]] * (self.lanes - len(self.models))]
+        first, last = self.models[0], self.models[-1] + 1
+        # As a slice, columns are written ten times faster.
+        self.columns = slice(first, last) if last - first == len(self.models) else self.models
 
     def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
         """Make room for that many features, and keep what is there; the rows of features begin with a cache line."""
@@ -70,7 +73,7 @@ class Group:
 
     def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
         """Learn from a batch; ``labels`` has a column for all models or one for each."""
-        theirs = labels if labels.shape[1] == 1 else labels[:, self.every]
+        theirs = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
         own, made = states[self.every], np.empty((len(labels), self.lanes))
         batch = Batch(rows, theirs, weights, made)
         if self.uniform:
@@ -82,7 +85,7 @@ class Group:
             loop = door.ready(learn_coordinate_many, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, steps)
         states[self.models] = own[: len(self.models)]
-        predictions[:, self.models] = made[:, : len(self.models)]
+        predictions[:, self.columns] = made[:, : len(self.models)]
 
     def _arithmetic(self, rows: Rows, states: Array) -> Any:
         """The type in which s_j/L_j is computed: that of the coordinates, but float64 where float32 might overflow."""

@@ -70,12 +70,12 @@ class LinearLearners(Engine):
         kinds: dict[Any, list[int]] = {}
         encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
         for m, (update, schedule) in enumerate(encoded):
-            known = schedule.code if isinstance(schedule, AnySchedule) else schedule
+            kind = schedule.code if isinstance(schedule, AnySchedule) else own_key(schedule)
             ahead = check_parts(self.loss, self.regularizer, *self.settings[m])
-            # With the types, since named tuples of different types can be equal.
-            kinds.setdefault((type(update), update, type(schedule), known, ahead), []).append(m)
+            kinds.setdefault((own_key(update), kind, ahead), []).append(m)
         self.groups: list[Group | Alone] = []
-        for (_, update, _, schedule, ahead), members in kinds.items():
+        for (_, _, ahead), members in kinds.items():
+            update, schedule = encoded[members[0]]
             if l1_strength(self.regularizer) > 0.0:
                 for m in members:
                     one = Parts(self.loss, self.regularizer, update, encoded[m][1], ahead)
@@ -126,9 +126,8 @@ class LinearLearners(Engine):
         return {name: value for name, value in super().__getstate__().items() if name != "groups"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        stored = state.pop("coordinates")
-        self.__dict__.update(state)
+        stored = state["coordinates"]
+        self.__dict__.update({name: value for name, value in state.items() if name not in ("coordinates", "_runs")})
         self.coordinates = stored.array() if isinstance(stored, Touched) else stored  # an array before version 2
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
@@ -191,3 +190,12 @@ class LinearLearners(Engine):
             self._certificate(state, dual(self.regularizer, self.uniform, stored[:, m]), given)
             for m, (state, given) in enumerate(zip(self.states, evidence, strict=True))
         ]
+
+
+def own_key(part: Any) -> Any:
+    """What tells an update or schedule from others: its type too, since tuples of different types can be equal."""
+    try:
+        hash(part)
+    except TypeError:
+        return id(part)  # one with an array, which is itself alone
+    return type(part), part

@@ -3,8 +3,13 @@
 from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import formula, operation
+from giftrl.schedules.ada_implicit import AdaImplicit
+from giftrl.schedules.adagrad_norm import AdaGradNorm
 from giftrl.schedules.built_in import AnySchedule, ScheduleCode
+from giftrl.schedules.constant import Constant
 from giftrl.schedules.contract import known_ahead, lam, uses_gamma
+from giftrl.schedules.square_root import SquareRoot
+from giftrl.schedules.temporal_variability import TemporalVariability
 
 
 class Parts(NamedTuple):
@@ -37,6 +42,18 @@ class ManyParts(NamedTuple):
     side: Any  # how many there are: see giftrl.kernels.sides
 
 
+class CodedUpdates(NamedTuple):
+    """In pickles of earlier versions."""
+
+    codes: Any
+
+
+class CodedSchedules(NamedTuple):
+    """In pickles of earlier versions."""
+
+    table: Any
+
+
 class Schedules(NamedTuple):
     """Built-in schedules of one kind. The rows of their parameters are beta, the gradient bound and the floor."""
 
@@ -47,30 +64,29 @@ class Schedules(NamedTuple):
         return AnySchedule(self.code, self.parameters[0, m], self.parameters[1, m], self.parameters[2, m])
 
     def lams(self, t: int, totals: Any, out: Any) -> None:
-        # A branch outside of the loop: the loop then runs several models at a time.
+        # Branches outside of the loops: these then run several models at a time.
+        beta, bound, floor = self.parameters[0], self.parameters[1], self.parameters[2]
         if self.code == ScheduleCode.CONSTANT:
-            lams_of_code(ScheduleCode.CONSTANT, self.parameters, t, totals, out)
+            for m in range(len(out)):
+                out[m] = lam(Constant(beta[m]), t, totals[m])
         elif self.code == ScheduleCode.SQUARE_ROOT:
-            lams_of_code(ScheduleCode.SQUARE_ROOT, self.parameters, t, totals, out)
+            for m in range(len(out)):
+                out[m] = lam(SquareRoot(beta[m]), t, totals[m])
         elif self.code == ScheduleCode.ADAGRAD_NORM:
-            lams_of_code(ScheduleCode.ADAGRAD_NORM, self.parameters, t, totals, out)
+            for m in range(len(out)):
+                out[m] = lam(AdaGradNorm(beta[m], bound[m]), t, totals[m])
         elif self.code == ScheduleCode.TEMPORAL_VARIABILITY:
-            lams_of_code(ScheduleCode.TEMPORAL_VARIABILITY, self.parameters, t, totals, out)
+            for m in range(len(out)):
+                out[m] = lam(TemporalVariability(beta[m], bound[m], floor[m]), t, totals[m])
         else:
-            lams_of_code(ScheduleCode.ADA_IMPLICIT, self.parameters, t, totals, out)
+            for m in range(len(out)):
+                out[m] = lam(AdaImplicit(beta[m], bound[m]), t, totals[m])
 
     def known_ahead(self) -> bool:
         return known_ahead(AnySchedule(self.code, 1.0, 1.0, 0.0))
 
     def uses_gamma(self) -> bool:
         return uses_gamma(AnySchedule(self.code, 1.0, 1.0, 0.0))
-
-
-@formula(fast=True)
-def lams_of_code(code: int, parameters: Any, t: int, totals: Any, out: Any) -> None:
-    """lambda_t of built-in schedules of this number."""
-    for m in range(len(out)):
-        out[m] = lam(AnySchedule(code, parameters[0, m], parameters[1, m], parameters[2, m]), t, totals[m])
 
 
 @operation

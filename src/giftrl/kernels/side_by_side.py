@@ -133,12 +133,10 @@ def read_labels(count: int, labels: Any, i: int, w: Any) -> None:
 @formula(fast=True)
 def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
     """lambda_{t+1}, from what :func:`add_evidence` gathered where the schedule is not known ahead."""
-    if known_ahead(schedule):
-        lams(schedule, t + 1, state[TOTAL, :count], w[NEXT, :count])
-    else:
-        for m in range(count):
-            w[_WORK, m] = state[TOTAL, m] + w[EVIDENCE, m]
-        lams(schedule, t + 1, w[_WORK, :count], w[NEXT, :count])
+    part = 0.0 if known_ahead(schedule) else 1.0
+    for m in range(count):
+        w[_WORK, m] = state[TOTAL, m] + part * w[EVIDENCE, m]
+    lams(schedule, t + 1, w[_WORK, :count], w[NEXT, :count])
 
 
 @formula(fast=True)
