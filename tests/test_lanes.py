@@ -19,6 +19,7 @@ from giftrl.compiled.lanes import (
     prefetch,
     put,
     read,
+    scratch,
     store,
     total,
     where_less,
@@ -128,6 +129,27 @@ def test_exponentials_and_logarithms_of_lanes():
     door.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=1e-15, atol=1e-300)
     assert compiled[0, :3].tolist() == [1.0, 0.0, 0.0]
+
+
+@formula
+def by_lane(side, x, out):
+    """Numbers taken out of a vector and put into one, and rows on the stack."""
+    work = scratch(side)
+    v = load(side, x, 0, 0)
+    for r in range(len(work[0])):
+        work[3, r] += 1.0 + r
+        v = put(v, r, get(v, r) * work[3, r])
+    store(out, 0, 0, v)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_go_in_and_out_of_lanes(dtype):
+    x = np.arange(1.0, 5.0).astype(dtype)[None]
+    for compiled in (False, True):
+        out = np.zeros((1, 4), dtype)
+        for _ in range(2):  # scratch memory is zero in every call
+            door.ready(by_lane, compiled, counted=False)(Four(1.0), x, out)
+        assert out.tolist() == [[1.0, 4.0, 9.0, 16.0]]
 
 
 @formula

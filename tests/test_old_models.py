@@ -50,6 +50,19 @@ PICKLED = {
 }
 
 
+def test_an_old_pickle_of_many_models_goes_on_learning():
+    """It was trained on 20 rows: curvature, proximal at two betas with a truncated one between them."""
+    learner = pickle.loads(V1.with_name("v2-many-models.pickle").read_bytes())
+    rows = np.column_stack([np.random.default_rng(0).normal(size=(20, 2)), np.ones(20)])
+    predictions = learner.learn(rows, np.where(rows[:, 0] > 0.0, 1.0, -1.0))
+    # What the version that wrote it predicts.
+    before = [-0.19872969186616157, 0.04188192477750419, 0.047150590829006966]
+    np.testing.assert_allclose(predictions[0], before, rtol=1e-6)
+    np.testing.assert_allclose(predictions[-1], [1.487652939253, 1.9537974007558643, 2.4983762652680186], rtol=1e-5)
+    assert learner.rounds == 40
+    assert learner.loss_sums.tolist() == pytest.approx([16.09597209052949, 13.42216444839035, 11.243546798711314])
+
+
 @pytest.mark.parametrize("name", PICKLED)
 def test_an_old_pickle_of_a_mixture_predicts_and_goes_on_learning(name):
     """It was trained on 20 rows: two normal features and a constant, preset light, not compiled."""

@@ -145,7 +145,7 @@ def least(v: Any) -> Any:
 
 
 def put(v: Any, k: int, number: Any) -> Any:
-    """The lanes with a number in place of lane k, which must be a constant.
+    """The lanes with a number in place of lane k; quick where k is a constant.
 
     >>> put(np.array([1.0, 2.0]), 1, 5.0)
     array([1., 5.])
@@ -156,7 +156,7 @@ def put(v: Any, k: int, number: Any) -> Any:
 
 
 def get(v: Any, k: int) -> Any:
-    """Lane k, which must be a constant.
+    """Lane k; quick where k is a constant.
 
     >>> float(get(np.array([1.0, 2.0]), 1))
     2.0
@@ -195,3 +195,15 @@ def power_of_two(shifted: Any) -> Any:
 
 def prefetch(x: Any, j: int, at: int) -> None:
     """Ask for the cache line of x[j, at] without waiting for it; in plain Python this does nothing."""
+
+
+#: How many rows :func:`scratch` has.
+SCRATCH_ROWS = 32
+
+
+def scratch(side: Any) -> Any:
+    """Zeros to work with, :data:`SCRATCH_ROWS` rows with a float64 for each lane.
+
+    Compiled, they are on the stack: the compiler then knows how many there are, and that no other array overlaps them.
+    """
+    return np.zeros((SCRATCH_ROWS, side.lanes()))

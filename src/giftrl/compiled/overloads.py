@@ -21,6 +21,7 @@ def install() -> None:
     exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
     fast: Any = exact | {"fastmath": set(FAST)}
     if _installed == [0, 0]:
+        vectors.install_scratch()
         for function, compiled in (vectors.MEMORY | vector_math.FUNCTIONS).items():
             overload(function, strict=False, jit_options=exact)(_choosing(compiled))
         for symbol, compiled in vector_math.OPERATORS.items():

@@ -8,7 +8,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, register_model
+from numba.extending import intrinsic, lower_builtin, register_model, type_callable
+from numba.np.arrayobj import populate_array
 
 from giftrl.compiled import lanes
 
@@ -216,6 +217,24 @@ def prefetch_line(typing: Any, x: Any, j: Any, at: Any) -> Any:
     return types.void(x, j, at), code
 
 
+def scratch_type(context: Any) -> Any:
+    """The type of ``lanes.scratch``."""
+    return lambda _side: types.Array(types.float64, 2, "C")
+
+
+def scratch_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """``lanes.scratch``. It is no intrinsic: where references are not counted, no function may return a new array."""
+    rows, count = lanes.SCRATCH_ROWS, count_of(signature.args[0])
+    word, size = context.get_value_type(types.intp), 8 * rows * count
+    memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), rows * count))
+    memory.align = 64
+    cgutils.memset(builder, memory, word(size), 0)
+    made = context.make_array(signature.return_type)(context, builder)
+    data = builder.bitcast(memory, made.data.type)
+    populate_array(made, data, [word(rows), word(count)], [word(8 * count), word(8)], word(8), None)
+    return made._getvalue()
+
+
 #: What a compiled loop calls. Numba wants a function for each, and an intrinsic is none.
 MEMORY: dict[Any, Any] = {
     lanes.load: lambda side, x, j, at: load_vector(side, x, j, at),
@@ -228,3 +247,9 @@ MEMORY: dict[Any, Any] = {
     lanes.narrow: lambda x, v: narrow_vector(x, v),
     lanes.prefetch: lambda x, j, at: prefetch_line(x, j, at),
 }
+
+
+def install_scratch() -> None:
+    """Tell Numba of ``lanes.scratch``."""
+    type_callable(lanes.scratch)(scratch_type)
+    lower_builtin(lanes.scratch, types.Any)(scratch_array)

@@ -16,7 +16,6 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
-from giftrl.kernels import side_by_side as side
 from giftrl.kernels.local import (
     LocalLine,
     Q,
@@ -29,8 +28,8 @@ from giftrl.kernels.local import (
     move_plain,
     scatter,
 )
-from giftrl.kernels.parts import Batch, Parts, end_of_run, model, weight
-from giftrl.kernels.scalars import ENERGY, LAM, LOSS, ROUNDING, TIME, TOTAL
+from giftrl.kernels.parts import Batch, Parts, weight
+from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, TOTAL
 from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -104,51 +103,6 @@ def learn_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -
         if not (abs(a) < math.inf and state[0, ROUNDING] < math.inf):
             return i
         scatter(parts.psi, rows, i, coordinates, 0, w)
-    return len(labels)
-
-
-@formula(fast=True)
-def learn_coordinate_many(parts: Parts, batch: Batch, coordinates: Any, states: Any) -> int:
-    """Many models over a batch, side by side, as :func:`giftrl.kernels.uniform.learn_uniform_many`."""
-    loss, psi, models = parts.loss, parts.psi, coordinates.shape[1]
-    rows, labels, weights, predictions = batch
-    w = np.empty((models, coordinates.shape[2], longest(rows)), coordinates.dtype)
-    steps = np.empty((models, longest(rows)))
-    c, n2 = np.empty(models), 0.0
-    r = side.work_array()
-    for i in range(labels.shape[0]):
-        h = weight(weights, i)
-        v = rows.data[begin(rows, i) : end(rows, i)]
-        for m in range(models):
-            gather(psi, rows, i, coordinates, m, w)
-        low = 0
-        while low < models:
-            high = end_of_run(parts.update, low, min(models, low + side.WIDTH))
-            for m in range(low, high):
-                k = m - low
-                r[side.LABEL, k] = labels[i, m] if labels.shape[1] > 1 else labels[i, 0]
-                if l1_strength(psi) == 0.0:
-                    r[side.P, k], c[m], n2 = measure(psi, v, w, m, steps, states[m, LAM])
-                    r[side.START, k], r[side.STEP, k] = r[side.P, k], min(h * c[m], LONGEST)
-            if l1_strength(psi) == 0.0:
-                side.choose_all(loss, model(parts, low).update, h, r, high - low)
-            for m in range(low, high):
-                k, y = m - low, r[side.LABEL, m - low]
-                if l1_strength(psi) == 0.0:
-                    chosen = side.chosen(r, k)
-                    predictions[i, m], a = r[side.P, k], h * chosen.b
-                    if abs(a) < math.inf and states[m, LOSS] < math.inf:
-                        finish(model(parts, m), Example(y, h, c[m], n2), v, w, m, steps, chosen, states)
-                else:
-                    predictions[i, m], a = round_coordinate(model(parts, m), y, h, v, w, m, steps, states)
-                if not abs(a) < math.inf:
-                    states[m, LOSS] = math.inf
-                elif not states[m, ROUNDING] < math.inf and states[m, LOSS] < math.inf:
-                    states[m, LOSS] = math.inf
-                    states[m, TIME] -= 1.0
-            low = high
-        for m in range(models):
-            scatter(psi, rows, i, coordinates, m, w)
     return len(labels)
 
 

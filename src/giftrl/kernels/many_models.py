@@ -1,8 +1,6 @@
 """Many linear models in one pass."""
 
 from collections.abc import Mapping
-from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,30 +9,30 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate, Evidence, Witnesses
 from giftrl.certificates.witnesses import as_budget
-from giftrl.compiled import door
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, require
 from giftrl.kernels.checks import as_labels, as_weights, check_parts
-from giftrl.kernels.coordinate import learn_coordinate_many
 from giftrl.kernels.engine import Array, Engine, dual, point
-from giftrl.kernels.parts import Batch, CodedSchedules, CodedUpdates, Parts
+from giftrl.kernels.groups import Alone, Group
+from giftrl.kernels.parts import ManyParts, Parts, Schedules
 from giftrl.kernels.scalars import LAM, LOSS
-from giftrl.kernels.uniform import learn_uniform_many
+from giftrl.kernels.sides import split
+from giftrl.kernels.touched import Touched
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.built_in import AnySchedule, encode_schedule
-from giftrl.updates.built_in import AnyUpdate, encode_update
+from giftrl.updates.built_in import encode_update
 
 
 class LinearLearners(Engine):
     """Many linear models in one pass: a grid of updates and schedules, or one model for each class.
 
-    The models share the loss and the regularizer; the coordinates of one feature lie together for all of them, so
-    that one walk over a row serves them all. Each is the :class:`giftrl.kernels.LinearLearner` with the same parts.
+    The models share the loss and the regularizer; up to 16 that differ in the parameters of a built-in schedule alone
+    are side by side in memory, and one walk over a row serves them all. Each is the
+    :class:`giftrl.kernels.LinearLearner` with the same parts.
 
     Args:
         dimension: the number of features.
-        settings: (update, schedule) for each model, as members or names. Neighbours with built-in updates and schedules
-            share one pass over the batch; so do neighbours with the same update and schedule of your own.
+        settings: (update, schedule) for each model, as members or names.
         loss, regularizer, dtype, compiled: as for :class:`giftrl.kernels.LinearLearner`.
 
     >>> from giftrl import schedules
@@ -63,31 +61,74 @@ class LinearLearners(Engine):
             )
         for setting in self.settings:
             check_parts(self.loss, self.regularizer, *setting)
-        self.coordinates = self._empty(len(settings))
+        self._make_groups()
+        self._allocate()
         self.states = self._start([schedule for _, schedule in self.settings])
 
-    @cached_property
-    def _runs(self) -> list[tuple[slice, Parts]]:
-        """Neighbouring models that one call of the loop learns, and their parts."""
+    def _make_groups(self) -> None:
+        """Models of one kind in groups: with the same update and schedule, but for the numbers of a built-in one."""
+        kinds: dict[Any, list[int]] = {}
         encoded = [(encode_update(update), encode_schedule(schedule)) for update, schedule in self.settings]
+        for m, (update, schedule) in enumerate(encoded):
+            kind = schedule.code if isinstance(schedule, AnySchedule) else own_key(schedule)
+            ahead = check_parts(self.loss, self.regularizer, *self.settings[m])
+            kinds.setdefault((own_key(update), kind, ahead), []).append(m)
+        self.groups: list[Group | Alone] = []
+        for (_, _, ahead), members in kinds.items():
+            update, schedule = encoded[members[0]]
+            if l1_strength(self.regularizer) > 0.0:
+                for m in members:
+                    one = Parts(self.loss, self.regularizer, update, encoded[m][1], ahead)
+                    self.groups.append(Alone(m, one, self.compiled))
+                continue
+            for models, side in split(members):
+                numbers = [encoded[m][1] for m in models]
+                if isinstance(numbers[0], AnySchedule):
+                    numbers += numbers[:1] * (side.lanes() - len(models))
+                    schedule = Schedules(numbers[0].code, np.array([each[1:] for each in numbers]).T.copy())
+                parts = ManyParts(self.loss, self.regularizer, update, schedule, ahead, side)
+                self.groups.append(Group(models, parts, self.uniform, self.compiled))
 
-        def own(m: int) -> list[Any]:
-            """What tells runs apart: the update and schedule of a model, where they are not built in."""
-            # With the type, since named tuples of different types can be equal.
-            return [(type(part), not isinstance(part, AnyUpdate | AnySchedule) and part) for part in encoded[m]]
+    def _allocate(self) -> None:
+        for group in self.groups:
+            group.allocate(self.dimension, self.dtype, self._beside(len(self.settings)))
 
-        runs = []
-        for _, group in groupby(range(len(encoded)), own):
-            models = list(group)
-            update, schedule = encoded[models[0]]
-            if isinstance(update, AnyUpdate):
-                update = CodedUpdates(np.array([encoded[m][0].code for m in models], dtype=np.int64))
-            if isinstance(schedule, AnySchedule):
-                schedule = CodedSchedules(np.array([tuple(encoded[m][1]) for m in models], dtype=np.float64))
-            which = slice(models[0], models[-1] + 1)
-            ahead = np.array([check_parts(self.loss, self.regularizer, *setting) for setting in self.settings[which]])
-            runs.append((which, Parts(self.loss, self.regularizer, update, schedule, ahead)))
-        return runs
+    def _stored(self, features: Any) -> NDArray[Any]:
+        """What is stored of some features: a row for each, and for each model a number, or several."""
+        parts = [group.read(features) for group in self.groups]
+        stored = np.empty((len(parts[0]), len(self.settings), parts[0].shape[2]), self.dtype)
+        for group, part in zip(self.groups, parts, strict=True):
+            stored[:, group.models] = part
+        return stored[:, :, 0] if self.uniform else stored
+
+    @property
+    def coordinates(self) -> NDArray[Any]:
+        """A copy of what is stored, with a row for each feature."""
+        return self._stored(slice(None))
+
+    @coordinates.setter
+    def coordinates(self, stored: NDArray[Any]) -> None:
+        self.dimension = len(stored)
+        self._make_groups()
+        self._allocate()
+        for group in self.groups:
+            chosen = stored[:, group.models]
+            group.write(chosen[:, :, None] if self.uniform else chosen)
+
+    def grow(self, dimension: int) -> None:
+        if dimension > self.dimension:
+            self.dimension = dimension
+            self._allocate()
+            for each in self._every_witnesses():
+                each.grow(dimension)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "groups"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        stored = state["coordinates"]
+        self.__dict__.update({name: value for name, value in state.items() if name not in ("coordinates", "_runs")})
+        self.coordinates = stored.array() if isinstance(stored, Touched) else stored  # an array before version 2
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions of every model, a column each.
@@ -103,11 +144,8 @@ class LinearLearners(Engine):
         labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)
         weights = as_weights(weights, n)
         predictions = np.empty((n, models))
-        loop = door.ready(learn_uniform_many if self.uniform else learn_coordinate_many, self.compiled)
-        for which, parts in self._runs:
-            theirs = labels[:, which] if one_each else labels
-            batch = Batch(rows, theirs, weights, predictions[:, which])
-            loop(parts, batch, self.coordinates[:, which], self.states[which])
+        for group in self.groups:
+            group.learn(rows, labels, weights, self.states, predictions)
         for m, each in enumerate(self._every_witnesses()):
             own = np.ascontiguousarray(labels[:, m if one_each else 0])
             each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))
@@ -138,16 +176,26 @@ class LinearLearners(Engine):
         return getattr(self, "witnesses", [])  # pickles of version 1 have none
 
     def weights_of(self, features: Any) -> Array:
-        chosen, lams = self.coordinates[features], self.states[:, LAM].tolist()
+        chosen, lams = self._stored(features), self.states[:, LAM].tolist()
         return np.column_stack([point(self.regularizer, self.uniform, chosen[:, m], lam) for m, lam in enumerate(lams)])
 
     @property
     def certificates(self) -> list[Certificate]:
         """What each model proves about itself."""
         evidence: list[Evidence | None] = [None] * len(self.states)
+        stored = self.coordinates
         for m, each in enumerate(self._every_witnesses()):
             evidence[m] = each.evidence(float(self.states[m, LOSS]), self.x[:, m])
         return [
-            self._certificate(state, dual(self.regularizer, self.uniform, self.coordinates[:, m]), given)
+            self._certificate(state, dual(self.regularizer, self.uniform, stored[:, m]), given)
             for m, (state, given) in enumerate(zip(self.states, evidence, strict=True))
         ]
+
+
+def own_key(part: Any) -> Any:
+    """What tells an update or schedule from others: its type too, since tuples of different types can be equal."""
+    try:
+        hash(part)
+    except TypeError:
+        return id(part)  # one with an array, which is itself alone
+    return type(part), part

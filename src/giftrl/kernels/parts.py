@@ -3,12 +3,17 @@
 from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import formula, operation
-from giftrl.schedules.built_in import AnySchedule
-from giftrl.updates.built_in import AnyUpdate
+from giftrl.schedules.ada_implicit import AdaImplicit
+from giftrl.schedules.adagrad_norm import AdaGradNorm
+from giftrl.schedules.built_in import AnySchedule, ScheduleCode
+from giftrl.schedules.constant import Constant
+from giftrl.schedules.contract import known_ahead, lam, uses_gamma
+from giftrl.schedules.square_root import SquareRoot
+from giftrl.schedules.temporal_variability import TemporalVariability
 
 
 class Parts(NamedTuple):
-    """What a model is made of. For many models ``ahead`` has an entry for each, and :func:`model` picks one model."""
+    """What a model is made of."""
 
     loss: Any
     psi: Any
@@ -26,46 +31,75 @@ class Batch(NamedTuple):
     predictions: Any
 
 
+class ManyParts(NamedTuple):
+    """What models side by side are made of: all but the numbers of a built-in schedule is the same for all."""
+
+    loss: Any
+    psi: Any
+    update: Any
+    schedule: Any
+    ahead: bool
+    side: Any  # how many there are: see giftrl.kernels.sides
+
+
 class CodedUpdates(NamedTuple):
-    """A built-in update for each of many models, by its number."""
+    """In pickles of earlier versions."""
 
     codes: Any
 
-    def of_model(self, m: int) -> AnyUpdate:
-        return AnyUpdate(self.codes[m])
-
-    def end_of_run(self, low: int, models: int) -> int:
-        high = low + 1
-        while high < models and self.codes[high] == self.codes[low]:
-            high += 1
-        return high
-
 
 class CodedSchedules(NamedTuple):
-    """A built-in schedule for each of many models: the fields of its :class:`AnySchedule` as a row of numbers."""
+    """In pickles of earlier versions."""
 
     table: Any
 
+
+class Schedules(NamedTuple):
+    """Built-in schedules of one kind. The rows of their parameters are beta, the gradient bound and the floor."""
+
+    code: int
+    parameters: Any
+
     def of_model(self, m: int) -> AnySchedule:
-        return AnySchedule(int(self.table[m, 0]), self.table[m, 1], self.table[m, 2], self.table[m, 3])
+        return AnySchedule(self.code, self.parameters[0, m], self.parameters[1, m], self.parameters[2, m])
+
+    def lams(self, t: int, totals: Any, out: Any) -> None:
+        # Branches outside of the loops: these then run several models at a time.
+        beta, bound, floor = self.parameters[0], self.parameters[1], self.parameters[2]
+        if self.code == ScheduleCode.CONSTANT:
+            for m in range(len(out)):
+                out[m] = lam(Constant(beta[m]), t, totals[m])
+        elif self.code == ScheduleCode.SQUARE_ROOT:
+            for m in range(len(out)):
+                out[m] = lam(SquareRoot(beta[m]), t, totals[m])
+        elif self.code == ScheduleCode.ADAGRAD_NORM:
+            for m in range(len(out)):
+                out[m] = lam(AdaGradNorm(beta[m], bound[m]), t, totals[m])
+        elif self.code == ScheduleCode.TEMPORAL_VARIABILITY:
+            for m in range(len(out)):
+                out[m] = lam(TemporalVariability(beta[m], bound[m], floor[m]), t, totals[m])
+        else:
+            for m in range(len(out)):
+                out[m] = lam(AdaImplicit(beta[m], bound[m]), t, totals[m])
+
+    def known_ahead(self) -> bool:
+        return known_ahead(AnySchedule(self.code, 1.0, 1.0, 0.0))
+
+    def uses_gamma(self) -> bool:
+        return uses_gamma(AnySchedule(self.code, 1.0, 1.0, 0.0))
 
 
 @operation
-def of_model(choices: Any, m: int) -> Any:
-    """The update or schedule of model m; one that is not coded is that of every model."""
-    return choices
+def lams(schedules: Any, t: int, totals: Any, out: Any) -> None:
+    """lambda_t of each model, given the evidence so far."""
+    for m in range(len(out)):
+        out[m] = lam(schedules, t, totals[m])
 
 
 @operation
-def end_of_run(updates: Any, low: int, models: int) -> int:
-    """The end of the models from ``low`` on that have the same update, at most ``models``."""
-    return models
-
-
-@formula(fast=True)
-def model(parts: Parts, m: int) -> Parts:
-    """The parts of model m of many."""
-    return Parts(parts.loss, parts.psi, of_model(parts.update, m), of_model(parts.schedule, m), parts.ahead[m])
+def of_model(schedules: Any, m: int) -> Any:
+    """The schedule of model m; one that is not built in is that of every model."""
+    return schedules
 
 
 @formula(fast=True)

@@ -1,46 +1,64 @@
-"""The scalar part of a round for many models at once: :func:`giftrl.kernels.step.choose` over arrays.
+"""The scalar part of a round for models side by side: :mod:`giftrl.kernels.step` with a lane for each model.
 
-What differs between models lies in rows of one array of fixed shape, models side by side, and every loop over models
-is short and without a branch, so that it runs several models at a time.
+What differs between models lies in rows of two arrays of fixed shape (:func:`giftrl.compiled.lanes.scratch`): ``w`` has
+the numbers of a round and ``state`` those of :mod:`giftrl.kernels.scalars`. Every loop over models is short and without
+a branch, so that it runs several models at a time.
 """
 
+import math
 from typing import Any
 
-import numpy as np
-
+from giftrl.compiled.lanes import load, store
 from giftrl.compiled.registry import formula
-from giftrl.kernels.step import Chosen
+from giftrl.kernels.parts import lams, of_model
+from giftrl.kernels.scalars import CONJUGATE, LAM, LOSS, ROUNDING, SIZE, TIME, TOTAL
+from giftrl.kernels.scalars import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land_all, slope, value
+from giftrl.schedules.contract import evidence, known_ahead
 from giftrl.updates.contract import Lines, minimises, pick_all
 
-__all__ = ["LABEL", "START", "STEP", "WIDTH", "P", "choose_all", "chosen", "work_array"]
+__all__ = [
+    "BEND",
+    "GAMMA",
+    "KEPT",
+    "LABEL",
+    "LED",
+    "MEASURED",
+    "NEXT",
+    "PHI",
+    "SLOPE",
+    "START",
+    "STEP",
+    "STORED",
+    "Z2",
+    "A",
+    "P",
+    "account_all",
+    "add_evidence",
+    "choose_all",
+    "keep_the_living",
+    "load_states",
+    "next_lambdas",
+    "read_labels",
+    "store_states",
+]  # fmt: skip
 
-#: The most models in one call; more are taken in turns.
-WIDTH = 64
-
-# The rows. In: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
+# The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
 LABEL, P, START, STEP = 0, 1, 2, 3
 SLOPE, PHI, PHI_STAR, DELTA, LED, BEND = 4, 5, 6, 7, 8, 9
 _G, _WORK = 10, 11
-_ROWS = 15
+# What a walk over the row has measured; a of z = a s and norm2(z)^2; gamma_t, what the schedule learns from them, and
+# lambda_{t+1}; norm2^2 of the part of theta that the round stored.
+MEASURED, A, Z2, GAMMA, EVIDENCE, NEXT, STORED = 15, 16, 17, 18, 19, 20, 21
+# phi* of the b that was picked, and what a loop chooses from two rows for a third. Where a loop writes to a row either
+# what is there already or something else, a compiler makes stores with a mask of that, which some processors do slowly.
+_PICKED, KEPT = 22, 23
 
 
 @formula(fast=True)
-def work_array() -> Any:
-    """An array for these rows. Its shape is a constant, so a compiler can see that the rows do not overlap."""
-    return np.zeros((_ROWS, WIDTH))
-
-
-@formula(fast=True)
-def chosen(w: Any, k: int) -> Chosen:
-    """What was chosen for the k-th model."""
-    return Chosen(w[SLOPE, k], w[PHI, k], w[PHI_STAR, k], w[DELTA, k], w[LED, k], w[BEND, k])
-
-
-@formula(fast=True)
-def choose_all(loss: Any, update: Any, h: float, w: Any, count: int) -> None:
-    """``choose`` for the first ``count`` models, which share an update, on affine lines."""
+def choose_all(count: int, loss: Any, update: Any, h: float, w: Any, led: bool, bent: bool) -> None:
+    """``choose`` for all models on affine lines; asks for phi (``led``) and phi'' (``bent``) where b leads."""
     for m in range(count):
         w[PHI, m] = value(loss, w[P, m], w[LABEL, m])
         w[_G, m] = slope(loss, w[P, m], w[LABEL, m])
@@ -51,25 +69,111 @@ def choose_all(loss: Any, update: Any, h: float, w: Any, count: int) -> None:
     if minimises(update):
         land_all(
             loss, w[START, :count], w[LABEL, :count], w[STEP, :count], w[SLOPE, :count],
-            w[PHI_STAR, :count], w[LED, :count], w[BEND, :count], w[_WORK:, :count],
+            w[_PICKED, :count], w[LED, :count], w[BEND, :count], w[_WORK : _WORK + 4, :count],
         )  # fmt: skip
     else:
-        lines = Lines(w[LABEL, :count], w[P, :count], w[_G, :count], w[START, :count], w[STEP, :count])
+        lines = Lines(
+            w[LABEL, :count], w[P, :count], w[PHI, :count], w[_G, :count], w[START, :count], w[STEP, :count]
+        )  # fmt: skip
         pick_all(update, loss, lines, w[SLOPE, :count])
-        linear = True
+        linear = 0
         for m in range(count):
-            linear &= w[SLOPE, m] == w[_G, m]
-        if not linear:
+            linear += 1 if w[SLOPE, m] == w[_G, m] else 0
+        if linear < count:
             for m in range(count):
-                w[PHI_STAR, m] = conjugate(loss, w[SLOPE, m], w[LABEL, m])
-        for m in range(count):
-            q = w[START, m] - w[SLOPE, m] * w[STEP, m]
-            w[LED, m] = value(loss, q, w[LABEL, m])
-            w[BEND, m] = curvature(loss, q, w[LABEL, m])
+                w[_PICKED, m] = conjugate(loss, w[SLOPE, m], w[LABEL, m])
+        if led:
+            for m in range(count):
+                w[LED, m] = value(loss, w[START, m] - w[SLOPE, m] * w[STEP, m], w[LABEL, m])
+        if bent:
+            for m in range(count):
+                w[BEND, m] = curvature(loss, w[START, m] - w[SLOPE, m] * w[STEP, m], w[LABEL, m])
     for m in range(count):
         at_g = w[_G, m] * w[P, m] - w[PHI, m]  # phi*(g), since g is the slope at p
         line = Affine(w[START, m], w[STEP, m])
         same = w[SLOPE, m] == w[_G, m]
-        delta = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[PHI_STAR, m]
-        w[PHI_STAR, m] = at_g if same else w[PHI_STAR, m]
+        delta = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[_PICKED, m]
+        w[PHI_STAR, m] = at_g if same else w[_PICKED, m]
         w[DELTA, m] = 0.0 if same else delta
+
+
+@formula(fast=True)
+def load_states(count: int, states: Any, state: Any) -> int:
+    """Copy the scalars of all models, a row each, to their lanes; the number of the next round.
+
+    A model that has overflowed is behind, and does not count.
+    """
+    latest = 1.0
+    for m in range(count):
+        for k in range(SIZE):
+            state[k, m] = states[m, k]
+        latest = max(latest, states[m, TIME])
+    return int(latest)
+
+
+@formula(fast=True)
+def store_states(count: int, states: Any, state: Any) -> None:
+    """Write the scalars back."""
+    for m in range(count):
+        for k in range(SIZE):
+            states[m, k] = state[k, m]
+
+
+@formula(fast=True)
+def read_labels(count: int, labels: Any, i: int, w: Any) -> None:
+    """The labels of row i: one for all models, or one for each."""
+    if labels.shape[1] > 1:
+        for m in range(count):
+            w[LABEL, m] = labels[i, m]
+    else:
+        for m in range(count):
+            w[LABEL, m] = labels[i, 0]
+
+
+@formula(fast=True)
+def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
+    """lambda_{t+1}, from what :func:`add_evidence` gathered where the schedule is not known ahead."""
+    part = 0.0 if known_ahead(schedule) else 1.0
+    for m in range(count):
+        w[_WORK, m] = state[TOTAL, m] + part * w[EVIDENCE, m]
+    lams(schedule, t + 1, w[_WORK, :count], w[NEXT, :count])
+
+
+@formula(fast=True)
+def add_evidence(count: int, schedule: Any, w: Any) -> None:
+    """What the schedules learn from gamma_t and norm2(z_t)^2."""
+    for m in range(count):
+        w[EVIDENCE, m] = evidence(of_model(schedule, m), w[GAMMA, m], w[Z2, m])
+
+
+@formula(fast=True)
+def add_row(side: Any, state: Any, into: int, w: Any, row: int, h: float) -> None:
+    """Add h times a row of w to a row of the state."""
+    store(state, into, 0, load(side, state, into, 0) + load(side, w, row, 0) * h)
+
+
+@formula(fast=True)
+def account_all(side: Any, count: int, h: float, state: Any, w: Any) -> None:
+    """``account`` for all models; the loss of one that overflows is infinite, and its lambda and time stay."""
+    add_row(side, state, CONJUGATE, w, PHI_STAR, h)
+    add_row(side, state, DELTA_SUM, w, DELTA, h)
+    add_row(side, state, TOTAL, w, EVIDENCE, 1.0)
+    add_row(side, state, ROUNDING, w, STORED, 1.0)
+    # A loop for each choice: a compiler would make one branch of several, and then run one model at a time.
+    for m in range(count):
+        loss = state[LOSS, m] + h * w[PHI, m]
+        state[LOSS, m] = loss if (loss < math.inf) & (state[ROUNDING, m] < math.inf) else math.inf
+    keep_the_living(count, state, LAM, w, NEXT)
+    for m in range(count):
+        w[_WORK, m] = state[TIME, m] + 1.0
+    keep_the_living(count, state, TIME, w, _WORK)
+
+
+@formula(fast=True)
+def keep_the_living(count: int, state: Any, into: int, w: Any, row: int) -> None:
+    """Copy a row of w to the state, but for models that have overflowed."""
+    for m in range(count):
+        before, after = state[into, m], w[row, m]
+        w[KEPT, m] = after if state[LOSS, m] < math.inf else before
+    for m in range(count):
+        state[into, m] = w[KEPT, m]

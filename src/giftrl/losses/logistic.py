@@ -168,13 +168,23 @@ class Logistic(NamedTuple):
     def land_all(self, p: Any, y: Any, c: Any, a: Any, phi_star: Any, phi: Any, bend: Any, work: Any) -> None:
         # The iteration of new_margin for all models at once: loops without a branch, until the last margin has settled.
         u, low, high, last = work[0], work[1], work[2], work[3]
+        far = 0
         for k in range(len(p)):
-            u[k], low[k], high[k] = begin(y[k] * p[k], c[k])
-            last[k] = high[k] - low[k]
+            m = y[k] * p[k]
+            b = sigmoid(-m)
+            _, n, d = newton(b, m, m, c[k])
+            u[k], low[k], high[k], last[k] = m + d, m, m + c[k] * b, c[k] * b
+            far += 1 if n >= CLOSE else 0
+        if far > 0:  # a better guess, which takes logarithms
+            for k in range(len(p)):
+                u[k], low[k], high[k] = begin(y[k] * p[k], c[k])
+                last[k] = high[k] - low[k]
         for _ in range(100):
             left = 0
             for k in range(len(p)):
-                _, n, d = newton(sigmoid(-u[k]), u[k], y[k] * p[k], c[k])
+                b = sigmoid(-u[k])
+                v, n, d = newton(b, u[k], y[k] * p[k], c[k])
+                phi[k], bend[k] = u[k] + d, settle(b, v, d)  # the margin and b, until the end
                 new, low[k], high[k] = next_margin(u[k], n, d, low[k], high[k], last[k])
                 last[k] = abs(new - u[k])
                 u[k] = new
@@ -182,9 +192,9 @@ class Logistic(NamedTuple):
             if left == 0:
                 break
         for k in range(len(p)):
-            b = sigmoid(-u[k])
+            b = bend[k]
             a[k] = -y[k] * b
-            phi_star[k], phi[k], bend[k] = at_margin(u[k], b)
+            phi_star[k], phi[k], bend[k] = at_margin(phi[k], b)
 
     def meet_all(self, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
         at = read(side, p)

@@ -22,6 +22,8 @@ from giftrl.ops import elementary
 
 #: exp(LOG_MAX) is the largest finite power of e.
 LOG_MAX = 709.782712893384
+#: The smallest positive number and the largest.
+TINY, LARGEST = 5e-324, 1.7976931348623157e308
 
 
 @formula
@@ -91,9 +93,8 @@ def clamp(x: float, low: float, high: float) -> float:
 @formula
 def share(gap: float, c: float) -> float:
     """min(1, gap / c) for gap, c >= 0: which part of a step of length c it takes to close the gap."""
-    if gap >= c:
-        return 1.0 if gap > 0.0 else 0.0
-    return gap / c
+    gap = min(gap, LARGEST)
+    return gap / max(gap, c, TINY)  # without a branch, so that a compiler can do this for several models at a time
 
 
 @formula

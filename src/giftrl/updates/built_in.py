@@ -69,7 +69,7 @@ class AnyUpdate(NamedTuple):
         elif self.code == UpdateCode.TRUNCATED:
             pick_all(TRUNCATED, loss, lines, out)
         else:
-            y, p, _, start, c = lines
+            y, p, _, _, start, c = lines
             for k in range(len(out)):
                 out[k] = pick(self, loss, y[k], p[k], Affine(start[k], c[k]))
 

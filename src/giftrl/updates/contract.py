@@ -30,7 +30,8 @@ class Lines(NamedTuple):
 
     y: Any  # the label
     p: Any  # the prediction at x_t
-    g: Any  # the slope of the loss there
+    phi: Any  # the loss there
+    g: Any  # its slope there
     start: Any  # pi(b) = start - b c
     c: Any
 
@@ -94,7 +95,7 @@ def pick(update: Any, loss: Any, y: float, p: float, line: Any) -> float:
 @operation
 def pick_all(update: Any, loss: Any, lines: Lines, out: Any) -> None:
     """The slope b of each model, into ``out``; an update brings this where it is quicker than one :func:`pick` each."""
-    y, p, _, start, c = lines
+    y, p, _, _, start, c = lines
     for k in range(len(out)):
         out[k] = pick(update, loss, y[k], p[k], Affine(start[k], c[k]))
 

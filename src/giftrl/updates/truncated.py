@@ -4,10 +4,10 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.ops import formula, vector_loss
-from giftrl.ops.line import solve
+from giftrl.ops.line import Affine, solve
 from giftrl.ops.loss import infimum, slope, value
 from giftrl.ops.scalar import share
-from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
+from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
 
 
@@ -33,13 +33,13 @@ class Truncation(NamedTuple):
         return self.g if self.height + self.g * (p - self.anchor) > self.floor else 0.0
 
     def prox(self, p: float, y: float, c: float) -> float:
-        if self.g == 0.0:
-            return 0.0
-        if not self.height < math.inf:
-            return self.g  # the loss overflowed: the floor is out of reach of any step
-        # The distance from p to the cut, and the distance abs(g) c that the full slope would go.
-        gap = max(0.0, (self.height - self.floor) / abs(self.g) + math.copysign(1.0, self.g) * (p - self.anchor))
-        return self.g * share(gap, abs(self.g) * c)
+        # The distance from p to the cut, and the distance abs(g) c that the full slope would go. Without branches, so
+        # that a compiler can do this for several models at a time.
+        size = abs(self.g)
+        per = 1.0 if size == 0.0 else size
+        gap = max(0.0, (self.height - self.floor) / per + math.copysign(1.0, self.g) * (p - self.anchor))
+        step = self.g * share(gap, size * c)
+        return step if self.height < math.inf else self.g  # of a loss that overflowed the floor is out of reach
 
 
 @formula
@@ -95,6 +95,11 @@ class Truncated(NamedTuple):
 
     def pick(self, loss: Any, y: float, p: float, line: Any) -> float:
         return truncated_slope(loss, y, p, line)
+
+    def pick_all(self, loss: Any, lines: Lines, out: Any) -> None:
+        y, p, phi, g, start, c = lines
+        for k in range(len(out)):
+            out[k] = solve(Affine(start[k], c[k]), Truncation(p[k], phi[k], g[k], infimum(loss, y[k])), y[k])
 
     def pick_scores(self, loss: Any, problem: ScoreProblem, out: Any, work: Any) -> None:
         truncated_scores(loss, problem, out)

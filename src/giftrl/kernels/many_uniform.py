@@ -1,0 +1,128 @@
+"""The loop for many models with one strength for all coordinates, as :mod:`giftrl.kernels.uniform` for one.
+
+Row j of ``theta`` has a number for each model, and these are read and written as one vector.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from giftrl.compiled.lanes import load, narrow, prefetch, scratch, store, wide, zeros
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, coming, end
+from giftrl.kernels import side_by_side as by
+from giftrl.kernels.parts import Batch, ManyParts, weight
+from giftrl.kernels.scalars import LAM, LOSS, THETA2
+from giftrl.kernels.step import LONGEST, time_to_recount
+from giftrl.ops.loss import value
+from giftrl.regularizers.contract import strength
+from giftrl.schedules.contract import known_ahead, uses_gamma
+
+
+@formula(fast=True)
+def recount_all(side: Any, theta: Any, state: Any, entries: float) -> None:
+    """Sum norm2(theta)^2 of each model again when it is time to."""
+    if time_to_recount(state.T, entries, theta.shape[0]):
+        total = zeros(side)
+        for j in range(theta.shape[0]):
+            each = wide(load(side, theta, j, 0))
+            total = total + each * each
+        store(state, THETA2, 0, total)
+
+
+@formula(fast=True)
+def begin_all(parts: ManyParts, count: int, t: int, h: float, n2: float, state: Any, w: Any) -> None:
+    """The predictions, p and c of the lines, and lambda_{t+1} where it is known already."""
+    psi = parts.psi
+    if known_ahead(parts.schedule):
+        by.next_lambdas(count, parts.schedule, t, state, w)
+    for m in range(count):
+        w[by.P, m] = w[by.MEASURED, m] / strength(psi, state[LAM, m], 0.0)
+    if parts.ahead:
+        for m in range(count):
+            per = 1.0 / strength(psi, w[by.NEXT, m], 0.0)
+            w[by.START, m], w[by.STEP, m] = w[by.MEASURED, m] * per, min(h * n2 * per, LONGEST)
+    else:
+        for m in range(count):
+            per = 1.0 / strength(psi, state[LAM, m], 0.0)
+            w[by.START, m], w[by.STEP, m] = w[by.MEASURED, m] * per, min(h * n2 * per, LONGEST)
+
+
+@formula(fast=True)
+def gammas(parts: ManyParts, count: int, h: float, n2: float, state: Any, w: Any) -> None:
+    """gamma_t, as in :func:`giftrl.kernels.uniform.finish_affine`."""
+    psi = parts.psi
+    if not parts.ahead:
+        for m in range(count):
+            after = (w[by.MEASURED, m] - w[by.A, m] * n2) / strength(psi, w[by.NEXT, m], 0.0)
+            w[by.LED, m] = value(parts.loss, after, w[by.LABEL, m])
+    for m in range(count):
+        now = strength(psi, state[LAM, m], 0.0)
+        per_now, per_after = 1.0 / now, 1.0 / strength(psi, w[by.NEXT, m], 0.0)
+        shrink, step = per_after - per_now, w[by.A, m] * per_after
+        moved2 = shrink * (shrink * state[THETA2, m] - 2.0 * step * w[by.MEASURED, m]) + step * step * n2
+        w[by.GAMMA, m] = h * (w[by.PHI, m] - w[by.LED, m]) - 0.5 * now * moved2
+
+
+@formula(fast=True)
+def finish_all(parts: ManyParts, count: int, t: int, h: float, n2: float, largest: float, state: Any, w: Any) -> None:
+    """What a round leaves behind, once b is chosen; a is 0 for models that stay where they are.
+
+    A model whose norm2(theta)^2 is above ``largest`` has overflowed: no coordinate can be above its root.
+    """
+    schedule = parts.schedule
+    for m in range(count):
+        w[by.A, m] = h * w[by.SLOPE, m]
+        w[by.Z2, m], w[by.GAMMA, m] = w[by.A, m] * w[by.A, m] * n2, 0.0
+    if not known_ahead(schedule):
+        by.add_evidence(count, schedule, w)
+        by.next_lambdas(count, schedule, t, state, w)
+    if uses_gamma(schedule):
+        gammas(parts, count, h, n2, state, w)
+    by.add_evidence(count, schedule, w)
+    for m in range(count):
+        theta2 = state[THETA2, m] + w[by.A, m] * (w[by.A, m] * n2 - 2.0 * w[by.MEASURED, m])
+        good = (abs(w[by.A, m]) < math.inf) & (theta2 <= largest)
+        w[by.STORED, m] = theta2 if good else math.inf
+    by.account_all(parts.side, count, h, state, w)
+    for m in range(count):
+        w[by.KEPT, m] = w[by.A, m] if state[LOSS, m] < math.inf else 0.0
+    for m in range(count):
+        w[by.A, m] = w[by.KEPT, m]
+    by.keep_the_living(count, state, THETA2, w, by.STORED)
+
+
+@formula(fast=True)
+def learn_uniform_many(parts: ManyParts, batch: Batch, theta: Any, states: Any, largest: float) -> None:
+    """Models side by side over a batch: one walk over a row serves all of them. Without an L1 term.
+
+    ``batch.labels`` has one column for all models or one for each. A model that overflows stays where it is, and its
+    loss is infinite from there on.
+    """
+    rows, labels, weights, predictions = batch
+    side = parts.side
+    w, state = scratch(side), scratch(side)
+    count = states.shape[0]
+    t = by.load_states(count, states, state)
+    for i in range(labels.shape[0]):
+        first, last = begin(rows, i), end(rows, i)
+        h, ts, n2 = weight(weights, i), zeros(side), 0.0
+        for k in range(first, last):
+            prefetch(theta, coming(rows, i, k), 0)
+            s = np.float64(rows.data[k])
+            ts = ts + wide(load(side, theta, column(rows, i, k), 0)) * s
+            n2 += s * s
+        store(w, by.MEASURED, 0, ts)
+        by.read_labels(count, labels, i, w)
+        begin_all(parts, count, t, h, n2, state, w)
+        by.choose_all(count, parts.loss, parts.update, h, w, uses_gamma(parts.schedule) and parts.ahead, False)
+        finish_all(parts, count, t, h, n2, largest, state, w)
+        store(predictions, i, 0, load(side, w, by.P, 0))
+        a = load(side, w, by.A, 0)
+        for k in range(first, last):
+            j, s = column(rows, i, k), np.float64(rows.data[k])
+            store(theta, j, 0, narrow(theta, wide(load(side, theta, j, 0)) - a * s))
+        recount_all(side, theta, state, float(last - first))
+        t += 1
+    by.store_states(count, states, state)
