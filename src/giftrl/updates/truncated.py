@@ -4,8 +4,8 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.ops import formula, vector_loss
-from giftrl.ops.line import solve
-from giftrl.ops.loss import infimum, slope, value
+from giftrl.ops.line import at, solve
+from giftrl.ops.loss import infimum, slope, smoothness, value
 from giftrl.ops.scalar import share
 from giftrl.updates.contract import Choice, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
@@ -39,13 +39,19 @@ class Truncation(NamedTuple):
             return self.g  # the loss overflowed: the floor is out of reach of any step
         # The distance from p to the cut, and the distance abs(g) c that the full slope would go.
         gap = max(0.0, (self.height - self.floor) / abs(self.g) + math.copysign(1.0, self.g) * (p - self.anchor))
-        return self.g * share(gap, abs(self.g) * c)
+        full = abs(self.g) * c
+        return self.g if gap > full else self.g * share(gap, full)
 
 
 @formula
 def truncated_slope(loss: Any, y: float, p: float, line: Any) -> float:
     """The b of the truncated update."""
-    return solve(line, Truncation(p, value(loss, p, y), slope(loss, p, y), infimum(loss, y)), y)
+    g = slope(loss, p, y)
+    # phi(p) >= inf phi + g^2/(2 L) if phi' is L-Lipschitz. Where the tangent from a phi(p) as small as that is above
+    # inf phi at pi(g), b = g, and phi need not be computed.
+    if g * (g + 2.0 * smoothness(loss) * (at(line, g) - p)) > 0.0:
+        return g
+    return solve(line, Truncation(p, value(loss, p, y), g, infimum(loss, y)), y)
 
 
 @formula
