@@ -16,7 +16,7 @@ from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.desk import Desk
 from giftrl.kernels.eights import THETA, Q, X, dense_row, fill, measure, pour, shift
 from giftrl.kernels.ledger import PAGE, enter, settle
-from giftrl.kernels.one_uniform import LARGE
+from giftrl.kernels.one_uniform import LARGE, plain
 from giftrl.kernels.parts import Batch, Parts, weight
 from giftrl.kernels.scalars import Scalars, finite, put_back, take_out
 from giftrl.kernels.step import LONGEST, Change, Decided, changed, decide, lambda_after
@@ -54,8 +54,7 @@ def end_row(parts: Parts, seen: Measured, decided: Decided, stored: float, now: 
 @formula(fast=True)
 def short(a: float, n2: float, bend: float, lam_now: float) -> bool:
     """Whether no coordinate can go beyond float32; abs(s_j/L_j) is at most norm2(s)/lambda."""
-    z2 = a * a * n2
-    return a * a < LARGE and n2 < LARGE and z2 < LARGE and z2 < LARGE * (lam_now * lam_now) and bend * n2 < 1e30
+    return plain(a, n2) and a * a * n2 < LARGE * (lam_now * lam_now) and bend * n2 < 1e30
 
 
 @formula(fast=True)

@@ -27,6 +27,12 @@ LARGE = 1e60
 
 
 @formula(fast=True)
+def plain(a: float, n2: float) -> bool:
+    """Whether a and a s can be had in float32: neither is large, and s is not so large that a tiny a counts."""
+    return a * a < LARGE and n2 < 1e30 and a * a * n2 < LARGE
+
+
+@formula(fast=True)
 def begin_row(parts: Parts, example: Example, now: Scalars) -> tuple[float, Affine, Decided, float]:
     """The prediction, the line, what is decided, and lambda_{t+1} if it is known already."""
     p, start, step, next_lam = begin_round(parts, example, now)
@@ -119,7 +125,7 @@ def learn_dense_uniform(parts: Parts, batch: Batch, theta: Any, state: Any, desk
         # z = a s in float32, where storing theta rounds by one of theta. (norm(theta) + 3 norm(z))^2 is at most
         # (1 + 1/8) norm(theta)^2 + (1 + 8) 9 norm(z)^2.
         now = with_rounding(now, now.rounding + 0.125 * now.theta2 + 81.0 * (a * a * n2))
-        if not (a * a < LARGE and n2 < LARGE and a * a * n2 < LARGE and now.rounding < math.inf):
+        if not (plain(a, n2) and now.rounding < math.inf):
             return i
         walked = now.walked + float(theta.shape[0])
         if enough(walked, theta.shape[0]):

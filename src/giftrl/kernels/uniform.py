@@ -40,8 +40,6 @@ from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
 
 #: The column of a single model; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
-#: Where norm2(theta)^2 is below this, no coordinate is near the ends of float32, and none need be looked at.
-LARGE = 1e70
 
 
 class Example(NamedTuple):

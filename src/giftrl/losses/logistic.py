@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.ops import formula
+from giftrl.ops.loss import land_near
 from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, log_quotient, sigmoid, softplus
 
 #: A Newton step below which the cubic one ends at the root, to rounding.
@@ -203,7 +204,7 @@ class Logistic(NamedTuple):
         return -y * new_margin(y * p, c, y * p)[1]
 
     def land(self, p: float, y: float, c: float) -> tuple[float, float, float, float]:
-        return self.land_near(p, y, c, p)
+        return land_near(self, p, y, c, p)
 
     def land_near(self, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
         u, b = new_margin(y * p, c, y * near)
