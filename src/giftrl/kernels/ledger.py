@@ -11,8 +11,8 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.kernels.parts import Parts
-from giftrl.kernels.scalars import Scalars
-from giftrl.kernels.step import Decided, compared, counted
+from giftrl.kernels.scalars import Scalars, with_sums
+from giftrl.kernels.step import Decided, compared
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import conjugate, slope, value
 from giftrl.updates.contract import minimises
@@ -60,8 +60,17 @@ def settle(parts: Parts, page: Any, count: int, now: Scalars) -> Scalars:
         page[CONJUGATE + k], page[DELTA + k] = compared(
             line, page[P + k], page[LOSS + k], page[SLOPE + k], page[CHOICE + k], page[CONJUGATE + k]
         )
+    return added(page, count, now)
+
+
+@formula  # in the order of the rounds, whatever page they are on
+def added(page: Any, count: int, now: Scalars) -> Scalars:
+    """The scalars with the first ``count`` rounds of a page."""
+    loss, star, delta = now.loss, now.conjugate, now.delta
     for k in range(np.uint64(count)):
         h = page[WEIGHT + k]
         if h > 0.0:
-            now = counted(now, h * page[LOSS + k], h * page[CONJUGATE + k], h * page[DELTA + k])
-    return now
+            loss += h * page[LOSS + k]
+            star += h * page[CONJUGATE + k]
+            delta += h * page[DELTA + k]
+    return with_sums(now, loss, star, delta)

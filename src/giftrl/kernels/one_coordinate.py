@@ -14,7 +14,7 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.desk import Desk
-from giftrl.kernels.eights import THETA, Q, X, dense_row, fill, measure, pour, shift
+from giftrl.kernels.eights import THETA, Q, Sums, X, dense_row, fill, measure, pour, shift
 from giftrl.kernels.ledger import PAGE, enter, settle
 from giftrl.kernels.one_uniform import LARGE, plain
 from giftrl.kernels.parts import Batch, Parts, weight
@@ -26,7 +26,7 @@ from giftrl.schedules.contract import evidence, uses_gamma
 
 #: The model, the only one; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
-ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+ONE, TWO = np.uint64(1), np.uint64(2)
 
 
 class Measured(NamedTuple):
@@ -82,9 +82,8 @@ def learn_dense_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: 
         now = end_row(parts, Measured(y, h, p, c, n2), decided, stored, now)
         if not (short(a, n2, h * decided.bend, now.lam) and now.rounding < math.inf):
             return i
-        if k == PAGE:
-            now, k = settle(parts, page, PAGE, now), 0
-    now = settle(parts, page, k, now)
+        if k == PAGE or i + 1 == n:
+            now, k = settle(parts, page, k, now), 0
     if n > 0 and not finite(now):
         return n - 1
     for r in (X, Q, THETA):
@@ -94,50 +93,35 @@ def learn_dense_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: 
 
 
 @formula(fast=True)
+def measure_entry(psi: Any, lam: Any, coordinates: Any, j: Any, value: Any, steps: Any, at: Any) -> Sums:
+    """What an entry adds to the sums, and s_j/L_j into ``steps``."""
+    s = coordinates.dtype.type(value)
+    step = s / strength(psi, lam, coordinates[j, ONLY, Q])
+    steps[at] = step
+    return Sums(np.float64(value) * np.float64(coordinates[j, ONLY, X]), s * step, s * s)
+
+
+@formula(fast=True)
 def measure_entries(
     psi: Any, rows: Any, i: int, coordinates: Any, steps: Any, lam_now: float
 ) -> tuple[float, float, float]:
-    """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``.
-
-    Four entries at a time: their quotients are one operation, and sums of four need not wait for each other.
-    """
+    """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``. Two sums each, so that additions need not wait."""
     first, last, kind = begin(rows, i), end(rows, i), coordinates.dtype.type
-    lam, zero = kind(lam_now), kind(0.0)
-    p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
-    c0, c1, c2, c3 = zero, zero, zero, zero
-    n0, n1, n2, n3 = zero, zero, zero, zero
-    whole = first + (last - first) // FOUR * FOUR
-    for block in range(first, whole, FOUR):
-        k: Any = np.uint64(block)
-        i0, i1, i2, i3 = (
-            column(rows, i, k),
-            column(rows, i, k + ONE),
-            column(rows, i, k + TWO),
-            column(rows, i, k + THREE),
-        )
-        v0, v1, v2, v3 = rows.data[k], rows.data[k + ONE], rows.data[k + TWO], rows.data[k + THREE]
-        q0, q1 = coordinates[i0, ONLY, Q], coordinates[i1, ONLY, Q]
-        q2, q3 = coordinates[i2, ONLY, Q], coordinates[i3, ONLY, Q]
-        p0 += np.float64(v0) * np.float64(coordinates[i0, ONLY, X])
-        p1 += np.float64(v1) * np.float64(coordinates[i1, ONLY, X])
-        p2 += np.float64(v2) * np.float64(coordinates[i2, ONLY, X])
-        p3 += np.float64(v3) * np.float64(coordinates[i3, ONLY, X])
-        s0, s1, s2, s3 = kind(v0), kind(v1), kind(v2), kind(v3)
-        t0, t1 = s0 / strength(psi, lam, q0), s1 / strength(psi, lam, q1)
-        t2, t3 = s2 / strength(psi, lam, q2), s3 / strength(psi, lam, q3)
-        at = k - first
-        steps[at], steps[at + ONE], steps[at + TWO], steps[at + THREE] = t0, t1, t2, t3
-        c0, c1, c2, c3 = c0 + s0 * t0, c1 + s1 * t1, c2 + s2 * t2, c3 + s3 * t3
-        n0, n1, n2, n3 = n0 + s0 * s0, n1 + s1 * s1, n2 + s2 * s2, n3 + s3 * s3
+    lam, p, c, n2 = kind(lam_now), 0.0, kind(0.0), kind(0.0)
+    other_p, other_c, other_n2 = p, c, n2
+    whole = first + (last - first) // TWO * TWO
+    for pair in range(first, whole, TWO):
+        k: Any = np.uint64(pair)
+        one = measure_entry(psi, lam, coordinates, column(rows, i, k), rows.data[k], steps, k - first)
+        k = k + ONE
+        two = measure_entry(psi, lam, coordinates, column(rows, i, k), rows.data[k], steps, k - first)
+        p, c, n2 = p + one.p, c + one.c, n2 + one.n2
+        other_p, other_c, other_n2 = other_p + two.p, other_c + two.c, other_n2 + two.n2
     for entry in range(whole, last):
         k = np.uint64(entry)
-        j, s = column(rows, i, k), kind(rows.data[k])
-        step = s / strength(psi, lam, coordinates[j, ONLY, Q])
-        steps[k - first] = step
-        p0 += np.float64(rows.data[k]) * np.float64(coordinates[j, ONLY, X])
-        c0 += s * step
-        n0 += s * s
-    return (p0 + p1) + (p2 + p3), np.float64((c0 + c1) + (c2 + c3)), np.float64((n0 + n1) + (n2 + n3))
+        one = measure_entry(psi, lam, coordinates, column(rows, i, k), rows.data[k], steps, k - first)
+        p, c, n2 = p + one.p, c + one.c, n2 + one.n2
+    return p + other_p, np.float64(c + other_c), np.float64(n2 + other_n2)
 
 
 @formula(fast=True)
@@ -182,15 +166,17 @@ def learn_one_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: An
         line = Affine(p, min(h * c, LONGEST))
         decided = decide(parts, y, h, p, line, uses_gamma(parts.schedule))
         a = h * decided.b
-        if not (short(a, n2, h * decided.bend, now.lam) and now.rounding < math.inf):
+        if short(a, n2, h * decided.bend, now.lam) and now.rounding < math.inf:
+            stored = move_entries(parts.psi, rows, i, coordinates, steps, a, h * decided.bend)
+            predictions[i] = p
+            enter(page, k, y, h, p, line, decided)
+            k += 1
+            now = end_row(parts, Measured(y, h, p, c, n2), decided, stored, now)
+        else:
             done = i
+        if k == PAGE or done == i or i + 1 == n:
+            now, k = settle(parts, page, k, now), 0
+        if done == i:
             break
-        stored = move_entries(parts.psi, rows, i, coordinates, steps, a, h * decided.bend)
-        predictions[i] = p
-        enter(page, k, y, h, p, line, decided)
-        k += 1
-        now = end_row(parts, Measured(y, h, p, c, n2), decided, stored, now)
-        if k == PAGE:
-            now, k = settle(parts, page, PAGE, now), 0
-    put_back(state, 0, settle(parts, page, k, now))
+    put_back(state, 0, now)
     return done

@@ -79,23 +79,24 @@ def learn_one_uniform(parts: Parts, batch: Batch, theta: Any, state: Any, desk: 
         predictions[i] = p
         after = end_row(parts, example, p, line, decided, next_lam, now)
         safe = a * a * n2 < LARGE
-        if not (abs(a) < math.inf and after.rounding < math.inf and (safe or fits(rows, i, theta, a))):
-            done = i
-            break
-        for at in range(begin(rows, i), end(rows, i)):
-            j = column(rows, i, at)
-            theta[j, ONLY] = np.float64(theta[j, ONLY]) - a * np.float64(rows.data[at])
-        enter(page, k, example.y, example.h, p, line, decided)
-        k += 1
-        now = after
-        walked = now.walked + float(end(rows, i) - begin(rows, i))
-        if enough(walked, theta.shape[0]):
-            now = with_norm(now, norm_squared(theta, 0), 0.0)
+        if abs(a) < math.inf and after.rounding < math.inf and (safe or fits(rows, i, theta, a)):
+            for at in range(begin(rows, i), end(rows, i)):
+                j = column(rows, i, at)
+                theta[j, ONLY] = np.float64(theta[j, ONLY]) - a * np.float64(rows.data[at])
+            enter(page, k, example.y, example.h, p, line, decided)
+            k += 1
+            walked = after.walked + float(end(rows, i) - begin(rows, i))
+            if enough(walked, theta.shape[0]):
+                now = with_norm(after, norm_squared(theta, 0), 0.0)
+            else:
+                now = with_norm(after, after.theta2, walked)
         else:
-            now = with_norm(now, now.theta2, walked)
-        if k == PAGE:
-            now, k = settle(parts, page, PAGE, now), 0
-    put_back(state, 0, settle(parts, page, k, now))
+            done = i
+        if k == PAGE or done == i or i + 1 == len(labels):
+            now, k = settle(parts, page, k, now), 0
+        if done == i:
+            break
+    put_back(state, 0, now)
     return done
 
 
@@ -133,9 +134,8 @@ def learn_dense_uniform(parts: Parts, batch: Batch, theta: Any, state: Any, desk
             now = with_norm(now, norm, 0.0)
         else:
             now = with_norm(now, now.theta2, walked)
-        if k == PAGE:
-            now, k = settle(parts, page, PAGE, now), 0
-    now = settle(parts, page, k, now)
+        if k == PAGE or i + 1 == n:
+            now, k = settle(parts, page, k, now), 0
     if n > 0 and not finite(now):
         return n - 1
     pour(copy, 0, theta[:, 0])

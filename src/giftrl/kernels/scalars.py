@@ -71,6 +71,15 @@ def with_rounding(now: Scalars, rounding: float) -> Scalars:
     )  # fmt: skip
 
 
+@formula(fast=True)
+def with_sums(now: Scalars, loss: float, conjugate: float, delta: float) -> Scalars:
+    """The scalars with other sums of the certificate."""
+    return Scalars(
+        now.time, now.lam, now.total, now.theta2, now.energy,
+        loss, conjugate, delta, now.rounding, now.walked,
+    )  # fmt: skip
+
+
 @formula  # not fast: 0 times a number that is not finite is NaN
 def finite(now: Scalars) -> bool:
     """Whether the scalars are."""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import formula
 from giftrl.kernels.parts import Parts
-from giftrl.kernels.scalars import WALKED, Scalars, put_back, take_out
+from giftrl.kernels.scalars import WALKED, Scalars, put_back, take_out, with_sums
 from giftrl.ops.line import arrive, arrive_near, at, energy
 from giftrl.ops.loss import conjugate, curvature, drop, slope, value
 from giftrl.schedules.contract import evidence, known_ahead, lam
@@ -145,11 +145,8 @@ def changed(now: Scalars, change: Change) -> Scalars:
 
 @formula(fast=True)
 def counted(now: Scalars, loss: float, conjugate: float, delta: float) -> Scalars:
-    """The scalars with a round, or the sums over some, added to the sums of the certificate."""
-    return Scalars(
-        now.time, now.lam, now.total, now.theta2, now.energy,
-        now.loss + loss, now.conjugate + conjugate, now.delta + delta, now.rounding, now.walked,
-    )  # fmt: skip
+    """The scalars with a round added to the sums of the certificate."""
+    return with_sums(now, now.loss + loss, now.conjugate + conjugate, now.delta + delta)
 
 
 @formula(fast=True)
