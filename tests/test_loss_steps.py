@@ -17,9 +17,11 @@ from giftrl.ops.loss import (
     bend_at,
     conjugate,
     curvature,
+    drop,
     flow,
     land,
     land_all,
+    land_near,
     meet_all,
     prox,
     slope,
@@ -113,6 +115,26 @@ def test_landing_is_the_proximal_step_and_what_is_known_of_its_point(loss, data)
     assert phi_star == pytest.approx(conjugate(loss, a, y), abs=1e-12 * scale)
     assert phi == pytest.approx(value(loss, q, y), abs=1e-12 * scale)
     assert bend == pytest.approx(curvature(loss, q, y), rel=1e-9, abs=1e-12)
+
+
+@each_loss
+@given(data=st.data(), away=st.sampled_from([0.0, 1e-6, 1e-3, 0.05, 0.4, 3.0]))
+@quarter
+def test_landing_does_not_depend_on_the_point_nearby(loss, data, away):
+    y = data.draw(label_strategy(loss))
+    p, c = data.draw(near), data.draw(powers(-8.0, 3.0))
+    expected = land(loss, p, y, c)
+    for other in (p - away, p + away):
+        np.testing.assert_allclose(land_near(loss, p, y, c, other), expected, rtol=2e-12, atol=1e-13)
+
+
+@each_loss
+@given(p=near, q=near, near_by=st.booleans(), data=st.data())
+@quarter
+def test_a_drop_is_the_difference_of_two_values(loss, p, q, near_by, data):
+    y, q = data.draw(label_strategy(loss)), p + 0.01 * q if near_by else q
+    before, after = value(loss, p, y), value(loss, q, y)
+    assert drop(loss, p, q, y) == pytest.approx(before - after, abs=1e-15 * (1.0 + before + after + abs(p) + abs(q)))
 
 
 @each_loss

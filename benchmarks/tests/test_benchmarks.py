@@ -183,7 +183,8 @@ def test_targets_are_checked_against_both_floors_and_the_kinder_time_of_rivals()
         return Result(key, key, timings=[Timing(seconds, inner)])
 
     ours = [result("squared_norm-proximal", 3.0, 2.0), result("squared_norm-proximal-8", 9.0, 8.0)]
-    found = checks([result("floor", 2.5, 2.5), result("floor-unsigned", 1.0, 1.0), *ours, result("vw", 18.0, 12.0)])
+    others = [result("floor", 2.5, 2.5), result("floor-unsigned", 1.0, 1.0), result("vw", 18.0, 12.0)]
+    found = checks("rcv1_like", [*others, *ours])
     read = [(c.what, c.against, c.relation, c.target, c.measured, c.inner, c.reached) for c in found]
     assert read == [
         ("squared_norm-proximal", "floor", "<=", 1.5, 1.2, 0.8, True),
@@ -191,6 +192,32 @@ def test_targets_are_checked_against_both_floors_and_the_kinder_time_of_rivals()
         ("squared_norm-proximal-8", "squared_norm-proximal", "<=", 3.0, 3.0, 4.0, True),
         ("vw", "squared_norm-proximal", ">=", 5.0, 4.0, 6.0, False),
     ]
+
+
+def test_each_data_set_has_its_targets():
+    keys = [
+        "floor", "floor-unsigned", "squared_norm-linear", "curvature-truncated", "curvature-proximal",
+        "curvature-proximal-16", "auto-default", "auto-light", "vw", "sklearn-float32", "sklearn-float64",
+    ]  # fmt: skip
+    every = [Result(key, key, timings=[Timing(1.0 + k)]) for k, key in enumerate(keys)]
+    found = {name: {(c.what, c.against): c.target for c in checks(name, every)} for name in DATASETS}
+    common = {
+        ("curvature-proximal-16", "curvature-proximal"): 5.0,
+        ("auto-default", "curvature-proximal"): 3.0,
+        ("auto-light", "curvature-proximal"): 1.8,
+        ("vw", "auto-default"): 1.0,
+        ("sklearn-float32", "squared_norm-linear"): 1.0,
+    }
+    assert found["a9a"] == common
+    single = ("squared_norm-linear", "curvature-truncated", "curvature-proximal")
+    assert found["covtype"] == common | {(key, "floor"): 2.5 for key in single}
+    assert found["rcv1_like"] == common | {
+        ("squared_norm-linear", "floor"): 1.4,
+        ("squared_norm-linear", "floor-unsigned"): 1.4,
+        ("curvature-proximal", "floor"): 2.0,
+        ("curvature-proximal", "floor-unsigned"): 1.8,
+        ("vw", "curvature-proximal"): 4.0,
+    }
 
 
 def test_a_page_without_the_region_is_left_as_it_is(tmp_path):

@@ -29,7 +29,7 @@ from giftrl.kernels.local import (
     scatter,
 )
 from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, TOTAL
+from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, TOTAL, put_back, take_out
 from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda, soft
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
@@ -97,10 +97,12 @@ def learn_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: Any) -
     w = np.empty((1, coordinates.shape[2], longest(rows)), coordinates.dtype)
     steps = np.empty((1, longest(rows)))
     for i in range(len(labels)):
+        before = take_out(state, 0)
         gather(parts.psi, rows, i, coordinates, 0, w)
         v = rows.data[begin(rows, i) : end(rows, i)]
         predictions[i], a = round_coordinate(parts, labels[i], weight(weights, i), v, w, 0, steps, state)
         if not (abs(a) < math.inf and state[0, ROUNDING] < math.inf):
+            put_back(state, 0, before)
             return i
         scatter(parts.psi, rows, i, coordinates, 0, w)
     return len(labels)

@@ -210,10 +210,14 @@ class OneLearner(RowLearner, Engine):
         super().restore(state)
         self._restore_witnesses(state)
 
+    def _run(self, batch: Batch | Held, n: int) -> int:
+        """Learn from n rows; how many before one that overflows."""
+        loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
+        return int(loop(self._parts(), batch, self.coordinates, self.states))
+
     def _learn_batch(self, batch: Batch | Held, n: int) -> None:
         """Learn from n rows."""
-        loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
-        learnt = int(loop(self._parts(), batch, self.coordinates, self.states))
+        learnt = self._run(batch, n)
         if learnt == n > 0 and not np.isfinite(self.states).all():
             learnt -= 1  # the loop would have noticed at the next row
         if learnt < n:

@@ -20,9 +20,19 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, THETA2, TOTAL
-from giftrl.kernels.step import LONGEST, Chosen, account, choose, next_lambda, soft, time_to_recount
-from giftrl.ops.line import Affine
+from giftrl.kernels.scalars import THETA2, Scalars, put_back, take_out
+from giftrl.kernels.step import (
+    LONGEST,
+    Change,
+    Chosen,
+    changed,
+    choose,
+    counted,
+    lambda_after,
+    soft,
+    time_to_recount,
+)
+from giftrl.ops.line import Affine, at
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength, strength
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
@@ -66,52 +76,65 @@ class UniformLine(NamedTuple):
 
 
 @formula(fast=True)
-def begin_affine(parts: Parts, example: Example, state: Any, m: int) -> tuple[float, float, float, float]:
+def begin_round(parts: Parts, example: Example, now: Scalars) -> tuple[float, float, float, float]:
     """The prediction, p and c of the line, and lambda_{t+1} if it is known already."""
     _, h, ts, n2 = example
-    now = strength(parts.psi, state[m, LAM], 0.0)
-    next_lam = next_lambda(parts.schedule, state, m, 0.0, 0.0) if known_ahead(parts.schedule) else state[m, LAM]
-    per_now = 1.0 / now
+    next_lam = lambda_after(parts.schedule, now, 0.0, 0.0) if known_ahead(parts.schedule) else now.lam
+    per_now = 1.0 / strength(parts.psi, now.lam, 0.0)
     per_used = 1.0 / strength(parts.psi, next_lam, 0.0) if parts.ahead else per_now
     return ts * per_now, ts * per_used, min(h * n2 * per_used, LONGEST), next_lam
 
 
 @formula(fast=True)
-def finish_affine(parts: Parts, example: Example, chosen: Chosen, next_lam: float, state: Any, m: int) -> None:
-    """What a round without an L1 term leaves behind, once b is chosen: lambda_{t+1} and the sums."""
+def begin_affine(parts: Parts, example: Example, state: Any, m: int) -> tuple[float, float, float, float]:
+    """:func:`begin_round` for model m of an array."""
+    return begin_round(parts, example, take_out(state, m))
+
+
+@formula(fast=True)
+def finish_round(parts: Parts, example: Example, a: float, fall: float, next_lam: float, now: Scalars) -> Scalars:
+    """The scalars after a round without an L1 term, but for the sums of the certificate; z = a s.
+
+    ``fall`` is phi(x_t) - phi(x_{t+1}), where the schedule uses gamma.
+    """
     psi, schedule = parts.psi, parts.schedule
-    y, h, ts, n2 = example
-    a = h * chosen.b
-    now = strength(psi, state[m, LAM], 0.0)
+    _, h, ts, n2 = example
     if not known_ahead(schedule):
-        next_lam = next_lambda(schedule, state, m, 0.0, a * a * n2)
+        next_lam = lambda_after(schedule, now, 0.0, a * a * n2)
     gamma = 0.0
     if uses_gamma(schedule):
-        # x_{t+1} - x_t = theta (1/L_{t+1} - 1/L_t) - a s/L_{t+1}. With H, b leads to x_{t+1} itself.
-        per_now, per_after = 1.0 / now, 1.0 / strength(psi, next_lam, 0.0)
-        shrink, step = per_after - per_now, a * per_after
-        moved2 = shrink * (shrink * state[m, THETA2] - 2.0 * step * ts) + step * step * n2
-        phi_led = chosen.phi_led if parts.ahead else value(parts.loss, (ts - a * n2) * per_after, y)
-        gamma = h * (chosen.phi - phi_led) - 0.5 * now * moved2
-    state[m, TOTAL] += evidence(schedule, gamma, a * a * n2)
-    state[m, THETA2] += a * (a * n2 - 2.0 * ts)
-    account(state, m, h, chosen, state[m, THETA2], next_lam)
+        # x_{t+1} - x_t = theta (1/L_{t+1} - 1/L_t) - a s/L_{t+1}
+        before = strength(psi, now.lam, 0.0)
+        per_after = 1.0 / strength(psi, next_lam, 0.0)
+        shrink, step = per_after - 1.0 / before, a * per_after
+        moved2 = shrink * (shrink * now.theta2 - 2.0 * step * ts) + step * step * n2
+        gamma = h * fall - 0.5 * before * moved2
+    grown = a * (a * n2 - 2.0 * ts)
+    return changed(now, Change(next_lam, evidence(schedule, gamma, a * a * n2), grown, 0.0, now.theta2 + grown))
 
 
 @formula(fast=True)
-def round_affine(parts: Parts, example: Example, state: Any, m: int) -> tuple[float, float]:
-    """One round without an L1 term: the prediction and a, z = a s; where a is beyond float64, nothing has changed."""
-    p, start, step, next_lam = begin_affine(parts, example, state, m)
-    arrival = uses_gamma(parts.schedule) and parts.ahead
-    chosen = choose(parts, example.y, example.h, p, Affine(start, step), arrival)
-    a = example.h * chosen.b
-    if abs(a) < math.inf:
-        finish_affine(parts, example, chosen, next_lam, state, m)
-    return p, a
+def led(parts: Parts, example: Example, line: Affine, b: float, next_lam: float) -> float:
+    """The prediction at x_{t+1}. With H, b leads there."""
+    if parts.ahead:
+        return at(line, b)
+    return (example.ts - example.h * b * example.n2) / strength(parts.psi, next_lam, 0.0)  # type: ignore[no-any-return]
 
 
 @formula(fast=True)
-def round_sparse(parts: Parts, y: float, h: float, v: Any, u: Any, state: Any, m: int) -> tuple[float, float]:
+def finish_affine(parts: Parts, example: Example, chosen: Chosen, next_lam: float, state: Any, m: int) -> None:
+    """What a round without an L1 term leaves behind in the scalars of model m of an array, once b is chosen."""
+    now, h = take_out(state, m), example.h
+    fall = chosen.phi - chosen.phi_led
+    if uses_gamma(parts.schedule) and not parts.ahead:
+        q = led(parts, example, Affine(0.0, 0.0), chosen.b, next_lam)
+        fall = chosen.phi - value(parts.loss, q, example.y)
+    now = finish_round(parts, example, h * chosen.b, fall, next_lam, now)
+    put_back(state, m, counted(now, h * chosen.phi, h * chosen.phi_star, h * chosen.delta))
+
+
+@formula(fast=True)
+def round_sparse(parts: Parts, y: float, h: float, v: Any, u: Any, now: Scalars) -> tuple[float, float, Scalars]:
     """One round with an L1 term, on the features v of a row and a copy u of its coordinates; as :func:`round_affine`.
 
     Coordinates that the row touches are compared one by one, the others through E.
@@ -122,17 +145,15 @@ def round_sparse(parts: Parts, y: float, h: float, v: Any, u: Any, state: Any, m
         s = np.float64(v[k])
         ts += s * soft(np.float64(u[k]), l1)
         n2 += s * s
-    now, next_lam = strength(psi, state[m, LAM], 0.0), state[m, LAM]
+    before, next_lam = strength(psi, now.lam, 0.0), now.lam
     if known_ahead(schedule):
-        next_lam = next_lambda(schedule, state, m, 0.0, 0.0)
-    p = ts / now
-    line = UniformLine(v, u, strength(psi, next_lam, 0.0) if parts.ahead else now, l1, h)
+        next_lam = lambda_after(schedule, now, 0.0, 0.0)
+    p = ts / before
+    line = UniformLine(v, u, strength(psi, next_lam, 0.0) if parts.ahead else before, l1, h)
     chosen = choose(parts, y, h, p, line, False)
     a = h * chosen.b
-    if not abs(a) < math.inf:
-        return p, a
     if not known_ahead(schedule):
-        next_lam = next_lambda(schedule, state, m, 0.0, a * a * n2)
+        next_lam = lambda_after(schedule, now, 0.0, a * a * n2)
     after = strength(psi, next_lam, 0.0)
     p_after, moved2, before2, after2, stored = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(len(v)):
@@ -141,18 +162,25 @@ def round_sparse(parts: Parts, y: float, h: float, v: Any, u: Any, state: Any, m
         new = np.float64(u[k])  # as it is stored, so that E is that of what is stored
         soft_old, soft_new = soft(old, l1), soft(new, l1)
         p_after += s * soft_new / after
-        move = soft_new / after - soft_old / now
+        move = soft_new / after - soft_old / before
         moved2 += move * move
         before2 += soft_old * soft_old
         after2 += soft_new * soft_new
         stored += new * new
-    shrink = 1.0 / after - 1.0 / now
-    moved2 += shrink * shrink * max(0.0, state[m, ENERGY] - before2)
-    gamma = h * (chosen.phi - value(parts.loss, p_after, y)) - 0.5 * now * moved2 if uses_gamma(schedule) else 0.0
-    state[m, ENERGY] += after2 - before2
-    state[m, TOTAL] += evidence(schedule, gamma, a * a * n2)
-    account(state, m, h, chosen, stored, next_lam)
-    return p, a
+    shrink = 1.0 / after - 1.0 / before
+    moved2 += shrink * shrink * max(0.0, now.energy - before2)
+    gamma = h * (chosen.phi - value(parts.loss, p_after, y)) - 0.5 * before * moved2 if uses_gamma(schedule) else 0.0
+    change = Change(next_lam, evidence(schedule, gamma, a * a * n2), 0.0, after2 - before2, stored)
+    return p, a, counted(changed(now, change), h * chosen.phi, h * chosen.phi_star, h * chosen.delta)
+
+
+@formula(fast=True)
+def norm_squared(theta: Any, m: int) -> float:
+    """norm2^2 of a column."""
+    total = 0.0
+    for j in range(theta.shape[0]):
+        total += np.float64(theta[j, m]) * np.float64(theta[j, m])
+    return total
 
 
 @formula(fast=True)
@@ -160,42 +188,29 @@ def recount(theta: Any, state: Any, entries: float) -> None:
     """Sum norm2(theta)^2 of each model again when it is time to."""
     if time_to_recount(state, entries, theta.shape[0]):
         for m in range(theta.shape[1]):
-            total = 0.0
-            for j in range(theta.shape[0]):
-                total += np.float64(theta[j, m]) * np.float64(theta[j, m])
-            state[m, THETA2] = total
+            state[m, THETA2] = norm_squared(theta, m)
 
 
 @formula(fast=True)
 def learn_uniform(parts: Parts, batch: Batch, theta: Any, state: Any) -> int:
-    """One model over a batch: predict, account, learn, row by row; how many rows before one that overflows."""
+    """One model with an L1 term: predict, account, learn, row by row; how many rows before one that overflows."""
     rows, labels, weights, predictions = batch
     buffer = np.empty(longest(rows), theta.dtype)
+    now, done = take_out(state, 0), len(labels)
     for i in range(len(labels)):
         first, last = begin(rows, i), end(rows, i)
-        v = rows.data[first:last]
         for k in range(first, last):
             buffer[k - first] = theta[column(rows, i, k), ONLY]
-        y, h, beyond = labels[i], weight(weights, i), 0.0
-        if l1_strength(parts.psi) == 0.0:
-            ts, n2 = 0.0, 0.0
-            for k in range(len(v)):
-                s = np.float64(v[k])
-                ts += s * np.float64(buffer[k])
-                n2 += s * s
-            predictions[i], a = round_affine(parts, Example(y, h, ts, n2), state, 0)
-            for k in range(len(v)):
-                buffer[k] = np.float64(buffer[k]) - a * np.float64(v[k])
-                beyond += 0.0 * np.float64(buffer[k])  # NaN where theta is beyond the type in which it is stored
-        else:
-            predictions[i], a = round_sparse(parts, y, h, v, buffer, state, 0)
-        if not (abs(a) < math.inf and state[0, ROUNDING] + beyond < math.inf):
-            return i
+        v = rows.data[first:last]
+        predictions[i], a, after = round_sparse(parts, labels[i], weight(weights, i), v, buffer, now)
+        if not (abs(a) < math.inf and after.rounding < math.inf):
+            done = i
+            break
         for k in range(first, last):
             theta[column(rows, i, k), ONLY] = buffer[k - first]
-        if l1_strength(parts.psi) == 0.0:
-            recount(theta, state, float(len(v)))
-    return len(labels)
+        now = after
+    put_back(state, 0, now)
+    return done
 
 
 @formula(fast=True)

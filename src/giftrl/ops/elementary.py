@@ -21,21 +21,28 @@ PER_LN2 = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
-def exp_minus(x: Any) -> Any:
-    """exp(-x) for x >= 0; 0 from 708 on.
+@formula
+def exp_small(x: Any) -> Any:
+    """exp(x) for abs(x) <= ln 2 / 2."""
+    x2 = x * x
+    x4 = x2 * x2
+    low = (1.0 + x) + x2 * (0.5000000000000019 + 0.1666666666666668 * x)
+    middle = (0.04166666666648795 + 0.008333333333319589 * x) + x2 * (0.0013888888952352863 + 1.9841269890076403e-4 * x)
+    high = (2.4801485441561313e-5 + 2.755724088722987e-6 * x) + x2 * (2.763265472252779e-7 + 2.5110049204818658e-8 * x)
+    return low + x4 * (middle + x4 * high)
 
-    -x = k ln 2 + r with abs(r) <= ln 2 / 2, and 2^k is made from the bits of k.
+
+def exp_minus(x: Any) -> Any:
+    """exp(-x) for x >= 0; 0 from 709 on.
+
+    -x = k ln 2 + r with abs(r) <= ln 2 / 2, and 2^k is made from the bits of k. There is no condition at the end: with
+    one, a compiler makes a branch of it, and computes the same exponential anew wherever it is asked for.
     """
     y = maximum(-x, -709.0)
     shifted = y * PER_LN2 + ROUND
     k = shifted - ROUND
     r = (y - k * LN2_HIGH) - k * LN2_LOW
-    r2 = r * r
-    r4 = r2 * r2
-    low = (1.0 + r) + r2 * (0.5000000000000019 + 0.1666666666666668 * r)
-    middle = (0.04166666666648795 + 0.008333333333319589 * r) + r2 * (0.0013888888952352863 + 1.9841269890076403e-4 * r)
-    high = (2.4801485441561313e-5 + 2.755724088722987e-6 * r) + r2 * (2.763265472252779e-7 + 2.5110049204818658e-8 * r)
-    return where_less(x, 708.0, (low + r4 * (middle + r4 * high)) * power_of_two(shifted), 0.0)
+    return exp_small(r) * power_of_two(shifted)
 
 
 @formula
@@ -53,6 +60,11 @@ def twice_atanh(z: Any) -> Any:
 def log1p_unit(x: Any) -> Any:
     """log(1 + x) for -1/2 <= x <= 1."""
     return twice_atanh(x / (2.0 + x))
+
+
+def log_quotient(x: Any, y: Any) -> Any:
+    """log(x / y) where x / y is from 1/2 to 2."""
+    return twice_atanh((x - y) / (x + y))
 
 
 def log(x: Any) -> Any:

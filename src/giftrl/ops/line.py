@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from giftrl.compiled.registry import operation
 from giftrl.errors import Incompatible
-from giftrl.ops.loss import conjugate, curvature, flow, land, prox, slope, value
+from giftrl.ops.loss import conjugate, curvature, flow, land, land_near, prox, slope, value
 from giftrl.ops.scalar import clamp
 
 
@@ -97,6 +97,12 @@ def arrive(line: Any, loss: Any, y: float) -> tuple[float, float, float, float]:
 
 
 @operation
+def arrive_near(line: Any, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
+    """:func:`arrive`, where phi is also evaluated at a point near pi(0)."""
+    return arrive(line, loss, y)
+
+
+@operation
 def follow(line: Any, loss: Any, y: float) -> float:
     """The b reached at tau = 1 by db/dtau = phi'(pi(b)) from b = 0: the importance-weight-aware step.
 
@@ -149,6 +155,9 @@ class Affine(NamedTuple):
 
     def arrive(self, loss: Any, y: float) -> tuple[float, float, float, float]:
         return land(loss, self.p, y, self.c)
+
+    def arrive_near(self, loss: Any, y: float, near: float) -> tuple[float, float, float, float]:
+        return land_near(loss, self.p, y, self.c, near)
 
     def follow(self, loss: Any, y: float) -> float:
         return flow(loss, self.p, y, self.c)

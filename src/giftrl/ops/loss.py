@@ -38,6 +38,12 @@ def slope(loss: Any, p: float, y: float) -> float:
 
 
 @operation
+def drop(loss: Any, p: float, q: float, y: float) -> float:
+    """phi(p; y) - phi(q; y). A loss brings this where the difference is cheaper than both values."""
+    return value(loss, p, y) - value(loss, q, y)
+
+
+@operation
 def accepts(loss: Any, y: float) -> bool:
     """Whether y is a label of this loss."""
     return math.isfinite(y)
@@ -138,6 +144,12 @@ def land(loss: Any, p: float, y: float, c: float) -> tuple[float, float, float, 
     a = prox(loss, p, y, c)
     q = p - a * c
     return a, conjugate(loss, a, y), value(loss, q, y), curvature(loss, q, y)
+
+
+@operation
+def land_near(loss: Any, p: float, y: float, c: float, near: float) -> tuple[float, float, float, float]:
+    """:func:`land`, where phi is also evaluated at a point near p. A loss brings this if it can use that."""
+    return land(loss, p, y, c)
 
 
 @operation

@@ -40,6 +40,12 @@ def exp_minus(x: float) -> float:
     return math.exp(-x) if isinstance(x, float) else np.exp(-x)
 
 
+@compiled_as(elementary.exp_small)
+def exp_small(x: float) -> float:
+    """e^x for abs(x) <= ln 2 / 2."""
+    return math.exp(x)
+
+
 @compiled_as(elementary.log1p_unit)
 def log1p_unit(x: float) -> float:
     """log(1 + x) for -1/2 <= x <= 1, a number or lanes."""
@@ -53,6 +59,12 @@ def log(x: float) -> float:
         return math.log(x) if x > 0.0 else -math.inf
     with np.errstate(divide="ignore"):
         return np.log(x)
+
+
+@compiled_as(elementary.log_quotient)
+def log_quotient(x: float, y: float) -> float:
+    """log(x / y) where x / y is from 1/2 to 2."""
+    return math.log1p((x - y) / y)
 
 
 @formula

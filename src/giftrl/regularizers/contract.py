@@ -61,6 +61,16 @@ def uses_curvature(regularizer: Any) -> bool:
 
 
 @operation
+def side_by_side(regularizer: Any) -> bool:
+    """Whether accumulate and strength also take numbers side by side (:mod:`giftrl.compiled.lanes`).
+
+    They do where they are sums, products and quotients of their arguments, without constants. L must not be below
+    lambda, and accumulate must add at most sigma.
+    """
+    return False
+
+
+@operation
 def known_ahead(regularizer: Any) -> bool:
     """Whether psi_{t+1} follows from lambda_{t+1} alone, so that H can be used and not only H'."""
     return not centred(regularizer) and not brings(regularizer, "accumulate")

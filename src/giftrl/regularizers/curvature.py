@@ -19,6 +19,9 @@ class Curvature(NamedTuple):
     def strength(self, lam: float, q: Any) -> Any:
         return lam + q
 
+    def side_by_side(self) -> bool:
+        return True
+
     def centred(self) -> bool:
         return True
 

@@ -4,8 +4,8 @@ import math
 from typing import Any, NamedTuple
 
 from giftrl.ops import formula, vector_loss
-from giftrl.ops.line import Affine, solve
-from giftrl.ops.loss import infimum, slope, value
+from giftrl.ops.line import Affine, at, solve
+from giftrl.ops.loss import infimum, slope, smoothness, value
 from giftrl.ops.scalar import share
 from giftrl.updates.contract import Choice, Lines, ScoreProblem, VectorProblem
 from giftrl.updates.lines import make_line
@@ -45,7 +45,12 @@ class Truncation(NamedTuple):
 @formula
 def truncated_slope(loss: Any, y: float, p: float, line: Any) -> float:
     """The b of the truncated update."""
-    return solve(line, Truncation(p, value(loss, p, y), slope(loss, p, y), infimum(loss, y)), y)
+    g = slope(loss, p, y)
+    # phi(p) >= inf phi + g^2/(2 L) if phi' is L-Lipschitz. Where the tangent from a phi(p) as small as that is above
+    # inf phi at pi(g), b = g, and phi need not be computed.
+    if g * (g + 2.0 * smoothness(loss) * (at(line, g) - p)) > 0.0:
+        return g
+    return solve(line, Truncation(p, value(loss, p, y), g, infimum(loss, y)), y)
 
 
 @formula

@@ -1,0 +1,76 @@
+"""What rounds add to the sums of the certificate, eight rounds at a time.
+
+No round waits for these sums. They take a few exponentials and logarithms a round, which a loop over several rounds
+computes side by side. A page that is not full is settled as a whole, too: then the numbers of a round do not depend on
+how rows are batched.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from giftrl.compiled.registry import formula
+from giftrl.kernels.parts import Parts
+from giftrl.kernels.scalars import Scalars, with_sums
+from giftrl.kernels.step import Decided, compared
+from giftrl.ops.line import Affine
+from giftrl.ops.loss import conjugate, slope, value
+from giftrl.updates.contract import minimises
+
+__all__ = ["PAGE", "enter", "new_page", "settle"]
+
+#: How many rounds are settled together.
+PAGE = 8
+KINDS = np.uint64(10)
+# Where the numbers of one kind begin in a page: the label, the weight, the prediction, p and c of the line, the choice,
+# phi* of it; and what is computed. A page is one array and these are constants, so that a compiler can see that they
+# do not overlap.
+LABEL, WEIGHT, P, START, STEP, CHOICE, CONJUGATE, SLOPE, LOSS, DELTA, SIZE = (np.uint64(PAGE * k) for k in range(11))
+
+
+def new_page() -> Any:
+    """An empty page."""
+    page = np.zeros(int(SIZE))
+    page[: int(WEIGHT)] = 1.0
+    return page
+
+
+@formula(fast=True)
+def enter(page: Any, k: Any, y: float, h: float, p: float, line: Affine, decided: Decided) -> None:
+    """Write down a round."""
+    k = np.uint64(k)
+    page[LABEL + k], page[WEIGHT + k], page[P + k] = y, h, p
+    page[START + k], page[STEP + k] = line.p, line.c
+    page[CHOICE + k], page[CONJUGATE + k] = decided.b, decided.phi_star
+
+
+@formula(fast=True)
+def settle(parts: Parts, page: Any, count: int, now: Scalars) -> Scalars:
+    """Add the first ``count`` rounds of a page to the sums of the certificate."""
+    loss, known, page_size = parts.loss, True, np.uint64(len(page)) // KINDS
+    for k in range(page_size):
+        page[SLOPE + k] = slope(loss, page[P + k], page[LABEL + k])
+        page[LOSS + k] = value(loss, page[P + k], page[LABEL + k])
+        known &= page[SLOPE + k] == page[CHOICE + k]
+    if not (known or minimises(parts.update)):
+        for k in range(page_size):
+            page[CONJUGATE + k] = conjugate(loss, page[CHOICE + k], page[LABEL + k])
+    for k in range(page_size):
+        line = Affine(page[START + k], page[STEP + k])
+        page[CONJUGATE + k], page[DELTA + k] = compared(
+            line, page[P + k], page[LOSS + k], page[SLOPE + k], page[CHOICE + k], page[CONJUGATE + k]
+        )
+    return added(page, count, now)
+
+
+@formula  # in the order of the rounds, whatever page they are on
+def added(page: Any, count: int, now: Scalars) -> Scalars:
+    """The scalars with the first ``count`` rounds of a page."""
+    loss, star, delta = now.loss, now.conjugate, now.delta
+    for k in range(np.uint64(count)):
+        h = page[WEIGHT + k]
+        if h > 0.0:
+            loss += h * page[LOSS + k]
+            star += h * page[CONJUGATE + k]
+            delta += h * page[DELTA + k]
+    return with_sums(now, loss, star, delta)
