@@ -80,6 +80,7 @@ class Twin:
             self.steep = max(1.0, abs(slope(loss, 0.0, 1.0)))
         reach = units.reach(loss)
         self.low, self.high = (-reach, reach) if self.margin else (math.inf, -math.inf)
+        self.fragile = False  # whether rounding has decided who leads while the gap was 0
         self.later: list[tuple[Array, Array]] = []  # weights after each round of a later pass
         self.judged = np.zeros(4)  # weight, and weighted sums of residuals, slopes and their products
 
@@ -156,6 +157,7 @@ class Twin:
             for name, found in (("totals", p), ("last", last)):
                 losses = np.array([h * value(loss, min(max(x, low), high), y) for x in found])
                 gap = "gap" if name == "totals" else "last_gap"
+                self.fragile |= 0.0 < np.ptp(losses) <= 1e-12 * losses.max() and getattr(self, gap) <= 1e-12
                 setattr(self, gap, ada_hedge(getattr(self, name), getattr(self, gap), losses)[1])
                 setattr(self, name, getattr(self, name) + losses)
             residual, g = units.spread(loss, y, final), abs(slope(loss, final, y))

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -43,6 +43,7 @@ def test_a_later_pass_is_that_of_its_twin(loss, seed, preset):
     rows = list(zip(stream.x, stream.y, strict=True))
     for v, y in rows:
         twin.learn(v, y, 1.0)
+    assume(not twin.fragile)
     found = again(learner, stream.x, stream.y)
     expected = np.array([twin.learn_again(v, y, 1.0) for v, y in 2 * rows])
     assert_allclose(found, expected, atol=1e-8 * max(1e-300, np.abs(expected).max()))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -86,6 +86,7 @@ def test_mixture_is_its_twin_on_any_stream(loss, seed, rows, features, constant)
     learner, twin = mixture(exact(loss), features + 1, constant=where), Twin(features + 1, loss, where, {})
     found = learner.learn(sp.csr_array(x), stream.y, weights)
     expected = np.array([twin.learn(*row) for row in zip(x, stream.y, weights, strict=True)])
+    assume(not twin.fragile)
     assert_allclose(found, expected, atol=1e-8 * max(1e-300, np.abs(expected).max()))
 
 
