@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.datasets import DATASETS
+from benchmarks.overview import asked_grid, target_grid
 from benchmarks.solvers import SOLVERS
 from benchmarks.solvers.river_models import SAMPLE
-from benchmarks.table import Grid, check_grid, machine, ratio_grid, write_region
-from benchmarks.targets import checks
-from benchmarks.timing import measure
+from benchmarks.table import Grid, machine, ratio_grid, write_region
+from benchmarks.timing import Result, measure
 from giftrl.errors import GiftrlError, UnknownName, require
 
 __all__ = ["main"]
@@ -53,7 +53,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--solvers", default="*", help=f"names or patterns, separated by commas: {', '.join(SOLVERS)}")
     parser.add_argument("--repetitions", type=int, default=5, help="how many times each solver is timed (5)")
     parser.add_argument("--quick", action="store_true", help="use small data, to see that it works, not how fast it is")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose bench region is replaced")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose regions asked, targets and bench are replaced")
     return parser.parse_args(argv)
 
 
@@ -64,6 +64,8 @@ def bench(options: argparse.Namespace, console: Console) -> None:
     solvers = [SOLVERS[key] for key in chosen("solvers", options.solvers, list(SOLVERS))]
     skipped: list[str] = []
     grids: list[Grid] = []
+    rows: dict[str, int] = {}
+    every: dict[str, list[Result]] = {}
     for dataset in datasets:
         reason = dataset.unavailable()
         if reason is not None:
@@ -73,23 +75,25 @@ def bench(options: argparse.Namespace, console: Console) -> None:
         with console.status(f"{dataset.name}: loading") as status:
             data = dataset.load(options.quick)
             results = measure(data, solvers, options.repetitions, status.update)
-        made = [ratio_grid(data, results)]
-        found = checks(data.name, results)
-        if found:
-            made.append(check_grid(data.name, found))
-        for grid in made:
-            console.print(grid.rich(), "")
-        grids += made
+        grids.append(ratio_grid(data, results))
+        console.print(grids[-1].rich(), "")
+        rows[data.name], every[data.name] = data.rows, results
         for result in results:
             if result.skipped is not None:
                 skipped.append(f"{result.name} skipped on {data.name}: {result.skipped}")
                 console.print(skipped[-1], markup=False)
+    first = [asked_grid(rows, every), target_grid(every)]
     notes = NOTES.format(repetitions=options.repetitions, sample=SAMPLE)
     if options.quick:
         notes = "Quick: small data, so times mean nothing. " + notes
-    console.print(notes, f"Measured on {machine()}.", markup=False)
+    where = f"Measured on {machine()}."
+    for grid in first:
+        console.print(grid.rich(), "")
+    console.print(notes, where, markup=False)
     if options.out is not None:
-        parts = [f"Measured on {machine()}.", notes.strip(), *skipped, *(grid.markdown() for grid in grids)]
+        for label, grid in zip(("asked", "targets"), first, strict=True):
+            write_region(options.out, label, f"{where}\n\n{grid.markdown()}")
+        parts = [where, notes.strip(), *skipped, *(grid.markdown() for grid in grids)]
         write_region(options.out, "bench", "\n\n".join(parts))
 
 

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.datasets import Data
-from benchmarks.targets import Check
 from benchmarks.timing import Result
 from giftrl.errors import GiftrlError, InvalidInput
 
-__all__ = ["Grid", "check_grid", "machine", "ratio_grid", "write_region"]
+__all__ = ["Grid", "machine", "ratio_grid", "write_region"]
 
 
 class Grid(NamedTuple):
@@ -92,23 +91,6 @@ def ratio_grid(data: Data, results: list[Result]) -> Grid:
         "learning alone, ms", "/ floor", "/ unsigned floor", "loss",
     ]  # fmt: skip
     return Grid(title, columns, rows)
-
-
-def check_grid(name: str, checks: list[Check]) -> Grid:
-    """A table of every target with the measured ratio."""
-    rows = [
-        [
-            check.what,
-            check.against,
-            f"{check.relation} {check.target:g}",
-            f"{check.measured:.3g}",
-            "-" if check.inner is None else f"{check.inner:.3g}",
-            "yes" if check.reached else "no",
-        ]
-        for check in checks
-    ]
-    columns = ["time of", "over that of", "target", "measured", "compiled loops alone", "reached"]
-    return Grid(f"Targets, on {name}", columns, rows)
 
 
 def machine() -> str:
