@@ -1,8 +1,9 @@
 """Numbers side by side: what a loop does for several models at once, in one step of a wide register.
 
 In plain Python these are short NumPy arrays with the operators of NumPy. Compiled, they are LLVM vectors, which
-:mod:`giftrl.compiled.vectors` describes to Numba. A plain loop over the models would compute the same, but the compiler
-does not know that the loop is short and that arrays do not overlap, and checking that takes longer than the step.
+:mod:`giftrl.compiled.vectors` and :mod:`giftrl.compiled.vector_math` describe to Numba. A plain loop over the models
+would compute the same, but the compiler does not know that the loop is short and that arrays do not overlap, and
+checking that takes longer than the step.
 
 Both sides of an operator must have the same type, and so must the arguments of a function, each of them lanes or one
 number for all lanes. With nothing but numbers the functions give a number: a formula can be written once for both. The
