@@ -60,11 +60,11 @@ def log(x: float) -> float:
     """The logarithm of x >= 1e-300; minus infinity below.
 
     x = 2^k m with m in [1/sqrt(2), sqrt(2)). k is found with operations that processors have for several numbers at a
-    time: a shift of positive numbers, and bits that make 2^52 + 1024 + k.
+    time: a shift of positive numbers, and bits that make 2^52 + 1000 + k.
     """
     bits = np.float64(max(x, 1e-300)).view(np.int64)
-    shifted = bits + (0x4000000000000000 - 0x3FE6A09E667F3BCD)  # k + 1024 is in its highest 12 bits
+    shifted = bits - (0x3FE6A09E667F3BCD - 0x3E80000000000000)  # k + 1000, which is from 3 to 2024, is at its top
     high = shifted & 0x7FF0000000000000
-    m = np.int64(bits - high + 0x4000000000000000).view(np.float64)
-    k = np.int64((high >> 52) | 0x4330000000000000).view(np.float64) - (4503599627370496.0 + 1024.0)
+    m = np.int64(bits - high + 0x3E80000000000000).view(np.float64)
+    k = np.int64((high >> 52) | 0x4330000000000000).view(np.float64) - (4503599627370496.0 + 1000.0)
     return k * LN2_HIGH + (twice_atanh((m - 1.0) / (m + 1.0)) + k * LN2_LOW) if x >= 1e-300 else -math.inf
