@@ -14,6 +14,7 @@ from giftrl.errors import Incompatible, require
 from giftrl.kernels.checks import as_labels, as_weights, check_parts
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.groups import Alone, Group
+from giftrl.kernels.packing import sparse_blocks
 from giftrl.kernels.parts import ManyParts, Parts, Schedules
 from giftrl.kernels.scalars import LAM, LOSS
 from giftrl.kernels.sides import split
@@ -144,8 +145,9 @@ class LinearLearners(Engine):
         labels = as_labels(self.loss, y, (n, models) if one_each else (n,)).reshape(n, -1)
         weights = as_weights(weights, n)
         predictions = np.empty((n, models))
-        for group in self.groups:
-            group.learn(rows, labels, weights, self.states, predictions)
+        for at, block in sparse_blocks(rows, n, self.compiled):
+            for group in self.groups:
+                group.learn(block, labels[at], weights[at], self.states, predictions[at])
         for m, each in enumerate(self._every_witnesses()):
             own = np.ascontiguousarray(labels[:, m if one_each else 0])
             each.add(rows, own, weights, np.ascontiguousarray(predictions[:, m]))

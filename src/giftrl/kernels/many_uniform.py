@@ -107,13 +107,15 @@ def learn_uniform_many(parts: ManyParts, batch: Batch, theta: Any, states: Any, 
     t = by.load_states(count, states, state)
     for i in range(labels.shape[0]):
         first, last = begin(rows, i), end(rows, i)
-        h, ts, n2 = weight(weights, i), zeros(side), 0.0
+        h, n2, n2_last, ts, ts_last = weight(weights, i), 0.0, 0.0, zeros(side), zeros(side)
         for k in range(first, last):
             prefetch(theta, coming(rows, i, k), 0)
             s = np.float64(rows.data[k])
-            ts = ts + wide(load(side, theta, column(rows, i, k), 0)) * s
-            n2 += s * s
-        store(w, by.MEASURED, 0, ts)
+            # Two sums that take turns: an addition need not wait for the last one.
+            ts, ts_last = ts_last + wide(load(side, theta, column(rows, i, k), 0)) * s, ts
+            n2, n2_last = n2_last + s * s, n2
+        n2 += n2_last
+        store(w, by.MEASURED, 0, ts + ts_last)
         by.read_labels(count, labels, i, w)
         begin_all(parts, count, t, h, n2, state, w)
         by.choose_all(count, parts.loss, parts.update, h, w, uses_gamma(parts.schedule) and parts.ahead, False)

@@ -91,10 +91,13 @@ def choose_all(count: int, loss: Any, update: Any, h: float, w: Any, led: bool, 
     for m in range(count):
         at_g = w[_G, m] * w[P, m] - w[PHI, m]  # phi*(g), since g is the slope at p
         line = Affine(w[START, m], w[STEP, m])
-        same = w[SLOPE, m] == w[_G, m]
-        delta = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[_PICKED, m]
-        w[PHI_STAR, m] = at_g if same else w[_PICKED, m]
-        w[DELTA, m] = 0.0 if same else delta
+        w[_WORK, m] = at_g
+        w[_WORK + 1, m] = energy(line, w[_G, m]) + at_g - energy(line, w[SLOPE, m]) - w[_PICKED, m]
+    # A loop for each choice: a compiler would make one branch of several, and then run one model at a time.
+    for m in range(count):
+        w[PHI_STAR, m] = w[_WORK, m] if w[SLOPE, m] == w[_G, m] else w[_PICKED, m]
+    for m in range(count):
+        w[DELTA, m] = 0.0 if w[SLOPE, m] == w[_G, m] else w[_WORK + 1, m]
 
 
 @formula(fast=True)
@@ -159,7 +162,6 @@ def account_all(side: Any, count: int, h: float, state: Any, w: Any) -> None:
     add_row(side, state, DELTA_SUM, w, DELTA, h)
     add_row(side, state, TOTAL, w, EVIDENCE, 1.0)
     add_row(side, state, ROUNDING, w, STORED, 1.0)
-    # A loop for each choice: a compiler would make one branch of several, and then run one model at a time.
     for m in range(count):
         loss = state[LOSS, m] + h * w[PHI, m]
         state[LOSS, m] = loss if (loss < math.inf) & (state[ROUNDING, m] < math.inf) else math.inf
