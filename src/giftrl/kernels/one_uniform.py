@@ -12,7 +12,7 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.desk import Desk
-from giftrl.kernels.eights import ZERO, Row, dense_row, dot, fill, move, pour
+from giftrl.kernels.eights import dense_row, dot, fill, move, pour
 from giftrl.kernels.ledger import PAGE, enter, settle
 from giftrl.kernels.parts import Batch, Parts, weight
 from giftrl.kernels.scalars import Scalars, finite, put_back, take_out, with_norm, with_rounding
@@ -130,8 +130,7 @@ def learn_dense_uniform(parts: Parts, batch: Batch, theta: Any, state: Any, desk
             return i
         walked = now.walked + float(theta.shape[0])
         if enough(walked, theta.shape[0]):
-            norm, _ = dot(Row(ZERO, np.uint64(copy.shape[1]), False, ZERO), copy, mask, copy, eight)
-            now = with_norm(now, norm, 0.0)
+            now = with_norm(now, norm_squared(copy[:1].T, 0), 0.0)
         else:
             now = with_norm(now, now.theta2, walked)
         if k == PAGE or i + 1 == n:
