@@ -1,7 +1,7 @@
 # make run      the product in about a minute on built-in data, beside scikit-learn; ends in a page to open
 # make test     what every change must pass: format, lint, types, imports, tests (a few minutes)
 # make verify   the slow tests, the plain ones compiled, and those of the benchmarks (CI runs it after make test)
-# make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md
+# make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md and docs/benchmarks.md
 # make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md;
 #               how close certificates come to the best loss; writes docs/certificates.md
 # make lint     the first half of make test
@@ -40,9 +40,9 @@ bench-test: $(VENV)/.bench
 	$(BIN)/pytest -n auto benchmarks/tests
 
 bench: bench-test
-	$(BIN)/python -m benchmarks --out docs/performance.md
-	$(BIN)/python -m benchmarks.growth --out docs/performance.md
-	$(BIN)/python -m benchmarks.unsorted --out docs/performance.md
+	$(BIN)/python -m benchmarks --out docs/performance.md --tables docs/benchmarks.md
+	$(BIN)/python -m benchmarks.growth --out docs/benchmarks.md
+	$(BIN)/python -m benchmarks.unsorted --out docs/benchmarks.md
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
 	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md

@@ -53,7 +53,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--solvers", default="*", help=f"names or patterns, separated by commas: {', '.join(SOLVERS)}")
     parser.add_argument("--repetitions", type=int, default=5, help="how many times each solver is timed (5)")
     parser.add_argument("--quick", action="store_true", help="use small data, to see that it works, not how fast it is")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose regions asked, targets and bench are replaced")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose regions asked and targets are replaced")
+    parser.add_argument("--tables", type=Path, help="a Markdown page whose region bench is replaced")
     return parser.parse_args(argv)
 
 
@@ -93,8 +94,9 @@ def bench(options: argparse.Namespace, console: Console) -> None:
     if options.out is not None:
         for label, grid in zip(("asked", "targets"), first, strict=True):
             write_region(options.out, label, f"{where}\n\n{grid.markdown()}")
+    if options.tables is not None:
         parts = [where, notes.strip(), *skipped, *(grid.markdown() for grid in grids)]
-        write_region(options.out, "bench", "\n\n".join(parts))
+        write_region(options.tables, "bench", "\n\n".join(parts))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

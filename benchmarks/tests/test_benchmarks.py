@@ -244,7 +244,7 @@ def test_the_command_runs_every_solver_and_says_what_it_skips(tmp_path):
     )
     page.write_text(f"# Performance\n\n{regions}\nThe end.\n")
     absent = ("vowpalwabbit", "river")
-    done = run("--quick", "--repetitions", "1", "--out", str(page), absent=absent)
+    done = run("--quick", "--repetitions", "1", "--out", str(page), "--tables", str(page), absent=absent)
     assert done.returncode == 0, done.stderr
     written = page.read_text()
     assert written.startswith("# Performance\n") and written.endswith("\n\nThe end.\n") and "stale words" not in written
