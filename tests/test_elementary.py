@@ -44,7 +44,7 @@ def test_log1p_unit(x):
         assert relative_error(elementary.log1p_unit(x), mp.log1p(mpf(x))) <= 3 * ULP
 
 
-@given(st.one_of(st.floats(0.5, 2.0), st.floats(-299.0, 300.0).map(lambda e: 10.0**e)))
+@given(st.one_of(st.floats(0.5, 2.0), st.floats(-299.0, 308.2).map(lambda e: 10.0**e)))
 def test_log(x):
     with mp.workdps(40):
         exact = mp.log(mpf(x))

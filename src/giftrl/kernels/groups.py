@@ -74,7 +74,8 @@ class Group:
     def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
         """Learn from a batch; ``labels`` has a column for all models or one for each."""
         theirs = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
-        own, made = states[self.every], np.empty((len(labels), self.lanes))
+        alone = predictions.shape[1] == self.lanes == len(self.models)  # there is no other model, and no empty lane
+        own, made = states[self.every], predictions if alone else np.empty((len(labels), self.lanes))
         batch = Batch(rows, theirs, weights, made)
         if self.uniform:
             largest = float(np.finfo(self.coordinates.dtype).max)
@@ -85,7 +86,8 @@ class Group:
             loop = door.ready(learn_coordinate_many, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, steps)
         states[self.models] = own[: len(self.models)]
-        predictions[:, self.columns] = made[:, : len(self.models)]
+        if not alone:
+            predictions[:, self.columns] = made[:, : len(self.models)]
 
     def _arithmetic(self, rows: Rows, states: Array) -> Any:
         """The type in which s_j/L_j is computed: that of the coordinates, but float64 where float32 might overflow."""
