@@ -1,8 +1,8 @@
 """What rounds add to the sums of the certificate, eight rounds at a time.
 
 No round waits for these sums. They take a few exponentials and logarithms a round, which a loop over several rounds
-computes side by side. A page that is not full is settled as a whole, too: then the numbers of a round do not depend on
-how rows are batched.
+computes side by side. A page that is not full is settled as a whole, too, filled with its first round: so the numbers
+of a round do not depend on how rows are batched.
 """
 
 from typing import Any
@@ -30,9 +30,7 @@ LABEL, WEIGHT, P, START, STEP, CHOICE, CONJUGATE, SLOPE, LOSS, DELTA, SIZE = (np
 
 def new_page() -> Any:
     """An empty page."""
-    page = np.zeros(int(SIZE))
-    page[: int(WEIGHT)] = 1.0
-    return page
+    return np.zeros(int(SIZE))
 
 
 @formula(fast=True)
@@ -47,15 +45,24 @@ def enter(page: Any, k: Any, y: float, h: float, p: float, line: Affine, decided
 @formula(fast=True)
 def settle(parts: Parts, page: Any, count: int, now: Scalars) -> Scalars:
     """Add the first ``count`` rounds of a page to the sums of the certificate."""
+    if count == 0:
+        return now
+    for free in range(np.uint64(count), np.uint64(PAGE)):
+        k = np.uint64(free)
+        page[LABEL + k], page[P + k], page[START + k] = page[LABEL], page[P], page[START]
+        page[STEP + k], page[CHOICE + k], page[CONJUGATE + k] = page[STEP], page[CHOICE], page[CONJUGATE]
     loss, known, page_size = parts.loss, True, np.uint64(len(page)) // KINDS
-    for k in range(page_size):
+    for each in range(page_size):
+        k = np.uint64(each)
         page[SLOPE + k] = slope(loss, page[P + k], page[LABEL + k])
         page[LOSS + k] = value(loss, page[P + k], page[LABEL + k])
         known &= page[SLOPE + k] == page[CHOICE + k]
     if not (known or minimises(parts.update)):
-        for k in range(page_size):
+        for each in range(page_size):
+            k = np.uint64(each)
             page[CONJUGATE + k] = conjugate(loss, page[CHOICE + k], page[LABEL + k])
-    for k in range(page_size):
+    for each in range(page_size):
+        k = np.uint64(each)
         line = Affine(page[START + k], page[STEP + k])
         page[CONJUGATE + k], page[DELTA + k] = compared(
             line, page[P + k], page[LOSS + k], page[SLOPE + k], page[CHOICE + k], page[CONJUGATE + k]
@@ -67,7 +74,8 @@ def settle(parts: Parts, page: Any, count: int, now: Scalars) -> Scalars:
 def added(page: Any, count: int, now: Scalars) -> Scalars:
     """The scalars with the first ``count`` rounds of a page."""
     loss, star, delta = now.loss, now.conjugate, now.delta
-    for k in range(np.uint64(count)):
+    for each in range(np.uint64(count)):
+        k = np.uint64(each)
         h = page[WEIGHT + k]
         if h > 0.0:
             loss += h * page[LOSS + k]
