@@ -33,7 +33,8 @@ def test_units_of_features_do_not_matter(loss, dtype):
     for j, power in ((0, 6), (1, -6), (2, 6), (2, -6), (3, -6)):
         x = stream.x.copy()
         x[:, j] *= 10.0**power
-        assert_allclose(learn(loss, x, stream.y, dtype=dtype), before, rtol=1e-6, atol=1e-6 * np.abs(before).max())
+        found, off = learn(loss, x, stream.y, dtype=dtype), 1e-6 if dtype == "float64" else 1e-4  # v/m is rounded too
+        assert_allclose(found, before, rtol=off, atol=off * np.abs(before).max())
 
 
 @each_loss
