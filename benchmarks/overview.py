@@ -54,7 +54,7 @@ def target_grid(results: Mapping[str, list[Result]]) -> Grid:
     >>> target_grid({"a9a": found, "covtype": found}).rows
     [['vw', 'auto-default', '>= 1', '1.50', '1.50', 'yes']]
     """
-    found = {data: {(c.what, c.against): c for c in checks(data, every)} for data, every in results.items()}
+    found = {data: {(c.what, c.against, c.target): c for c in checks(data, every)} for data, every in results.items()}
     keys = dict.fromkeys(key for by_key in found.values() for key in by_key)
     made = []
     for key in keys:
@@ -63,5 +63,5 @@ def target_grid(results: Mapping[str, list[Result]]) -> Grid:
         cells = [f"{there[data].measured:.2f}" if data in there else "-" for data in results]
         missed = [data for data, check in there.items() if not check.reached]
         reached = "yes" if not missed else "no" if len(missed) == len(there) else f"not on {' and '.join(missed)}"
-        made.append([*key, f"{one.relation} {one.target:g}", *cells, reached])
+        made.append([one.what, one.against, f"{one.relation} {one.target:g}", *cells, reached])
     return Grid("Targets", ["time of", "over that of", "target", *results, "reached"], made)

@@ -74,8 +74,9 @@ def checks(data: str, results: list[Result]) -> list[Check]:
         rivals = [timed[key] for key in keys if key in timed]
         if rivals and ours in timed:
             best, mine = min(rivals, key=lambda result: result.kinder), timed[ours]
+            name = best.name if len(keys) == 1 else f"the quickest {best.name.split(',')[0]}"
             inner = best.kinder / mine.inner if mine.inner else None
-            made.append(Check(best.name, mine.name, ">=", target, best.kinder / mine.seconds, inner))
+            made.append(Check(name, mine.name, ">=", target, best.kinder / mine.seconds, inner))
 
     for key, floor, target in FLOORS.get(data, []):
         cost(key, floor, target)

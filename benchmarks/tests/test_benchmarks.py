@@ -206,7 +206,7 @@ def test_each_data_set_has_its_targets():
         ("auto-default", "curvature-proximal"): 3.0,
         ("auto-light", "curvature-proximal"): 1.8,
         ("vw", "auto-default"): 1.0,
-        ("sklearn-float32", "squared_norm-linear"): 1.0,
+        ("the quickest sklearn-float32", "squared_norm-linear"): 1.0,
     }
     assert found["a9a"] == common
     single = ("squared_norm-linear", "curvature-truncated", "curvature-proximal")
