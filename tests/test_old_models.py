@@ -1,6 +1,7 @@
 """Models written by earlier versions: they load for ever, and predict what they predicted."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,3 +72,35 @@ def test_an_old_pickle_of_a_mixture_predicts_and_goes_on_learning(name):
     np.testing.assert_allclose(learner.predict(rows[:2]), PICKLED[name], rtol=1e-6)
     learner.learn(rows, np.ones(20))
     assert learner.rounds == 40 and np.isfinite(learner.x).all()
+
+
+#: Two predictions in the middle of a later pass, the last one after it and 20 new rows, and the sum of losses.
+IN_A_LATER_PASS: dict[str, tuple[list[Any], Any, float]] = {
+    "v2-mixture.pickle": ([1.8800531348603764, -2.035380574569946], -3.390450131409532, 24.65796408897831),
+    "v2-multiclass-mixture.pickle": (
+        [
+            [-1.8872230021407843, 1.6813315785214584, 0.1993915509359807],
+            [1.8843162419584332, -1.0212153895900231, -0.8610482964409809],
+        ],
+        [0.6572221325772822, 0.9981560081835037, -1.659105067719182],
+        32.134314801166056,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_A_LATER_PASS)
+def test_an_old_pickle_goes_on_with_its_later_pass(name):
+    """Four features: one far from 0, a sparse one, one that was dense for 10 rows, and a constant; preset light."""
+    rng, rows = np.random.default_rng(3), np.arange(40)
+    x = np.column_stack(
+        [3.0 + rng.normal(size=40), rng.normal(size=40) * (rng.random(40) < 0.3), rng.normal(size=40) * (rows < 10),
+         np.ones(40)]
+    )  # fmt: skip
+    learner = pickle.loads(V1.with_name(name).read_bytes())
+    y = rows % 3 if learner.classes else np.where(x[:, 0] + x[:, 1] > 3.0, 1.0, -1.0)
+    before, after, loss = IN_A_LATER_PASS[name]
+    np.testing.assert_allclose(learner.predict(x[:2]), before, rtol=1e-6)
+    learner.learn(x[5:20], y[5:20])
+    learner.settle()
+    np.testing.assert_allclose(learner.learn(x[20:], y[20:])[-1], after, rtol=2e-3)
+    assert learner.rounds == 40 and learner.loss_sums[0] == pytest.approx(loss, rel=1e-4)
