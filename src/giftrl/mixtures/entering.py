@@ -51,7 +51,7 @@ def begin_row(features: Any, how: Any) -> float:
 
 @formula
 def end_row(features: Any, n: Any, squares: float) -> None:
-    """Account for a row of n entries whose norm2(u)^2 is ``squares``."""
+    """Account for a row with n entries of its own, whose norm2(u)^2 is ``squares``."""
     features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
     features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
 
@@ -116,7 +116,7 @@ def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row:
         u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many, per_row))
         squares += u * u
         n += ONE
-    place = np.uint64(0)
+    own, place = n, np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
         j = features.dense[place]
         if features.stamps[place] != features.counts[ROWS]:
@@ -127,7 +127,7 @@ def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row:
         if features.dense[place] == j:
             place += ONE
     row.many[0] = others
-    end_row(features, n, np.float64(squares))
+    end_row(features, own, np.float64(squares))
     return n
 
 
