@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 
 from giftrl.compiled import door
 from giftrl.compiled.registry import TWINS, formula
+from giftrl.mixtures import entering
 from giftrl.ops import elementary, scalar
 
 ULP = 2.0**-52
@@ -90,5 +91,14 @@ def test_compiled_code_takes_the_twin_and_plain_python_the_library():
 
 @pytest.mark.parametrize("function", TWINS, ids=lambda f: f.__name__)
 def test_every_twin_is_tested_here(function):
-    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, scalar.log_quotient
+    tested = scalar.exp_minus, scalar.exp_small, scalar.log1p_unit, scalar.log, scalar.log_quotient, entering.rounded
     assert function in tested
+
+
+@pytest.mark.parametrize("v", [0.1, -3e38, 3.5e38, -1e300, 1e-50, math.inf])
+def test_rounded_numbers_may_be_infinite_and_nobody_warns(v):
+    x = np.zeros(1, np.float32)
+    with np.errstate(all="ignore"):
+        expected = np.float32(v)
+        assert entering.round_compiled(x, v) == expected
+    assert entering.rounded(x, v) == expected and entering.rounded(np.zeros(1), v) == v
