@@ -94,8 +94,8 @@ def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
                 bet_drift += moved * np.float64(parts.buffers.steps[k, BET])
         store(every, Z, 0, wide(drift))
         drifts = put(read(side, every[Z]), n + COIN, stake * bet_drift)
-        if is_in(matrix):
-            drifts = put(drifts, n + FULL, drift_matrix(matrix, parts.features.record, row))
+        full_drift = drift_matrix(matrix, parts.features.record, row) if is_in(matrix) else 0.0
+        drifts = put(put(drifts, n + FULL, full_drift), n + COMBINED, 0.0)
         write(offsets, clip(read(side, offsets) + drifts, limits.LARGEST_PREDICTION))
     p = put(p, n + UNUSED, 0.0) + read(side, offsets) + o
     write(every[ALL], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
