@@ -50,8 +50,9 @@ def test_every_container_of_the_same_numbers_teaches_the_same(kind, beta):
         sparse.csr_array(X), sparse.csc_array(X), sparse.csr_matrix(X), sparse.coo_array(X),
     ):  # fmt: skip
         model = kind(beta=beta).fit(other, pd.Series(y) if sparse.issparse(other) else pl.Series(y))
-        assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
-        assert_allclose(model.predict(other), expected.predict(X), rtol=1e-6, atol=1e-9)
+        # Dense rows are summed in another order than sparse ones, in weights of float32.
+        assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-7)
+        assert_allclose(model.predict(other), expected.predict(X), rtol=1e-6, atol=1e-7)
 
 
 def test_float32_rows_stay_float32():
