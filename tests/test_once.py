@@ -17,8 +17,8 @@ from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.entering import FeatureScaler
 from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.scaler import FeatureScaler
 from giftrl.recipes import Recipe
 
 pytestmark = pytest.mark.plain

@@ -1,11 +1,10 @@
 """Models of version 1, one for each loss and way of training: they load, predict the same, and are trained the same.
 
-``tests/data/v1/make.py`` describes the files. In plain Python the same input gives the same model, bit for bit. So it
-does in compiled loops, on the processor and with the compiler that made the files; others order sums differently.
+``tests/data/v1/make.py`` describes the files. In plain Python the same input gives the same model, bit for bit, but for
+what is listed here; compiled loops order sums differently.
 """
 
 import gzip
-import json
 
 import numpy as np
 import pytest
@@ -17,11 +16,14 @@ from giftrl.training import LinearModel, Settings, train
 from tests.data.v1.make import BETAS, HERE, INPUTS, name, predictions, settings
 
 EXPECTED = np.load(HERE / "expected.npz")
-MACHINE = json.loads((HERE / "machine.json").read_text())
 #: Mixtures of K classes share the steps of one score since version 2: their last digits are others.
 CHANGED = {("softmax", "auto"), ("multiclass_hinge", "auto")}
 #: Those of real labels learn trends since version 2: their weights are others, and their losses about the same.
 RETRAINED = {(loss, "auto") for loss in INPUTS if accepts(losses.get(loss), 0.5)}
+#: Since version 2 a mixture sums rows in the type of its weights, and the logistic loss takes other proximal steps: exact
+#: ones by another series, and those of mixtures to a thousandth. Trained now, the last digits are others.
+DIGITS = {(loss, "auto") for loss in INPUTS} | {("logistic", beta) for beta in BETAS}
+NEAR = {("logistic", "auto"): 2e-4}
 #: What is compiled by every run of the tests; the others are left to a longer one.
 COMPILED = {("logistic", "auto")}
 each_loss = pytest.mark.parametrize("loss", INPUTS)
@@ -64,13 +66,6 @@ def assert_same(model, before):
         assert state[key].tobytes() == expected[key].tobytes(), key
 
 
-def same_machine():
-    import numba
-    from llvmlite import binding
-
-    return {"cpu": binding.get_host_cpu_name(), "numba": numba.__version__, "numpy": np.__version__} == MACHINE
-
-
 @pytest.fixture
 def plain(monkeypatch):
     """Plain Python whatever the run of the tests compiles: the bits depend on it."""
@@ -85,11 +80,10 @@ def test_trained_in_plain_python_every_bit_is_the_same(loss, beta, tmp_path, pla
     if (loss, beta) in RETRAINED:
         assert model.average_loss == pytest.approx(before.average_loss, rel=0.1)
         return
-    assert_close(model, before, 1e-5)
-    if (loss, beta) not in CHANGED:
+    assert_close(model, before, NEAR.get((loss, beta), 1e-5))
+    if (loss, beta) not in DIGITS:
         assert_same(model, before)
-        tolerance = 1e-13 if beta == "auto" else 0.0
-        assert_allclose(predictions(model, HERE / INPUTS[loss]), EXPECTED[f"{loss}-{beta}-plain"], tolerance, 0.0)
+        assert_allclose(predictions(model, HERE / INPUTS[loss]), EXPECTED[f"{loss}-{beta}-plain"], 0.0, 0.0)
 
 
 @pytest.mark.parametrize("way", ["plain", "compiled"])
@@ -120,9 +114,6 @@ def test_trained_by_compiled_loops_the_model_is_the_same(loss, beta, tmp_path):
     if (loss, beta) in RETRAINED:
         assert model.average_loss == pytest.approx(before.average_loss, rel=0.1)
         return
-    assert_close(model, before, 1e-5)
-    assert_close(model, kept(loss, beta, "plain", tmp_path), 1e-5)
-    # The compiler orders the sums of a mixture by what else is in its loop, which has changed.
-    if same_machine() and beta != "auto":
-        assert_same(model, before)
-        assert predictions(model, HERE / INPUTS[loss]).tobytes() == EXPECTED[f"{loss}-{beta}-compiled"].tobytes()
+    # The compiler orders sums by what else is in a loop, which has changed.
+    assert_close(model, before, NEAR.get((loss, beta), 1e-5))
+    assert_close(model, kept(loss, beta, "plain", tmp_path), NEAR.get((loss, beta), 1e-5))

@@ -142,9 +142,10 @@ def put_lane(typing: Any, v: Any, k: Any, number: Any) -> Any:
     """``lanes.put``."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.insert_element(args[0], args[2], context.cast(builder, args[1], k, types.int32))
+        given = context.cast(builder, args[2], number, v.real)
+        return builder.insert_element(args[0], given, context.cast(builder, args[1], k, types.int32))
 
-    return (v(v, k, number), code) if number == v.real else None
+    return v(v, k, number), code
 
 
 @intrinsic

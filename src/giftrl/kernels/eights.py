@@ -58,6 +58,8 @@ def fill(copy: Any, r: int, column: Any) -> None:
     full, shift = length // 8 * 8, padded(length) - length
     for j in range(length):
         copy[r, j if j < full else j + shift] = column[j]
+    for j in range(shift):  # a batch that overflowed may have left something there
+        copy[r, full + j] = 0.0
 
 
 @formula(fast=True)
@@ -126,7 +128,8 @@ def measure_block(psi: Any, lam: Any, given: Any, at: Any, copy: Any, steps: Any
     side, s = Eight(), narrow(copy, given)
     step = s / strength(psi, lam, load(side, copy, Q, at))
     store(steps, 0, at, step)
-    return Sums(sums.p + wide(given) * wide(load(side, copy, X, at)), sums.c + s * step, sums.n2 + s * s)
+    exact = wide(given)
+    return Sums(sums.p + exact * wide(load(side, copy, X, at)), sums.c + s * step, sums.n2 + exact * exact)
 
 
 @formula(fast=True)
@@ -135,7 +138,7 @@ def measure(
 ) -> tuple[float, float, float]:
     """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``; psi is centred."""
     side, lam = Eight(), copy.dtype.type(lam_now)
-    sums = Sums(zeros(side), narrow(copy, zeros(side)), narrow(copy, zeros(side)))
+    sums = Sums(zeros(side), narrow(copy, zeros(side)), zeros(side))
     for block in range(ZERO, row.full, EIGHT):
         at: Any = np.uint64(block)
         sums = measure_block(psi, lam, load(side, x, 0, row.first + at), at, copy, steps, sums)

@@ -13,7 +13,7 @@ from giftrl.kernels.local import columns
 from giftrl.kernels.many_coordinate import learn_coordinate_many
 from giftrl.kernels.many_uniform import learn_uniform_many
 from giftrl.kernels.parts import Batch, ManyParts, Parts
-from giftrl.kernels.scalars import LAM, LOSS, ROUNDING, TIME
+from giftrl.kernels.scalars import LAM, LOSS
 from giftrl.memory import zeros
 
 Array = NDArray[np.float64]
@@ -127,13 +127,11 @@ class Alone:
         m = self.models[0]
         own, made = states[[m]], np.empty(len(labels))
         y = np.ascontiguousarray(labels[:, m if labels.shape[1] > 1 else 0])
-        learnt = 0
+        learnt = -1  # a model that has overflowed learns nothing
         if own[0, LOSS] < np.inf:
             loop = door.ready(learn_coordinate, self.compiled)
             learnt = int(loop(self.parts, Batch(rows, y, weights, made), self.coordinates, own))
         if learnt < len(y):
-            if own[0, LOSS] < np.inf and not own[0, ROUNDING] < np.inf:
-                own[0, TIME] -= 1.0
             own[0, LOSS] = np.inf
             rest = np.empty(len(y))
             door.ready(predict_coordinate, self.compiled)(self.parts.psi, own[0, LAM], rows, self.coordinates, rest)

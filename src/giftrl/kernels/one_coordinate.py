@@ -27,6 +27,8 @@ from giftrl.schedules.contract import evidence, uses_gamma
 #: The model, the only one; unsigned, so that compiled code does not check its sign.
 ONLY = np.uint64(0)
 ONE, TWO = np.uint64(1), np.uint64(2)
+#: Where lambda or norm2(s)^2 is below this, coordinates are moved in float64: in float32 they could vanish.
+SMALL = 1e-30
 
 
 class Measured(NamedTuple):
@@ -53,8 +55,9 @@ def end_row(parts: Parts, seen: Measured, decided: Decided, stored: float, now: 
 
 @formula(fast=True)
 def short(a: float, n2: float, bend: float, lam_now: float) -> bool:
-    """Whether no coordinate can go beyond float32; abs(s_j/L_j) is at most norm2(s)/lambda."""
-    return plain(a, n2) and a * a * n2 < LARGE * (lam_now * lam_now) and bend * n2 < 1e30
+    """Whether no coordinate can go beyond float32, and none vanishes; abs(s_j/L_j) is at most norm2(s)/lambda."""
+    ordinary = lam_now > SMALL and (n2 == 0.0 or n2 > SMALL)
+    return ordinary and plain(a, n2) and a * a * n2 < LARGE * (lam_now * lam_now) and bend * n2 < 1e30
 
 
 @formula(fast=True)
@@ -79,8 +82,9 @@ def learn_dense_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: 
         predictions[i] = p
         enter(page, k, y, h, p, line, decided)
         k += 1
+        fits = short(a, n2, h * decided.bend, now.lam)
         now = end_row(parts, Measured(y, h, p, c, n2), decided, stored, now)
-        if not (short(a, n2, h * decided.bend, now.lam) and now.rounding < math.inf):
+        if not (fits and now.rounding < math.inf):
             return i
         if k == PAGE or i + 1 == n:
             now, k = settle(parts, page, k, now), 0
@@ -95,10 +99,10 @@ def learn_dense_coordinate(parts: Parts, batch: Batch, coordinates: Any, state: 
 @formula(fast=True)
 def measure_entry(psi: Any, lam: Any, coordinates: Any, j: Any, value: Any, steps: Any, at: Any) -> Sums:
     """What an entry adds to the sums, and s_j/L_j into ``steps``."""
-    s = coordinates.dtype.type(value)
+    s, exact = coordinates.dtype.type(value), np.float64(value)
     step = s / strength(psi, lam, coordinates[j, ONLY, Q])
     steps[at] = step
-    return Sums(np.float64(value) * np.float64(coordinates[j, ONLY, X]), s * step, s * s)
+    return Sums(exact * np.float64(coordinates[j, ONLY, X]), s * step, exact * exact)
 
 
 @formula(fast=True)
@@ -107,7 +111,7 @@ def measure_entries(
 ) -> tuple[float, float, float]:
     """p, c and norm2(s)^2 of a row, and s_j/L_j into ``steps``. Two sums each, so that additions need not wait."""
     first, last, kind = begin(rows, i), end(rows, i), coordinates.dtype.type
-    lam, p, c, n2 = kind(lam_now), 0.0, kind(0.0), kind(0.0)
+    lam, p, c, n2 = kind(lam_now), 0.0, kind(0.0), 0.0
     other_p, other_c, other_n2 = p, c, n2
     whole = first + (last - first) // TWO * TWO
     for pair in range(first, whole, TWO):
@@ -121,7 +125,7 @@ def measure_entries(
         k = np.uint64(entry)
         one = measure_entry(psi, lam, coordinates, column(rows, i, k), rows.data[k], steps, k - first)
         p, c, n2 = p + one.p, c + one.c, n2 + one.n2
-    return p + other_p, np.float64(c + other_c), np.float64(n2 + other_n2)
+    return p + other_p, np.float64(c + other_c), n2 + other_n2
 
 
 @formula(fast=True)

@@ -1,7 +1,6 @@
 """One linear model at the speed of memory: :class:`giftrl.Learner` for linear models, compiled, batch by batch."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from giftrl.regularizers.contract import centred, l1_strength, side_by_side
 DENSE, BLOCK = (learn_dense_uniform, learn_dense_coordinate), 8
 
 
-@cache
 def fastest(psi: Any, uniform: bool, blocks: bool) -> Callable[..., int] | None:
     """The fastest loop for rows with or without blocks of eight; None where only that of the base class takes psi."""
     if l1_strength(psi) > 0.0:

@@ -51,8 +51,8 @@ def feature_arrays(learner: Any, old: NDArray[np.float64]) -> dict[str, NDArray[
     x[:, : int(places.curve)] = weights[:, first:coin]
     x[:, int(places.curve) : int(places.coin)] = weights[:, curve : curve + 2]
     x[:, int(places.coin) : int(places.per_scale)] = weights[:, coin : coin + 3 * scores]
-    x[:, int(places.count)] = old[:, COUNT]
     with np.errstate(all="ignore"):
+        x[:, int(places.count)] = old[:, COUNT]
         added = np.nan_to_num(old[:, MEAN] / old[:, SCALE] * old[:, COUNT])
     x[:, int(places.added)] = np.clip(added, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
     still = ~dense & (old[:, CENTRE] == 0.0)

@@ -16,7 +16,8 @@ and a feature have in common would count twice, and w_j would be half of what it
 
 Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
 feature (:mod:`giftrl.mixtures.layout`), beside its weights: 1/m_j, or 0 where an entry needs more than that; how many
-rows have the feature; and the sum of its u_j, since it was last dense. A row costs O(nonzeros + dense features).
+rows have the feature; and the sum of its u_j, since it was last dense. In float32 the count stops at 2^24 rows. A row
+costs O(nonzeros + dense features).
 """
 
 from typing import Any, NamedTuple
@@ -142,9 +143,10 @@ def enter_value(
         return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row, True)
     count = np.float64(x[j, columns.count]) + 1.0
     x[j, columns.count] = count
-    if count < many or np.int64(j) == how.constant:
+    place = np.uint64(features.counts[DENSE])
+    # In a sound state there is always room for one more; counts that are wrong must not lead beyond the list.
+    if count < many or np.int64(j) == how.constant or place >= np.uint64(len(features.dense)):
         return move_value(features, columns, x, how, j, v, 0.0, False)
-    place = np.uint64(features.counts[DENSE])  # it becomes dense
     features.dense[place], features.stamps[place] = j, t
     features.counts[DENSE] += 1.0
     record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count

@@ -12,7 +12,7 @@ from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, p
 from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
-from giftrl.mixtures.coin import stakes, win, winnings
+from giftrl.mixtures.coin import fraction, stakes, win, winnings
 from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
 from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
 from giftrl.mixtures.feature_state import mean_norm
@@ -47,7 +47,11 @@ def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and remember what learning from it will need."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
-    if bets(grid):
+    if bets(grid) and not parts.pieces.scale:  # where the product of both could leave float32
+        part = fraction(x, j, ONE_SCORE.coin, ONE)
+        buffers.steps[n, BET] = part
+        coin, along = coin + u * part, u / strong
+    elif bets(grid):
         # One division serves the experts, u/L, and the coin, 1/(1 + G): the processor has one unit for them.
         slopes = stakes(x, j, ONE_SCORE.coin, ONE)
         per = x.dtype.type(1.0) / (strong * slopes)
