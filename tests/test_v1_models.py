@@ -20,8 +20,8 @@ EXPECTED = np.load(HERE / "expected.npz")
 CHANGED = {("softmax", "auto"), ("multiclass_hinge", "auto")}
 #: Those of real labels learn trends since version 2: their weights are others, and their losses about the same.
 RETRAINED = {(loss, "auto") for loss in INPUTS if accepts(losses.get(loss), 0.5)}
-#: Since version 2 a mixture sums rows in the type of its weights, and the logistic loss takes other proximal steps: exact
-#: ones by another series, and those of mixtures to a thousandth. Trained now, the last digits are others.
+#: Since version 2 a mixture sums rows in the type of its weights, and the logistic loss takes other proximal steps:
+#: exact ones by another series, and those of mixtures to a thousandth. Trained now, the last digits are others.
 DIGITS = {(loss, "auto") for loss in INPUTS} | {("logistic", beta) for beta in BETAS}
 NEAR = {("logistic", "auto"): 2e-4}
 #: What is compiled by every run of the tests; the others are left to a longer one.

@@ -51,7 +51,7 @@ def begin_all(parts: ManyParts, count: int, t: int, h: float, n2: float, state: 
 
 @formula(fast=True)
 def gammas(parts: ManyParts, count: int, h: float, n2: float, state: Any, w: Any) -> None:
-    """gamma_t, as in :func:`giftrl.kernels.uniform.finish_affine`."""
+    """gamma_t, as in :func:`giftrl.kernels.uniform.finish_round`."""
     psi = parts.psi
     if not parts.ahead:
         for m in range(count):

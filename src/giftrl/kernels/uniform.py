@@ -7,9 +7,8 @@ gamma_t needs norm2(x_{t+1} - x_t)^2 over all coordinates. Those that a row does
 the sum E of soft(u_j)^2 over all coordinates accounts for; without an L1 term E is norm2(theta)^2 and there is a
 closed form.
 
-Without an L1 term a round is a function of two numbers, <s, theta> and norm2(s)^2. It works on a contiguous copy of the
-row's coordinates, so that sums are vectorized; only copying them in and out touches memory at random, once for all of
-many models side by side.
+Without an L1 term a round is a function of two numbers, <s, theta> and norm2(s)^2; its loops are in
+:mod:`giftrl.kernels.one_uniform` and :mod:`giftrl.kernels.many_uniform`.
 """
 
 import math
@@ -20,17 +19,15 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import THETA2, Scalars, put_back, take_out
+from giftrl.kernels.scalars import Scalars, put_back, take_out
 from giftrl.kernels.step import (
     LONGEST,
     Change,
-    Chosen,
     changed,
     choose,
     counted,
     lambda_after,
     soft,
-    time_to_recount,
 )
 from giftrl.ops.line import Affine, at
 from giftrl.ops.loss import value
@@ -86,12 +83,6 @@ def begin_round(parts: Parts, example: Example, now: Scalars) -> tuple[float, fl
 
 
 @formula(fast=True)
-def begin_affine(parts: Parts, example: Example, state: Any, m: int) -> tuple[float, float, float, float]:
-    """:func:`begin_round` for model m of an array."""
-    return begin_round(parts, example, take_out(state, m))
-
-
-@formula(fast=True)
 def finish_round(parts: Parts, example: Example, a: float, fall: float, next_lam: float, now: Scalars) -> Scalars:
     """The scalars after a round without an L1 term, but for the sums of the certificate; z = a s.
 
@@ -122,20 +113,9 @@ def led(parts: Parts, example: Example, line: Affine, b: float, next_lam: float)
 
 
 @formula(fast=True)
-def finish_affine(parts: Parts, example: Example, chosen: Chosen, next_lam: float, state: Any, m: int) -> None:
-    """What a round without an L1 term leaves behind in the scalars of model m of an array, once b is chosen."""
-    now, h = take_out(state, m), example.h
-    fall = chosen.phi - chosen.phi_led
-    if uses_gamma(parts.schedule) and not parts.ahead:
-        q = led(parts, example, Affine(0.0, 0.0), chosen.b, next_lam)
-        fall = chosen.phi - value(parts.loss, q, example.y)
-    now = finish_round(parts, example, h * chosen.b, fall, next_lam, now)
-    put_back(state, m, counted(now, h * chosen.phi, h * chosen.phi_star, h * chosen.delta))
-
-
-@formula(fast=True)
 def round_sparse(parts: Parts, y: float, h: float, v: Any, u: Any, now: Scalars) -> tuple[float, float, Scalars]:
-    """One round with an L1 term, on the features v of a row and a copy u of its coordinates; as :func:`round_affine`.
+    """One round with an L1 term, on the features v of a row and a copy u of its coordinates: p, a with z = a s, and
+    the scalars after it.
 
     Coordinates that the row touches are compared one by one, the others through E.
     """
@@ -181,14 +161,6 @@ def norm_squared(theta: Any, m: int) -> float:
     for j in range(theta.shape[0]):
         total += np.float64(theta[j, m]) * np.float64(theta[j, m])
     return total
-
-
-@formula(fast=True)
-def recount(theta: Any, state: Any, entries: float) -> None:
-    """Sum norm2(theta)^2 of each model again when it is time to."""
-    if time_to_recount(state, entries, theta.shape[0]):
-        for m in range(theta.shape[1]):
-            state[m, THETA2] = norm_squared(theta, m)
 
 
 @formula(fast=True)

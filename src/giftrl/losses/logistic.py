@@ -11,8 +11,8 @@ from giftrl.ops.scalar import exp, exp_minus, exp_small, log, log1p_unit, log_qu
 
 #: A Newton step below which the cubic one ends at the root, to rounding.
 SMALL = 1e-4
-#: A Newton step below which the cubic one ends close to the root: the slope there is off by at most 0.0011, and by at
-#: most 1% of itself, at any margin from -40 to 40 and any length from 1e-12 to 1e12.
+#: And below which it ends close to it: the slope there is off by at most 0.0011, and by at most 1% of itself, at any
+#: margin from -40 to 40 and any length from 1e-12 to 1e12.
 CLOSE = 0.5
 
 
@@ -257,17 +257,15 @@ class Logistic(NamedTuple):
             phi_star[k], phi[k], bend[k] = at_margin(phi[k], b)
 
     def meet_all(self, side: Any, p: Any, y: float, phi: Any, g: Any) -> None:
-        at = read(side, p)
-        write(phi, value(self, at, y))
-        write(g, slope(self, at, y))
+        write(phi, value(self, read(side, p), y))
+        write(g, slope(self, read(side, p), y))
 
     def bend_at(self, p: float, y: float, g: float) -> float:
         return abs(g) * (1.0 - abs(g))
 
     def approach_all(self, side: Any, p: Any, y: float, c: Any, g: Any, a: Any) -> None:
         # new_margin for all lanes at once, until the last one is close to its root. Most are after one exponential.
-        m, lengths = read(side, p) * y, read(side, c)
-        b = read(side, g) * -y
+        m, lengths, b = read(side, p) * y, read(side, c), read(side, g) * -y
         v, n, d = newton(b, m, m, lengths)
         if least(-n) <= -CLOSE:
             u, low, high = first_margin(b, n, d, m, lengths)

@@ -50,7 +50,7 @@ ROUNDING = 1e-12
 SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
 
 
-#: Earlier versions pickled it under these names.
+#: An earlier version pickled it under this name.
 Features = FeatureState
 
 
@@ -68,7 +68,7 @@ ONE = np.uint64(1)
 
 @formula
 def quick_scale(m: float) -> float:
-    """1/m_j for :func:`quick_value`, or 0 where it is of no use there."""
+    """1/m_j for :func:`giftrl.mixtures.entering.enter_quickly`, or 0 where it is of no use there."""
     return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
 
 

@@ -3,7 +3,8 @@
 A block is in the type in which weights are stored: the weights of the experts (side by side, a group for each score),
 q_j and r_j of the strengths, the three numbers of the coin, each for all scores, and three numbers of
 :mod:`giftrl.mixtures.features`. With one score it is one cache line of float32. What few rows need of a feature is in
-another array, the record of :mod:`giftrl.mixtures.features`, and theta_j of the certificate in a third, as float64.
+another array, the record of :mod:`giftrl.mixtures.feature_state`, and theta_j of the certificate is in a third one, of
+float64.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What the loops for one score and for K scores share: the parts of a mixture, reading a row, and theta."""
+"""What the loops for one score and for K scores share: the parts of a mixture, and reading a row."""
 
 from typing import Any, NamedTuple
 

@@ -13,7 +13,7 @@ from giftrl.compiled.registry import formula
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.coin import fraction, stakes, win, winnings
-from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
+from giftrl.mixtures.columns import ALL, COIN, COMBINED, FOUR, FULL, SLOPES, UNUSED, A, C, Z
 from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
 from giftrl.mixtures.feature_state import mean_norm
 from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix
@@ -105,18 +105,8 @@ def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
     write(every[ALL], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
 
 
-class Four(NamedTuple):
-    """Four numbers side by side: q_j and r_j of the strengths, theta_j and G_j of the coin."""
-
-    def lanes(self) -> int:
-        return 4
-
-
-FOUR = Four()
-
-
 class Gains(NamedTuple):
-    """How these four grow: factors of u^2, u and abs(u)."""
+    """How q_j, r_j and theta_j and G_j of the coin grow, side by side: factors of u^2, u and abs(u)."""
 
     squared: Any
     linear: Any

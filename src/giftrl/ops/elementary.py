@@ -3,8 +3,7 @@
 The exponential of the C library is a function call, and a loop with a call in it handles one element at a time. These
 are polynomials without a branch: for many models side by side they take a quarter of the time, and for one model no
 longer. They are accurate to two units in the last place; tests compare them with mpmath. Plain Python uses
-:mod:`math` and NumPy instead. They take lanes
-(:mod:`giftrl.compiled.lanes`) as well as numbers.
+:mod:`math` and NumPy instead. They take lanes (:mod:`giftrl.compiled.lanes`) as well as numbers.
 
 The coefficients interpolate at Chebyshev points (with relative errors of 3e-18 before rounding).
 """
