@@ -14,10 +14,10 @@ from scipy.optimize import brentq
 
 from giftrl import errors
 from giftrl.compiled.rows import as_rows
+from giftrl.kernels.sides import FOUR
 from giftrl.losses import Logistic, Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, FeatureScaler, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.columns import FOUR
 from giftrl.mixtures.entering import enter, entries
 from giftrl.mixtures.feature_state import CENTRE, SCALE, no_features, with_capacity
 from giftrl.mixtures.features import Scaling

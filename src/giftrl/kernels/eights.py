@@ -11,6 +11,7 @@ import numpy as np
 
 from giftrl.compiled.lanes import load, narrow, store, wide, zeros
 from giftrl.compiled.registry import formula
+from giftrl.kernels.sides import Eight
 from giftrl.regularizers.contract import accumulate, strength
 
 __all__ = ["Eight", "Row", "dense_row", "dot", "fill", "measure", "move", "padded", "pour", "shift"]
@@ -19,13 +20,6 @@ EIGHT = np.uint64(8)
 ZERO = np.uint64(0)
 #: The rows of the copies of coordinates.
 X, Q, THETA = 0, 1, 2
-
-
-class Eight(NamedTuple):
-    """Eight numbers side by side."""
-
-    def lanes(self) -> int:
-        return 8
 
 
 class Row(NamedTuple):

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses
+from giftrl.kernels.sides import side
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.columns import ROWS, side
+from giftrl.mixtures.columns import ROWS
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start
 from giftrl.mixtures.entering import entries
 from giftrl.mixtures.experts import factor_table

@@ -15,8 +15,8 @@ from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
 from giftrl.kernels.row_learner import Array, RowLearner
+from giftrl.kernels.sides import side
 from giftrl.kernels.touched import Touched
-from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.earlier import of_now, sums_of_now, unpickled
 from giftrl.mixtures.experts import bets, grid, lanes

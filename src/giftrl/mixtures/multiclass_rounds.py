@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import read, total, write
 from giftrl.compiled.registry import formula
+from giftrl.kernels.sides import FOUR
 from giftrl.mixtures import limits
-from giftrl.mixtures.columns import FOUR
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import mean_norm

@@ -23,8 +23,9 @@ from giftrl.compiled.lanes import (
     zeros,
 )
 from giftrl.compiled.registry import formula
+from giftrl.kernels.sides import FOUR
 from giftrl.mixtures import labels as unit
-from giftrl.mixtures.columns import ALL, CANDIDATE, CLIPPED, COMBINED, FOUR, LOSSES, SLOPES, Z
+from giftrl.mixtures.columns import ALL, CANDIDATE, CLIPPED, COMBINED, LOSSES, SLOPES, Z
 from giftrl.mixtures.combination import compare, weigh_experts
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.limits import FAR_PREDICTION, LARGEST_LOSS

@@ -10,10 +10,11 @@ import numpy as np
 
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
+from giftrl.kernels.sides import FOUR
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.coin import fraction, stakes, win, winnings
-from giftrl.mixtures.columns import ALL, COIN, COMBINED, FOUR, FULL, SLOPES, UNUSED, A, C, Z
+from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
 from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
 from giftrl.mixtures.feature_state import mean_norm
 from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix

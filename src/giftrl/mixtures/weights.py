@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
+from giftrl.kernels.sides import side
 from giftrl.mixtures.coin import bet, bet_all
-from giftrl.mixtures.columns import side
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import CENTRE, DENSE, PLACE, SCALE, mean_norm
