@@ -67,14 +67,14 @@ def log_quotient(x: Any, y: Any) -> Any:
 
 
 def log(x: Any) -> Any:
-    """The logarithm of x > 1e-300; minus infinity otherwise.
+    """The logarithm of x >= 1e-300; minus infinity below.
 
     x = 2^k m with m in [1/sqrt(2), sqrt(2)).
     """
     normal = maximum(x, 1e-300)
     k, m = exponent(normal), mantissa(normal)
     found = k * LN2_HIGH + (twice_atanh((m - 1.0) / (m + 1.0)) + k * LN2_LOW)
-    return where_less(1e-300, x, found, -math.inf)
+    return where_less(x, 1e-300, -math.inf, found)
 
 
 @formula
