@@ -162,7 +162,8 @@ def finish_all(parts: ManyParts, count: int, t: int, h: float, n2: float, state:
 def learn_coordinate_many(parts: ManyParts, batch: Batch, x: Any, states: Any, steps: Any) -> None:
     """Models side by side over a batch, as :func:`giftrl.kernels.many_uniform.learn_uniform_many`.
 
-    ``steps`` is a buffer with a row for each entry of the longest row.
+    ``steps`` is a buffer with a row for each entry of the longest row. The loss of a model that overflows is infinite
+    from there on; its coordinates are those after the row that overflowed, and need not be finite.
     """
     rows, labels, weights, predictions = batch
     side, psi, schedule = parts.side, parts.psi, parts.schedule
