@@ -7,7 +7,7 @@ from typing import Any
 from giftrl.compiled.digest import with_parts
 
 #: How long a loop takes to compile, in seconds, where it is longer than usual.
-LONG = {"learn_mixture": 15, "learn_classes": 20}
+LONG = {"learn_mixture": 25, "learn_classes": 25}
 USUAL = 4
 
 #: Where the classes are that a person knows.
