@@ -1,0 +1,111 @@
+"""The parts of a mixture that have a matrix of curvature, after a merge: the Newton stack and the full matrix.
+
+With P = A^-1 the precision and x the weights, P and P x add up: for a squared loss that is exact.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.merging.experts import Own
+from giftrl.merging.features import Known
+from giftrl.merging.pieces import Piece
+from giftrl.merging.sums import added
+from giftrl.mixtures.feature_state import PLACE, SCALE
+from giftrl.mixtures.full_matrix import CREDIT, Matrix
+
+Array = NDArray[np.float64]
+#: The eigenvalues of a precision are at least this part of the largest one.
+SMALLEST = 1e-12
+
+
+def inverse(a: Array) -> Array:
+    """The inverse of a symmetric matrix that rounding may have left with eigenvalues that are not positive."""
+    values, vectors = np.linalg.eigh((a + a.T) / 2.0)
+    values = np.maximum(values, SMALLEST * max(values.max(), np.finfo(float).tiny))
+    return np.asarray((vectors / values) @ vectors.T)
+
+
+def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
+    """v and A of the stack; an expert that has left one of the workers is not in it."""
+    there = np.flatnonzero(np.all([np.diag(mixing.inverse) > 0.0 for mixing in (base, *workers)], axis=0))
+    at = np.ix_(there, there)
+    precisions = [inverse(mixing.inverse[at]) for mixing in (base, *workers)]
+    duals = [p @ mixing.stack[there] for p, mixing in zip(precisions, (base, *workers), strict=True)]
+    v, a = np.zeros_like(base.stack), np.zeros_like(base.inverse)
+    if len(there):
+        a[at] = inverse(added(*precisions))
+        v[there] = a[at] @ added(*duals)
+    return v, a
+
+
+def merge_matrix(
+    base: Piece, workers: list[Piece], known: Known, owns: list[Own], constant: int | None, row: int
+) -> tuple[Matrix, Array] | None:
+    """The full matrix and the place of each feature in it; None where it has left one of the workers, or has no room.
+
+    Args:
+        base, workers: what is merged.
+        known: the merged features.
+        owns: of the base and the workers, in the units of these.
+        constant: the place of the constant among the features, or None.
+        row: of the full matrix among the offsets.
+    """
+    pieces, old = (base, *workers), base.matrix
+    if len(old.x) == 0 or any(int(piece.matrix.size[0]) < 0 for piece in pieces):
+        return None
+    places = base.record[:, PLACE].astype(np.int64)
+    for worker in workers:
+        new = np.flatnonzero((worker.record[:, PLACE] > 0.0) & (places == 0))
+        new = new[np.argsort(worker.record[new, PLACE])]
+        places[new] = places.max() + 1 + np.arange(len(new))
+    size = int(places.max(initial=0))
+    if size > len(old.x):
+        return None
+    features = np.argsort(places)[len(places) - size :]  # by their place
+    prior = np.zeros(len(old.x))
+    for piece in reversed(pieces):
+        own = piece.record[features, PLACE].astype(np.int64)
+        prior[:size][own > 0] = piece.matrix.prior[own[own > 0] - 1]
+    stacked = old.inverse.reshape(-1, *old.inverse.shape[-2:])
+    scores = len(stacked)
+    new_inverse, new_x = np.zeros_like(stacked), np.zeros((len(old.x), scores))
+    for m in range(scores):
+        each = [
+            _natural(piece, own, known, features, constant, row, m) for piece, own in zip(pieces, owns, strict=True)
+        ]
+        precision = added(*(one[0] for one in each))
+        values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
+        precision = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(1.0 / prior[:size])
+        a = np.linalg.inv(precision)
+        new_inverse[m, :size, :size] = (a + a.T) / 2.0
+        new_x[:size, m] = a @ added(*(one[1] for one in each))
+    credit = np.clip(added(old.credit, *(worker.matrix.credit for worker in workers)), 0.0, CREDIT)
+    shape, at = old.inverse.shape, old.x.shape
+    merged = Matrix(new_inverse.reshape(shape), new_x.reshape(at), prior, np.array([size]), np.atleast_1d(credit))
+    return merged, places.astype(np.float64)
+
+
+def _natural(
+    piece: Piece, own: Own, known: Known, features: NDArray[np.int64], constant: int | None, row: int, m: int
+) -> tuple[Array, Array]:
+    """P without the prior and P x of score m, in the merged units and places; 0 for features that have no place."""
+    matrix, size = piece.matrix, len(features)
+    precision, dual = np.zeros((size, size)), np.zeros(size)
+    places = piece.record[features, PLACE].astype(np.int64)
+    here = np.flatnonzero(places > 0)
+    if len(here) == 0:
+        return precision, dual
+    at = places[here] - 1
+    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)]
+    x = matrix.x.reshape(len(matrix.x), -1)[at, m].copy()
+    if constant is not None and piece.record[constant, PLACE] > 0.0:
+        x[features[here] == constant] += own.offsets[row, m] + own.shift[features[here]] @ x
+    scale = piece.record[features[here], SCALE]
+    new = known.scale[features[here]]
+    factor = np.divide(scale, new, out=np.ones(len(here)), where=new > 0.0)
+    p = inverse(a)
+    precision[np.ix_(here, here)] = factor[:, None] * (p - np.diag(1.0 / matrix.prior[at])) * factor
+    dual[here] = factor * (p @ x)
+    return precision, dual

@@ -1,0 +1,129 @@
+"""Merging mixtures: the states of workers that began from the same one and learnt different rows become one state."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.merging.curved import merge_matrix, merge_stack
+from giftrl.merging.experts import Ends, ends, in_units, put_experts
+from giftrl.merging.features import Known, merge_features, put_features
+from giftrl.merging.pieces import Piece
+from giftrl.merging.sums import added, mean
+from giftrl.merging.units import merge_sums, merge_units
+from giftrl.mixtures.coin import WEALTH
+from giftrl.mixtures.combination import WEIGHT, leave
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.feature_state import DENSE_PLACE, NORM, PLACE, ROWS
+from giftrl.mixtures.labels import per_norm
+from giftrl.mixtures.weights import UNIT
+
+Array = NDArray[np.float64]
+
+
+class Merger(NamedTuple):
+    """A merge that is done but for the weights of the experts, which are between two ends.
+
+    Attributes:
+        piece: the merged state, with the weights of the average.
+        known: its features.
+        ends: what the weights are between.
+        offset: o, what predictions start from.
+    """
+
+    piece: Piece
+    known: Known
+    ends: Ends
+    offset: float
+
+
+def unit_of(learner: Any, piece: Piece) -> float:
+    """Y/N of a piece, the unit in which its coin bets."""
+    norm = piece.counts[NORM] if piece.counts[NORM] > 0.0 else 1.0
+    return per_norm(getattr(piece.mixing, "units", UNIT), norm)
+
+
+def merge_mixtures(learner: Any, base: Piece, workers: list[Piece]) -> Merger:
+    """Merge what workers have learnt from the state ``base`` on; all pieces are of the same features."""
+    pieces, columns, constant = learner.pieces, learner.places, learner.constant
+    scores, n = learner.classes or 1, lanes(learner.grid)
+    known = merge_features(base, workers, columns, pieces.centre, constant)
+    place = None
+    if constant is not None:
+        at = int(np.searchsorted(base.features, constant))
+        place = at if at < len(base.features) and base.features[at] == constant else None
+    before, *owns = (in_units(learner, piece, known, place) for piece in (base, *workers))
+    rows = [float(worker.counts[ROWS] - base.counts[ROWS]) for worker in workers]
+    bets = [
+        unit_of(learner, piece) * (WEALTH + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])
+        for piece, coin in ((piece, _coin(learner, piece)) for piece in workers)
+    ]
+    found = ends(learner, before, owns, rows, bets)
+    mixing = _mixing(learner, base, workers, rows)
+    record, matrix = known.record.copy(), base.matrix
+    merged = merge_matrix(base, workers, known, [before, *owns], place, n + 1)
+    if merged is not None:
+        matrix, record[:, PLACE] = merged
+        found.offsets[n + 1] = 0.0
+    else:
+        matrix = _gone(base, workers, record)
+        if np.isfinite(mixing.totals[n + 1]):
+            leave(mixing, n + 1)
+    mixing.offsets[...] = found.offsets.reshape(mixing.offsets.shape)
+    x = np.zeros_like(base.x)
+    put_experts(learner, found.average, found, x)
+    put_features(known, x, columns)
+    theta = added(base.theta, *(worker.theta for worker in workers))
+    dense = base.features[record[:, DENSE_PLACE] > 0.0].astype(np.uint64)
+    piece = Piece(base.features, record, x, theta, dense, known.counts, matrix, mixing)
+    units = getattr(mixing, "units", UNIT)
+    return Merger(piece, known, found, float(units[6]))
+
+
+def _coin(learner: Any, piece: Piece) -> Array:
+    at, scores = int(learner.places.coin), learner.classes or 1
+    return piece.x[:, at : at + 3 * scores].astype(np.float64).reshape(-1, 3, scores)
+
+
+def _gone(base: Piece, workers: list[Piece], record: Array) -> Any:
+    """The full matrix that has left, with the places that a worker had when it left."""
+    size = np.array([-1], np.int64)
+    if len(base.matrix.x) == 0 or int(base.matrix.size[0]) < 0:
+        return base.matrix
+    for worker in workers:
+        if int(worker.matrix.size[0]) < 0:
+            record[:, PLACE] = worker.record[:, PLACE]
+            return worker.matrix
+    return base.matrix._replace(size=size)
+
+
+def _mixing(learner: Any, base: Piece, workers: list[Piece], rows: list[float]) -> Any:
+    """What is not by feature: units of labels, losses of experts and candidates, the stack, and sums."""
+    old, each = base.mixing, [worker.mixing for worker in workers]
+    v, a = merge_stack(old, each)
+    made = {
+        "totals": added(old.totals, *(one.totals for one in each)),
+        "candidates": added(old.candidates, *(one.candidates for one in each)),
+        "stack": v, "inverse": a,
+        "sums": merge_sums(old.sums, [one.sums for one in each], rows),
+        "offsets": old.offsets.copy(),
+    }  # fmt: skip
+    if learner.classes is None:
+        pieces, units = learner.pieces, [one.units for one in each]
+        made["units"] = merge_units(learner.loss, old.units, units, pieces.margin, pieces.centre_labels)
+    else:
+        weights = [one.sums[WEIGHT] for one in (old, *each)]
+        made["slopes"] = mean([one.slopes for one in (old, *each)], weights)
+    return type(old)(**made)
+
+
+def blended(learner: Any, merger: Merger, steps: Array) -> Piece:
+    """The merged state with weights between the average (steps 0) and the sum (steps 1).
+
+    ``steps`` has a row for each feature and a column for each lane of :class:`Ends`.
+    """
+    found = merger.ends
+    at = found.average + steps[:, None, :] * (found.total - found.average)
+    x = merger.piece.x.copy()
+    put_experts(learner, at, found, x)
+    return merger.piece._replace(x=x)
