@@ -5,17 +5,16 @@ its prediction for a row of the window is then p + sum_g a_g d_g, and the steps 
 after the other, each by the secant method on the slope.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import Dense, Rows
+from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.merging.mixture import Merger
-from giftrl.mixtures.coin import WEALTH
+from giftrl.mixtures.coin import WEALTH, bet
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.feature_state import SCALE
@@ -36,7 +35,7 @@ STIFFNESS = 4.0
 def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
     """The group of each feature."""
     share = merger.known.rows / max(merger.known.counts[0], 1.0)
-    group = np.digitize(-np.log2(np.maximum(share, 1e-12)), OCTAVES)
+    group: NDArray[np.int64] = np.digitize(-np.log2(np.maximum(share, 1e-12)), OCTAVES).astype(np.int64)
     if constant is not None:
         group[merger.piece.features == constant] = GROUPS - 1
     return group
@@ -44,7 +43,7 @@ def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
 
 @formula
 def descent(loss: Any, p: Any, d: Any, labels: Any, weights: Any, by: float, pull: float) -> float:
-    """The slope of the loss of all rows in the step of a group, ``by`` further than p; ``pull`` is that of the prior."""
+    """The slope of the loss of all rows in the step of a group, ``by`` further than p, and the pull to the prior."""
     total = pull
     for i in range(len(p)):
         if d[i] != 0.0:
@@ -93,14 +92,63 @@ def first_steps(learner: Any) -> Array:
     return np.ones((lanes(learner.grid) + 1, GROUPS))
 
 
-def as_matrix(rows: Rows, n: int, dimension: int) -> Any:
-    """Rows as a sparse matrix."""
-    if isinstance(rows, Dense):
-        return sparse.csr_array(rows.data.reshape(n, rows.dimension))
-    first, last = rows.indptr[0], rows.indptr[n]
-    return sparse.csr_array(
-        (rows.data[first:last], rows.indices[first:last], rows.indptr[: n + 1] - first), shape=(n, dimension)
-    )
+class Lanes(NamedTuple):
+    """Weights of the experts of one score and of the coin, by feature, with the features that are merged listed.
+
+    Attributes:
+        where: the place of each feature among those that are merged, or -1.
+        per: 1/m_j of those.
+        average, moves: their weights at the average, and the way from there to the sum.
+        group: theirs.
+        other: the blocks of all features, for those that no worker has met.
+        coin: the place of the coin in a block.
+        unit: Y/N.
+    """
+
+    where: NDArray[np.int32]
+    per: Array
+    average: Array
+    moves: Array
+    group: NDArray[np.int64]
+    other: NDArray[Any]
+    scales: Array
+    coin: Any
+    unit: float
+
+
+@formula(fast=True)
+def score_window(lanes: Any, rows: Any, count: int, p: Any, d: Any) -> None:
+    """Add the entries of each row: the predictions at the average to p, and what each group moves them to d."""
+    experts = lanes.average.shape[1]
+    for i in range(count):
+        for k in range(begin(rows, i), end(rows, i)):
+            j, v = column(rows, i, k), np.float64(rows.data[k])
+            s = lanes.where[j]
+            if s >= 0:
+                u, g = v * lanes.per[s], lanes.group[s]
+                for e in range(experts):
+                    p[i, e] += u * lanes.average[s, e]
+                    d[i, g, e] += u * lanes.moves[s, e]
+            elif lanes.scales[j, SCALE] > 0.0:
+                u = v / lanes.scales[j, SCALE]
+                for e in range(experts - 1):
+                    p[i, e] += u * np.float64(lanes.other[j, e])
+                p[i, experts - 1] += u * bet(lanes.other, j, lanes.coin, np.uint64(1), lanes.unit)
+
+
+def lanes_of(learner: Any, merger: Merger, where: NDArray[np.int32]) -> Lanes:
+    """What the window is scored with; ``where`` is -1 everywhere, and is filled in."""
+    piece, known, found = merger.piece, merger.known, merger.ends
+    n, unit = lanes(learner.grid), per_norm(getattr(piece.mixing, "units", UNIT), known.norm)
+    where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
+    scale = np.ascontiguousarray(known.scale)
+    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    average, moves = found.average[:, 0].copy(), found.total[:, 0] - found.average[:, 0]
+    stake = unit * found.coin[:, 0, 0] / (1.0 + found.coin[:, 1, 0])  # of each unit of wealth
+    average[:, n], moves[:, n] = stake * (WEALTH + average[:, n]), stake * moves[:, n]
+    blocks, scales = learner.features.x, learner.features.record
+    group = groups_of(merger, learner.constant)
+    return Lanes(where, per, average, moves, group, blocks, scales, learner.places.coin, unit)
 
 
 def fit_mixture(learner: Any, merger: Merger, rows: Rows, labels: Array, weights: Array, previous: Array) -> Array:
@@ -112,46 +160,21 @@ def fit_mixture(learner: Any, merger: Merger, rows: Rows, labels: Array, weights
         rows, labels, weights: the window.
         previous: the steps to begin with.
     """
-    piece, known, found = merger.piece, merger.known, merger.ends
-    n, lane = len(labels), lanes(learner.grid)
-    x = as_matrix(rows, n, learner.dimension)
-    scale = learner.features.record[:, SCALE].copy()
-    scale[piece.features] = known.scale
-    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    unit = per_norm(getattr(piece.mixing, "units", UNIT), known.norm)
-    factor = unit * found.coin[:, 0] / (1.0 + found.coin[:, 1])  # of WEALTH + W
-    average, total = found.average[:, 0].copy(), found.total[:, 0].copy()
-    average[:, lane], total[:, lane] = (factor[:, 0] * (WEALTH + w[:, 0, lane]) for w in (found.average, found.total))
-    # Predictions of the average: features of the piece, and those that no worker has met.
-    seen = np.unique(x.indices)
-    other = np.setdiff1d(seen, piece.features, assume_unique=True)
-    columns, coin = learner.places, int(learner.places.coin)
-    block = learner.features.x[other].astype(np.float64)
-    rest = np.column_stack([
-        block[:, :lane], unit * (WEALTH + block[:, coin + 2]) * block[:, coin] / (1.0 + block[:, coin + 1]),
-    ])  # fmt: skip
-    p = x[:, other] @ (rest * per[other][:, None]) if len(other) else np.zeros((n, lane + 1))
-    own = x[:, piece.features]
-    p += own @ (average * per[piece.features][:, None]) - (known.centre * per[piece.features]) @ average
-    p += found.offsets[: lane + 1, 0] + merger.offset
-    moves = (total - average) * per[piece.features][:, None]
-    group = groups_of(merger, learner.constant)
-    d = np.zeros((lane + 1, GROUPS, n))
-    for g in np.unique(group):
-        at = np.flatnonzero(group == g)
-        d[:, g] = (own[:, at] @ moves[at] - known.centre[at] @ moves[at]).T
-    units = getattr(piece.mixing, "units", UNIT)
+    known, found, n = merger.known, merger.ends, len(labels)
+    given = lanes_of(learner, merger, np.full(learner.dimension, -1, np.int32))
+    experts = given.average.shape[1]
+    p, d = np.zeros((n, experts)), np.zeros((n, GROUPS, experts))
+    p += found.offsets[:experts, 0] + merger.offset
+    dense = np.flatnonzero(known.dense)
+    centres = known.centre[dense] * given.per[dense]
+    p -= centres @ given.average[dense]
+    for j, centre in zip(dense, centres, strict=True):
+        d[:, given.group[j]] -= centre * given.moves[j]
+    ready(score_window, learner.compiled, counted=False)(given, rows, n, p, d)
+    units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
-    h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
-    steps = previous.copy()
-    ready(find_steps, learner.compiled)(
-        loss,
-        np.ascontiguousarray(p.T),
-        d,
-        labels,
-        h,
-        previous,
-        STIFFNESS * temperature(units, learner.pieces.margin),
-        steps,
-    )
+    h = np.ones(n) if len(weights) == 0 else np.asarray(weights, np.float64)
+    stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
+    by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.transpose(2, 1, 0))
+    ready(find_steps, learner.compiled)(loss, *by_expert, labels, h, previous, stiff, steps)
     return steps

@@ -43,9 +43,10 @@ def always(learner: Any) -> NDArray[np.int64]:
 def take(learner: Any, features: NDArray[np.int64]) -> Piece:
     """A copy of the state of a mixture at these features."""
     known: FeatureState = learner.features
-    by_feature = (getattr(known, name)[features] for name in BY_FEATURE)
-    copies = (type(part)(*(np.array(each) for each in part)) for part in (learner.matrix, learner.mixing))
-    return Piece(features, *by_feature, known.dense[: int(known.counts[DENSE])].copy(), known.counts.copy(), *copies)
+    matrix, mixing = (type(part)(*(np.array(each) for each in part)) for part in (learner.matrix, learner.mixing))
+    dense = known.dense[: int(known.counts[DENSE])].copy()
+    rows = known.record[features], known.x[features], known.theta[features]
+    return Piece(features, *rows, dense, known.counts.copy(), matrix, mixing)
 
 
 def put(learner: Any, piece: Piece) -> None:

@@ -4,6 +4,7 @@ One worker learns the first rows. Then a round has a tenth of the rows so far. I
 learns them before the merge, which is fitted to them, and then the merged learner does. So every row is learnt once.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 #: One worker learns at least this many rows, and this many for each worker; parting fewer saves nothing that matters.
@@ -48,4 +49,4 @@ def cut(rows: int, workers: int) -> list[tuple[int, int]]:
     [(0, 3), (3, 6), (6, 10)]
     """
     edges = [rows * k // workers for k in range(workers + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
