@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.merging.features import Known
-from giftrl.merging.pieces import Piece
+from giftrl.merging.features import Known, put_feature
+from giftrl.merging.pieces import Piece, stacked
 from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import SCALE
+from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.ops.scalar import clamp, exp, log
 
@@ -67,7 +68,7 @@ class Lines(NamedTuple):
     coin: int
 
 
-@formula
+@formula(fast=True)
 def put_strengths(by: Any, q: float, r: float, out: Any) -> None:
     """L_j of all experts."""
     root = math.sqrt(1.0 + r)
@@ -96,15 +97,21 @@ def merge_wealth(x: Any, j: int, at: Any, scores: int, factors: Any, m: int, coi
     return clamp(average, 0.0, RICHEST), clamp(product, 0.0, RICHEST)
 
 
+def lines(columns: Columns) -> Lines:
+    """Where the numbers are with these columns."""
+    return Lines(int(columns.curve), int(columns.root), int(columns.coin))
+
+
 class Work(NamedTuple):
     """Scratch memory: the scale of each state in units of the merged one; by expert L, and what x is multiplied by."""
 
     factors: Array
     strengths: Array
     ratios: Array
+    rows: Array  # five of a number for each expert
 
 
-@formula
+@formula(fast=True)
 def rescale(at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any) -> None:
     """Put all states of feature j into the units of the merged scale, and add up q_j and r_j.
 
@@ -126,7 +133,7 @@ def rescale(at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any)
             sums[j, 1] += f * f * r
 
 
-@formula
+@formula(fast=True)
 def merge_weights(at: Any, by: Any, x: Any, scales: Any, offsets: Any, place: int, work: Any, out: Any) -> None:
     """Both ends of all experts.
 
@@ -141,32 +148,58 @@ def merge_weights(at: Any, by: Any, x: Any, scales: Any, offsets: Any, place: in
         out: :class:`Ends`, to be filled.
     """
     experts, scores, states = len(by.prior), out.average.shape[1], len(x)
-    strengths, ratios = work.strengths, work.ratios
+    strengths, ratios, more, start = work.strengths, work.ratios, work.rows[0], work.rows[1]
+    top, weighted, plain = work.rows[2], work.rows[3], work.rows[4]
     for j in range(x.shape[1]):
         rescale(at, by, x, scales, j, work, out.sums)
-        for m in range(scores):
+        for e in range(experts):
+            more[e] = 0.0
+        for k in range(1, states):
             for e in range(experts):
-                start = ratios[0, e] * np.float64(x[0, j, m * experts + e]) + (offsets[0, m, e] if j == place else 0.0)
-                more, top, weighted, plain = 0.0, 0.0, 0.0, 0.0
-                for k in range(1, states):
-                    now = ratios[k, e] * np.float64(x[k, j, m * experts + e])
-                    moved = now + (offsets[k, m, e] if j == place else 0.0) - start
-                    gained = max(strengths[k, e] - strengths[0, e], 0.0)
-                    more += gained
-                    top += strengths[k, e] * moved
-                    weighted += gained * moved
-                    plain += moved / (states - 1)
-                out.total[j, m, e] = start + top / (strengths[0, e] + more)
-                out.average[j, m, e] = start + (weighted / more if more > 0.0 else plain)
+                more[e] += max(strengths[k, e] - strengths[0, e], 0.0)
+        for m in range(scores):
+            first = m * experts
+            for e in range(experts):
+                start[e] = ratios[0, e] * np.float64(x[0, j, first + e])
+                start[e] += offsets[0, m, e] if j == place else 0.0
+                top[e], weighted[e], plain[e] = 0.0, 0.0, 0.0
+            for k in range(1, states):
+                for e in range(experts):
+                    moved = ratios[k, e] * np.float64(x[k, j, first + e]) - start[e]
+                    moved += offsets[k, m, e] if j == place else 0.0
+                    top[e] += strengths[k, e] * moved
+                    weighted[e] += max(strengths[k, e] - strengths[0, e], 0.0) * moved
+                    plain[e] += moved / (states - 1)
+            for e in range(experts):
+                out.total[j, m, e] = start[e] + top[e] / (strengths[0, e] + more[e])
+                out.average[j, m, e] = start[e] + (weighted[e] / more[e] if more[e] > 0.0 else plain[e])
             ends = merge_wealth(x, j, at.coin, scores, work.factors, m, out.coin)
             out.average[j, m, experts], out.total[j, m, experts] = ends
+
+
+@formula
+def write_blocks(at: Any, columns: Any, known: Any, ends: Any, steps: Any, group: Any, x: Any) -> None:
+    """Write blocks of features, with weights ``steps`` of the way from the average to the sum, by expert and group."""
+    real, scores, experts = x.dtype.type, ends.average.shape[1], ends.average.shape[2] - 1
+    most = LARGEST_EXPERT_WEIGHT
+    for j in range(len(x)):
+        put_feature(known, columns, x, j)
+        x[j, at.curve], x[j, at.root] = real(min(ends.sums[j, 0], most)), real(min(ends.sums[j, 1], most))
+        for m in range(scores):
+            for e in range(experts):
+                way = ends.total[j, m, e] - ends.average[j, m, e]
+                x[j, m * experts + e] = real(clamp(ends.average[j, m, e] + steps[e, group[j]] * way, -most, most))
+            way = ends.total[j, m, experts] - ends.average[j, m, experts]
+            wealth = ends.average[j, m, experts] + steps[experts, group[j]] * way
+            x[j, at.coin + m], x[j, at.coin + scores + m] = real(ends.coin[j, 0, m]), real(ends.coin[j, 1, m])
+            x[j, at.coin + 2 * scores + m] = real(clamp(wealth, 0.0, RICHEST))
 
 
 def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known, place: int) -> Ends:
     """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
     n, columns = lanes(grid), learner.places
-    x = np.stack([piece.x for piece in pieces])
+    x = stacked([piece.x for piece in pieces])
     offsets = np.stack([piece.mixing.offsets.reshape(-1, scores).T for piece in pieces])
     moved = np.flatnonzero(known.shifts.any(axis=0))
     lanes_of = x[:, moved, : n * scores].astype(np.float64).reshape(len(pieces), -1, scores, n)
@@ -179,21 +212,17 @@ def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known,
     shape = (size, scores, n + 1)
     ends = Ends(np.empty(shape), np.empty(shape), np.empty((size, 2)), np.empty((size, 2, scores)), left.T.copy())
     by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
-    at = Lines(int(columns.curve), int(columns.root), int(columns.coin))
+    at = lines(columns)
     states = len(pieces)
-    work = Work(np.empty(states), np.empty((states, n)), np.empty((states, n)))
+    work = Work(np.empty(states), np.empty((states, n)), np.empty((states, n)), np.empty((5, n)))
     loop = ready(merge_weights, learner.compiled, counted=False)
     loop(at, by, x, scales, np.ascontiguousarray(offsets[:, :, :n]), place, work, ends)
     return ends
 
 
-def put_experts(learner: Any, at: Array, merged: Ends, x: NDArray[Any]) -> None:
-    """Write weights between the ends into blocks of features; ``at`` has the columns of :class:`Ends`."""
-    columns, scores, n = learner.places, learner.classes or 1, lanes(learner.grid)
-    most = LARGEST_EXPERT_WEIGHT
-    x[:, : n * scores] = np.clip(at[:, :, :n], -most, most).reshape(len(x), -1)
-    first = int(columns.curve)
-    x[:, first : first + 2] = np.minimum(merged.sums, most)
-    coin = int(columns.coin)
-    x[:, coin : coin + 2 * scores] = merged.coin.reshape(len(x), -1)
-    x[:, coin + 2 * scores : coin + 3 * scores] = np.clip(at[:, :, n], 0.0, RICHEST)
+def blocks_of(learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64]) -> NDArray[Any]:
+    """The blocks of the merged features; see :func:`write_blocks`."""
+    x = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype)
+    loop = ready(write_blocks, learner.compiled, counted=False)
+    loop(lines(learner.places), learner.places, known, ends, steps, group, x)
+    return x

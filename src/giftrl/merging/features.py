@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.merging.pieces import Piece
+from giftrl.merging.pieces import Piece, stacked
 from giftrl.merging.sums import mean
 from giftrl.mixtures.feature_state import (
     CENTRE,
@@ -24,7 +24,8 @@ from giftrl.mixtures.feature_state import (
     TOTAL,
     WIDEST,
 )
-from giftrl.mixtures.features import LARGEST_QUICK, SMALLEST_QUICK
+from giftrl.mixtures.features import quick_scale
+from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.ops.scalar import clamp
 
@@ -77,20 +78,22 @@ class Rule(NamedTuple):
     together: bool
     constant: int
     rows: float
+    columns: Columns
 
 
 @formula
-def occurs(record: Any, count: Any, j: int) -> float:
-    """How many rows have feature j; ``count`` is what its block says, of use while it is not dense."""
-    return float(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else count[j])
+def occurs(record: Any, x: Any, columns: Any, j: int) -> float:
+    """How many rows have feature j."""
+    return np.float64(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else x[j, columns.count])
 
 
 @formula
-def total_of(record: Any, added: Any, j: int, rows: float) -> float:
+def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
     """The sum of the values of feature j over all rows."""
     if record[j, DENSE_PLACE] > 0.0:
         return clamp(record[j, CENTRE] * rows, -LARGEST_VALUE, LARGEST_VALUE)
-    return clamp(record[j, TOTAL] + np.float64(added[j]) * record[j, SCALE], -LARGEST_VALUE, LARGEST_VALUE)
+    added = np.float64(x[j, columns.added])
+    return clamp(record[j, TOTAL] + added * record[j, SCALE], -LARGEST_VALUE, LARGEST_VALUE)
 
 
 @formula
@@ -103,17 +106,15 @@ def shift_of(record: Any, j: int, mu: float, still: bool) -> float:
 
 
 @formula
-def merge_records(
-    rule: Any, records: Any, counts: Any, added: Any, rows: Any, out: Any, times: Any, shifts: Any
-) -> None:
-    """Merge the records of all features; the first of ``records``, ``counts``, ``added`` and ``rows`` is the base."""
-    place = 0.0
+def merge_records(rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any) -> None:
+    """Merge the records of all features; the first of ``records``, ``x`` and ``rows`` is of the state before."""
+    place, columns = 0.0, rule.columns
     for j in range(len(out)):
-        before, sum_before = occurs(records[0], counts[0], j), total_of(records[0], added[0], j, rows[0])
+        before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
         often, total, m = before, sum_before, records[0, j, SCALE]
         for k in range(1, len(records)):
-            often += occurs(records[k], counts[k], j) - before
-            total += total_of(records[k], added[k], j, rows[k]) - sum_before
+            often += occurs(records[k], x[k], columns, j) - before
+            total += total_of(records[k], x[k], columns, j, rows[k]) - sum_before
             m = max(m, records[k, j, SCALE])
         total = clamp(total, -LARGEST_VALUE, LARGEST_VALUE)
         part = REMAINS if records[0, j, DENSE_PLACE] > 0.0 else BECOMES
@@ -137,18 +138,16 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int) 
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
     out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
-    rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0))
-    blocks = ([piece.x[:, int(column)] for piece in pieces] for column in (columns.count, columns.added))
-    records = np.stack([piece.record for piece in pieces])
-    loop = ready(merge_records, learner.compiled, counted=False)
-    loop(rule, records, *(np.stack(each) for each in blocks), rows, out, times, shifts)
+    rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns)
+    records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
+    ready(merge_records, learner.compiled, counted=False)(rule, records, x, rows, out, times, shifts)
     counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
     return Known(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
 
 
-def put_features(known: Known, x: NDArray[Any], columns: Any) -> None:
-    """Write what the blocks of features hold of the merged features, as :mod:`giftrl.mixtures.features` keeps it."""
-    m = known.scale
-    usable = ~known.dense & (m > SMALLEST_QUICK) & (m < LARGEST_QUICK)
-    x[:, int(columns.per_scale)] = np.where(usable, 1.0 / np.where(usable, m, 1.0), 0.0)
-    x[:, int(columns.count)], x[:, int(columns.added)] = known.rows, 0.0
+@formula
+def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
+    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.features` keeps it."""
+    real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
+    x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
+    x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
+from giftrl.merging.experts import Ends
 from giftrl.merging.mixture import Merger
 from giftrl.mixtures.coin import WEALTH, bet
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.feature_state import SCALE
+from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
 from giftrl.mixtures.labels import HIGH, LOW, per_norm, temperature
 from giftrl.mixtures.weights import UNIT
 from giftrl.ops.loss import slope
@@ -34,8 +35,10 @@ STIFFNESS = 4.0
 
 def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
     """The group of each feature."""
-    share = merger.known.rows / max(merger.known.counts[0], 1.0)
-    group: NDArray[np.int64] = np.digitize(-np.log2(np.maximum(share, 1e-12)), OCTAVES).astype(np.int64)
+    rows, total = merger.known.rows, merger.known.counts[ROWS]
+    group = np.zeros(len(rows), np.int64)
+    for octave in OCTAVES:
+        group += rows < total * 2.0**-octave
     if constant is not None:
         group[merger.piece.features == constant] = GROUPS - 1
     return group
@@ -92,85 +95,89 @@ def first_steps(learner: Any) -> Array:
     return np.ones((lanes(learner.grid) + 1, GROUPS))
 
 
-class Lanes(NamedTuple):
-    """Weights of the experts of one score and of the coin, by feature, with the features that are merged listed.
+class Scene(NamedTuple):
+    """What predictions for the window are made of.
 
     Attributes:
         where: the place of each feature among those that are merged, or -1.
-        per: 1/m_j of those.
-        average, moves: their weights at the average, and the way from there to the sum.
+        merged: the record of these.
+        ends: theirs.
         group: theirs.
-        other: the blocks of all features, for those that no worker has met.
+        other, record: the blocks and records of all features, for those that no worker has met.
         coin: the place of the coin in a block.
         unit: Y/N.
     """
 
     where: NDArray[np.int32]
-    per: Array
-    average: Array
-    moves: Array
+    merged: Array
+    ends: Ends
     group: NDArray[np.int64]
     other: NDArray[Any]
-    scales: Array
+    record: Array
     coin: Any
     unit: float
 
 
 @formula(fast=True)
-def score_window(lanes: Any, rows: Any, count: int, p: Any, d: Any) -> None:
-    """Add the entries of each row: the predictions at the average to p, and what each group moves them to d."""
-    experts = lanes.average.shape[1]
-    for i in range(count):
+def add_entry(scene: Any, s: int, u: float, p: Any, d: Any) -> None:
+    """Add u of a merged feature to the predictions p at the average, and to what its group moves them by, d."""
+    average, total, own = scene.ends.average[s, 0], scene.ends.total[s, 0], d[scene.group[s]]
+    experts = len(average) - 1
+    for e in range(experts):
+        p[e] += u * average[e]
+        own[e] += u * (total[e] - average[e])
+    stake = scene.unit * scene.ends.coin[s, 0, 0] / (1.0 + scene.ends.coin[s, 1, 0])  # of each unit of wealth
+    p[experts] += u * stake * (WEALTH + average[experts])
+    own[experts] += u * stake * (total[experts] - average[experts])
+
+
+@formula(fast=True)
+def score_window(scene: Any, dense: Any, rows: Any, p: Any, d: Any) -> None:
+    """Add every row of the window to p and d; ``dense`` are the places of dense features, which every row has."""
+    experts = p.shape[1] - 1
+    p0, d0 = np.zeros(p.shape[1]), np.zeros(d.shape[1:])
+    for k in range(len(dense)):
+        s = dense[k]
+        if scene.merged[s, SCALE] > 0.0:
+            add_entry(scene, s, -scene.merged[s, CENTRE] / scene.merged[s, SCALE], p0, d0)
+    for i in range(len(p)):
+        for e in range(len(p0)):
+            p[i, e] += p0[e]
+            for g in range(len(d0)):
+                d[i, g, e] = d0[g, e]
         for k in range(begin(rows, i), end(rows, i)):
             j, v = column(rows, i, k), np.float64(rows.data[k])
-            s = lanes.where[j]
+            s = scene.where[j]
             if s >= 0:
-                u, g = v * lanes.per[s], lanes.group[s]
+                if scene.merged[s, SCALE] > 0.0:
+                    add_entry(scene, s, v / scene.merged[s, SCALE], p[i], d[i])
+            elif scene.record[j, SCALE] > 0.0:
+                u = v / scene.record[j, SCALE]
                 for e in range(experts):
-                    p[i, e] += u * lanes.average[s, e]
-                    d[i, g, e] += u * lanes.moves[s, e]
-            elif lanes.scales[j, SCALE] > 0.0:
-                u = v / lanes.scales[j, SCALE]
-                for e in range(experts - 1):
-                    p[i, e] += u * np.float64(lanes.other[j, e])
-                p[i, experts - 1] += u * bet(lanes.other, j, lanes.coin, np.uint64(1), lanes.unit)
+                    p[i, e] += u * np.float64(scene.other[j, e])
+                p[i, experts] += u * bet(scene.other, j, scene.coin, np.uint64(1), scene.unit)
 
 
-def lanes_of(learner: Any, merger: Merger, where: NDArray[np.int32]) -> Lanes:
-    """What the window is scored with; ``where`` is -1 everywhere, and is filled in."""
-    piece, known, found = merger.piece, merger.known, merger.ends
-    n, unit = lanes(learner.grid), per_norm(getattr(piece.mixing, "units", UNIT), known.norm)
-    where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
-    scale = np.ascontiguousarray(known.scale)
-    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    average, moves = found.average[:, 0].copy(), found.total[:, 0] - found.average[:, 0]
-    stake = unit * found.coin[:, 0, 0] / (1.0 + found.coin[:, 1, 0])  # of each unit of wealth
-    average[:, n], moves[:, n] = stake * (WEALTH + average[:, n]), stake * moves[:, n]
-    blocks, scales = learner.features.x, learner.features.record
-    group = groups_of(merger, learner.constant)
-    return Lanes(where, per, average, moves, group, blocks, scales, learner.places.coin, unit)
-
-
-def fit_mixture(learner: Any, merger: Merger, rows: Rows, labels: Array, weights: Array, previous: Array) -> Array:
+def fit_mixture(
+    learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Array, weights: Array, previous: Array
+) -> Array:
     """The steps of each lane and group, from rows that nobody has learnt.
 
     Args:
         learner: a mixture of one score that has the state before the round at features that are not merged.
         merger: the merge.
+        group: that of each feature.
         rows, labels, weights: the window.
         previous: the steps to begin with.
     """
-    known, found, n = merger.known, merger.ends, len(labels)
-    given = lanes_of(learner, merger, np.full(learner.dimension, -1, np.int32))
-    experts = given.average.shape[1]
-    p, d = np.zeros((n, experts)), np.zeros((n, GROUPS, experts))
+    piece, known, found, n = merger.piece, merger.known, merger.ends, len(labels)
+    where, experts = np.full(learner.dimension, -1, np.int32), found.average.shape[2]
+    where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
+    unit, own = per_norm(getattr(piece.mixing, "units", UNIT), known.norm), learner.features
+    scene = Scene(where, known.record, found, group, own.x, own.record, learner.places.coin, unit)
+    p, d = np.zeros((n, experts)), np.empty((n, GROUPS, experts))
     p += found.offsets[:experts, 0] + merger.offset
-    dense = np.flatnonzero(known.dense)
-    centres = known.centre[dense] * given.per[dense]
-    p -= centres @ given.average[dense]
-    for j, centre in zip(dense, centres, strict=True):
-        d[:, given.group[j]] -= centre * given.moves[j]
-    ready(score_window, learner.compiled, counted=False)(given, rows, n, p, d)
+    ready(score_window, learner.compiled)(scene, np.flatnonzero(known.dense), rows, p, d)
     units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
     h = np.ones(n) if len(weights) == 0 else np.asarray(weights, np.float64)

@@ -44,6 +44,11 @@ def take(learner: Any, features: NDArray[np.int64]) -> Any:
     return pieces.take(learner, features)
 
 
+def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Any]:
+    """:func:`take` for several learners."""
+    return pieces.take_all(learners, features)
+
+
 def put(learner: Any, piece: Any) -> None:
     """Write a piece of another learner's state into this one."""
     pieces.put(learner, piece)
@@ -65,7 +70,7 @@ def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, st
         steps: those of the merge before, or :func:`first_steps`.
     """
     merger = mixture.merge_mixtures(learner, base, workers)
-    if window is not None and len(window.labels) > 0:
-        steps = fit.fit_mixture(learner, merger, *window, steps)
     group = fit.groups_of(merger, learner.constant)
-    return mixture.blended(learner, merger, steps[:, group].T), steps
+    if window is not None and len(window.labels) > 0:
+        steps = fit.fit_mixture(learner, merger, group, *window, steps)
+    return mixture.blended(learner, merger, steps, group), steps

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.merging.curved import merge_matrix, merge_stack
-from giftrl.merging.experts import Ends, merge_experts, put_experts
-from giftrl.merging.features import Known, merge_features, put_features
+from giftrl.merging.experts import Ends, blocks_of, merge_experts
+from giftrl.merging.features import Known, merge_features
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
 from giftrl.merging.units import merge_sums, merge_units
@@ -25,7 +25,7 @@ class Merger(NamedTuple):
     """A merge that is done but for the weights of the experts, which are between two ends.
 
     Attributes:
-        piece: the merged state, with the weights of the average.
+        piece: the merged state, but for its blocks of features.
         known: its features.
         ends: what the weights are between.
         offset: o, what predictions start from.
@@ -64,12 +64,9 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece]) -> Merger:
         if np.isfinite(mixing.totals[n + 1]):
             leave(mixing, n + 1)
     mixing.offsets[...] = found.offsets.reshape(mixing.offsets.shape)
-    x = np.zeros_like(base.x)
-    put_experts(learner, found.average, found, x)
-    put_features(known, x, learner.places)
     theta = added(base.theta, *(worker.theta for worker in workers))
     dense = base.features[known.dense].astype(np.uint64)
-    piece = Piece(base.features, record, x, theta, dense, known.counts, matrix, mixing)
+    piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
     return Merger(piece, known, found, float(getattr(mixing, "units", UNIT)[OFFSET]))
 
 
@@ -116,13 +113,9 @@ def _mixing(learner: Any, base: Piece, workers: list[Piece], rows: list[float]) 
     return type(old)(**made)
 
 
-def blended(learner: Any, merger: Merger, steps: Array) -> Piece:
+def blended(learner: Any, merger: Merger, steps: Array, group: NDArray[np.int64]) -> Piece:
     """The merged state with weights between the average (steps 0) and the sum (steps 1).
 
-    ``steps`` has a row for each feature and a column for each lane of :class:`Ends`.
+    ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
     """
-    found = merger.ends
-    at = found.average + steps[:, None, :] * (found.total - found.average)
-    x = merger.piece.x.copy()
-    put_experts(learner, at, found, x)
-    return merger.piece._replace(x=x)
+    return merger.piece._replace(x=blocks_of(learner, merger.known, merger.ends, steps, group))

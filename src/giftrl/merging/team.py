@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.row_learner import RowLearner
-from giftrl.merging.merge import Window, first_steps, merge, put, take, touched
+from giftrl.merging.merge import Window, first_steps, merge, put, take, take_all, touched
 from giftrl.merging.schedule import cut, first_rows, next_round
 
 Array = NDArray[np.float64]
@@ -206,8 +206,7 @@ class Team(RowLearner):
         begun = time.perf_counter()
         self._note([] if window is None else [(window.rows, len(window.labels))])
         features = np.flatnonzero(self._marks)
-        base = take(self.learner, features)
-        pieces = list(self._pool.map(lambda member: take(member, features), self._members))
+        base, *pieces = take_all([self.learner, *self._members], features)
         merged, self.steps = merge(self.learner, base, pieces, window, self.steps)
         put(self.learner, merged)
         self._parted = self._left = 0
