@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula, operation
 from giftrl.mixtures.combination import leave
 from giftrl.mixtures.feature_state import PLACE
-from giftrl.mixtures.late_updates import fills, isolate, lose, nothing_late, stretch, take_in, variance
+from giftrl.mixtures.late_updates import add_late, fills, isolate, lose, nothing_late, stretch, take_in, variance
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
@@ -147,20 +147,14 @@ def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def at_places(record: Any, row: Any, count: int, v: Any) -> float:
-    """<u, v> of a row and a vector over the places."""
-    product = 0.0
+def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
+    """The prediction p."""
+    p = 0.0
     for k in range(count):
         s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            product += np.float64(row.u[k]) * v[s]
-    return product
-
-
-@formula(fast=True)
-def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
-    """The prediction p."""
-    return at_places(record, row, count, matrix.x)
+            p += np.float64(row.u[k]) * matrix.x[s]
+    return p
 
 
 @formula(fast=True)
@@ -175,36 +169,51 @@ def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
 
 
 @formula(fast=True)
-def multiply(matrix: Any, record: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
+def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> None:
+    """Write a row as a vector ``u`` over the places."""
+    for i in range(matrix.size[0]):
+        u[i] = 0.0
+    for k in range(count):
+        s = np.int64(record[row.j[k], PLACE]) - 1
+        if s >= 0:
+            u[s] += np.float64(row.u[k])
+
+
+@formula(fast=True)
+def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
     """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
-    most = 0.0
     for k in range(count):
         s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            u = np.float64(row.u[k])
-            most += matrix.prior[s] * u * u
             for i in range(n):
-                au[i] += u * matrix.inverse[s, i]
-    for b in range(matrix.waiting[0]):
-        late = matrix.late[b]
-        along = at_places(record, row, count, late)
-        for i in range(n):
-            au[i] -= along * late[i]
-    return at_places(record, row, count, au), most
+                au[i] += np.float64(row.u[k]) * matrix.inverse[s, i]
+    add_late(matrix, u, au)
+    c, most = 0.0, 0.0
+    for i in range(n):
+        c += u[i] * au[i]
+        most += matrix.prior[i] * u[i] * u[i]
+    return c, most
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, record: Any, row: Any, count: int, au: Any) -> float:
+def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
     """Put A u into ``au`` and return <u, A u>; a matrix that rounding has spoilt is first set back to its prior."""
-    c, most = multiply(matrix, record, row, count, au)
+    c, most = multiply(matrix, record, row, count, u, au)
     if not -1e-6 * most <= c <= 1e3 * most:
         for s in range(matrix.size[0]):
             isolate(matrix, s, matrix.prior[s])
-        c, most = multiply(matrix, record, row, count, au)
+        c, most = multiply(matrix, record, row, count, u, au)
     return max(0.0, c)
+
+
+@formula(fast=True)
+def spread_matrix(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+    """Put u and A u of a row into memory, and return <u, A u>."""
+    put_in_places(matrix, record, row, count, u)
+    return sound_product(matrix, record, row, count, u, au)
 
 
 @formula(fast=True)
@@ -235,11 +244,12 @@ def grow_classes(matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, au: Any, c: Any) -> float:
+def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
     """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
+    put_in_places(matrix, record, row, count, u)
     total, weight = 0.0, 0.0
     for m in range(len(c)):
-        c[m] = spread_matrix(of_class(matrix, m), record, row, count, au[m])
+        c[m] = sound_product(of_class(matrix, m), record, row, count, u, au[m])
         total += g[m] * g[m] * c[m]
         weight += g[m] * g[m]
     return total / weight if weight > 0.0 else 0.0

@@ -71,6 +71,18 @@ def lose(matrix: Any, v: Any, root: float) -> None:
 
 
 @formula(fast=True)
+def add_late(matrix: Any, u: Any, au: Any) -> None:
+    """Make A u of ``inverse`` times u."""
+    n = matrix.size[0]
+    for b in range(matrix.waiting[0]):
+        late, along = matrix.late[b], 0.0
+        for i in range(n):
+            along += late[i] * u[i]
+        for i in range(n):
+            au[i] -= along * late[i]
+
+
+@formula(fast=True)
 def fills(matrix: Any) -> bool:
     """Count a row of ``late``; whether it was the last free one, so that they must be taken in."""
     matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE
