@@ -13,6 +13,7 @@ from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added
 from giftrl.mixtures.feature_state import PLACE, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, Matrix
+from giftrl.mixtures.late_updates import nothing_late
 
 Array = NDArray[np.float64]
 #: The eigenvalues of a precision are at least this part of the largest one.
@@ -87,8 +88,8 @@ def merge_matrix(
         new_inverse[m, :size, :size] = a
         new_x[:size, m] = a @ added(*(one[1] for one in each))
     credit = np.clip(added(old.credit, *(worker.matrix.credit for worker in workers)), 0.0, CREDIT)
-    shape, at = old.inverse.shape, old.x.shape
-    merged = Matrix(new_inverse.reshape(shape), new_x.reshape(at), prior, np.array([size]), np.atleast_1d(credit))
+    new_inverse, sized = new_inverse.reshape(old.inverse.shape), (np.array([size]), np.atleast_1d(credit))
+    merged = Matrix(new_inverse, new_x.reshape(old.x.shape), prior, *sized, *nothing_late(new_inverse))
     return merged, places.astype(np.float64)
 
 
@@ -103,7 +104,8 @@ def _natural(
     if len(here) == 0:
         return precision, dual
     at = places[here] - 1
-    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)]
+    late = matrix.late.reshape(-1, *matrix.late.shape[-2:])[m][:, at]
+    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)] - late.T @ late
     x = matrix.x.reshape(len(matrix.x), -1)[at, m].copy()
     if constant >= 0 and piece.record[constant, PLACE] > 0.0:
         offset = piece.mixing.offsets.reshape(len(piece.mixing.offsets), -1)[row, m]
