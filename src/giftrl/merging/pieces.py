@@ -19,6 +19,7 @@ class Piece(NamedTuple):
         dense: the list of dense features.
         counts: as there.
         matrix, mixing: copies of these parts of the state.
+        merges: how often the state was merged.
     """
 
     features: NDArray[np.int64]
@@ -29,6 +30,7 @@ class Piece(NamedTuple):
     counts: NDArray[np.float64]
     matrix: Any
     mixing: Any
+    merges: int = 0
 
 
 def always(learner: Any) -> NDArray[np.int64]:
@@ -43,9 +45,11 @@ def always(learner: Any) -> NDArray[np.int64]:
 def take(learner: Any, features: NDArray[np.int64]) -> Piece:
     """A copy of the state of a mixture at these features."""
     known: FeatureState = learner.features
-    by_feature = (getattr(known, name)[features] for name in BY_FEATURE)
-    copies = (type(part)(*(np.array(each) for each in part)) for part in (learner.matrix, learner.mixing))
-    return Piece(features, *by_feature, known.dense[: int(known.counts[DENSE])].copy(), known.counts.copy(), *copies)
+    by_feature = {name: getattr(known, name)[features] for name in BY_FEATURE}
+    matrix, mixing = (type(part)(*(np.array(each) for each in part)) for part in (learner.matrix, learner.mixing))
+    dense = known.dense[: int(known.counts[DENSE])].copy()
+    rest = {"counts": known.counts.copy(), "matrix": matrix, "mixing": mixing, "merges": learner.merges}
+    return Piece(features, dense=dense, **by_feature, **rest)
 
 
 def put(learner: Any, piece: Piece) -> None:
@@ -58,6 +62,7 @@ def put(learner: Any, piece: Piece) -> None:
         learner.features = known = known._replace(dense=dense, stamps=stamps)
     known.dense[: len(piece.dense)], known.stamps[:] = piece.dense, 0.0
     known.counts[:] = piece.counts
+    learner.merges = piece.merges
     for own, given in ((learner.matrix, piece.matrix), (learner.mixing, piece.mixing)):
         for mine, new in zip(own, given, strict=True):
             mine[...] = new
