@@ -21,10 +21,11 @@
 """
 
 from giftrl.certificates.best_loss import BestLoss
-from giftrl.certificates.certificate import Certificate, TheoremTerms
+from giftrl.certificates.certificate import Certificate
 from giftrl.certificates.evidence import Evidence
 from giftrl.certificates.kept import Kept
 from giftrl.certificates.moments import Moments
+from giftrl.certificates.theorem_terms import TheoremTerms
 from giftrl.certificates.units import Units
 from giftrl.certificates.witnesses import Witnesses
 

@@ -11,7 +11,6 @@ product. The least loss of any u in a ball follows without ever computing the be
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +18,8 @@ from numpy.typing import ArrayLike
 from giftrl import mirror
 from giftrl.certificates.best_loss import BestLoss
 from giftrl.certificates.evidence import Evidence
-from giftrl.errors import AssumptionFailed, require
+from giftrl.certificates.theorem_terms import TheoremTerms
+from giftrl.errors import AssumptionFailed, Incompatible, require
 from giftrl.losses.vector import Vector
 from giftrl.regularizers import SquaredNorm
 from giftrl.schedules import TemporalVariability
@@ -28,23 +28,6 @@ from giftrl.updates import Proximal
 
 #: The dual of each norm that a ball of comparators can be measured in.
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
-
-
-class TheoremTerms(NamedTuple):
-    """The terms of Theorem 3.1 at a comparator u; their sum is the regret bound at u.
-
-    regularizer: psi_{T+1}(u) - psi_1(x_1), the price of the comparator.
-    linearized: sum_t psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>, what linearized FTRL would pay.
-    gain: -sum_t delta_t, what the choice of z saves; positive means that it cost.
-    growth: sum_t psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}), for H' only; not positive when psi grows.
-    slack: F_{T+1}(x_{T+1}) - F_{T+1}(u) with F = psi_{T+1} - <theta_{T+1}, .>; not positive for u in V.
-    """
-
-    regularizer: float
-    linearized: float
-    gain: float
-    growth: float
-    slack: float
 
 
 @dataclass(frozen=True)
@@ -60,6 +43,7 @@ class Certificate:
         theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, where theta was stored in
             fewer bits than it was computed in; the bounds allow for it.
         evidence: rows that were kept and sums over the others, for :meth:`best_loss`.
+        merged: whether the run is not one sequence of rounds, but several that were put together.
 
     >>> import numpy as np
     >>> certificate = Certificate(loss_sum=3.0, conjugate_sum=-1.0, delta_sum=0.0, theta=np.array([3.0, 4.0]))
@@ -78,6 +62,7 @@ class Certificate:
     trace: Trace | None = None
     theta_error: float = 0.0
     evidence: Evidence | None = None
+    merged: bool = False
 
     @classmethod
     def from_trace(cls, trace: Trace) -> "Certificate":
@@ -170,6 +155,7 @@ class Certificate:
             theta=self.theta + other.theta,
             theta_error=self.theta_error + other.theta_error,
             evidence=self._evidence("merge").merge(other._evidence("merge"), model) if both else None,
+            merged=True,
         )
 
     def regret_bound_domain(self) -> float:
@@ -242,8 +228,8 @@ class Certificate:
             u: the comparator.
             variability: V_T, or None for the variability that was observed, which is never larger.
         """
+        trace = self._algorithm_1("Corollary 4.3")
         self.lemma_4_1(u)
-        trace = self._rounds("corollary_4_3")
         schedule = trace.schedule
         if not (isinstance(schedule, TemporalVariability) and isinstance(trace.regularizer, SquaredNorm)):
             raise AssumptionFailed(
@@ -288,6 +274,11 @@ class Certificate:
         return self.trace
 
     def _algorithm_1(self, what: str) -> Trace:
+        if self.merged:
+            raise Incompatible(
+                f"{what} is about one sequence of rounds, each beginning where the one before it ended, and this run "
+                "was merged from several; regret_bound(u) holds for every run"
+            )
         trace = self._rounds(what)
         if trace.algorithm != "Learner":
             raise AssumptionFailed(

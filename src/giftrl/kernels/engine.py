@@ -142,7 +142,7 @@ class Engine:
         """The progressive loss of each model; infinite for one that has overflowed."""
         return self.states[:, LOSS].copy()
 
-    def _certificate(self, state: Array, theta: Array, evidence: Evidence | None) -> Certificate:
+    def _certificate(self, state: Array, theta: Array, evidence: Evidence | None, merged: bool = False) -> Certificate:
         # Storing theta in float32 changes each coordinate by at most 2^-24 of itself in each round; by Cauchy and
         # Schwarz the sum over rounds of norm2(theta) is at most sqrt(T sum of norm2(theta)^2).
         rounds = state[TIME] - 1.0
@@ -154,6 +154,7 @@ class Engine:
             theta=theta,
             theta_error=unit * math.sqrt(rounds * float(state[ROUNDING])),
             evidence=evidence,
+            merged=merged,
         )
 
 
@@ -161,6 +162,9 @@ class OneLearner(RowLearner, Engine):
     """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
 
     _loops: ClassVar[tuple[Callable[..., int], Callable[..., int]]]  # with one strength, and with one for each feature
+    #: What theta of the certificate has more than the stored theta, a column for each score; None where it is 0. After
+    #: a merge of learners whose psi is not centred, the stored theta is that of the new point, not minus the sum of z.
+    ahead: Array | None = None
     _held: Held | None = None
     _made_of: tuple[Any, ...] = ()
 
@@ -206,9 +210,34 @@ class OneLearner(RowLearner, Engine):
     def _every_witnesses(self) -> list[Witnesses]:
         return [] if self.witnesses is None else [self.witnesses]
 
+    def grow(self, dimension: int) -> None:
+        super().grow(dimension)
+        if self.ahead is not None and len(self.ahead) < self.dimension:
+            self.ahead = Touched.of(self.ahead)._replace(length=self.dimension).array()
+
+    def own_state(self) -> dict[str, NDArray[Any]]:
+        return super().own_state() | ({} if self.ahead is None else {"ahead": self.ahead})
+
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        ahead, scores = state.get("ahead"), self.classes or 1
+        fits = ahead is None or (
+            ahead.dtype == np.float64
+            and ahead.shape == (len(state["coordinates"]), scores)
+            and np.isfinite(ahead).all()
+        )
+        require(bool(fits), "state", "ahead", f"must be that of {self!r}", "use the parts that it was made with")
         super().restore(state)
-        self._restore_witnesses(state)
+        self.ahead = None if ahead is None else ahead.copy()
+        self._restore_beside(state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        ahead = None if self.ahead is None else Touched.of(self.ahead)
+        return super().__getstate__() | {"ahead": ahead}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.ahead, Touched):
+            self.ahead = self.ahead.array()
 
     def _run(self, batch: Batch | Held, n: int) -> int:
         """Learn from n rows; how many before one that overflows."""
@@ -235,7 +264,7 @@ class OneLearner(RowLearner, Engine):
     @property
     def certificate(self) -> Certificate:
         """What the run so far proves about itself; for K classes a comparator is a matrix like x, flattened by rows."""
-        return self._certificate(self.states[0], self.theta.reshape(-1), self._evidence())
+        return self._certificate(self.states[0], self.theta.reshape(-1), self._evidence(), self.merges > 0)
 
 
 def point(psi: Any, uniform: bool, coordinates: NDArray[Any], lam_now: float) -> Array:

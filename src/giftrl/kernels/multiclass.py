@@ -56,4 +56,5 @@ class MulticlassLearner(OneLearner):
     def theta(self) -> Array:
         """theta_t, a column for each class."""
         first = self.classes if not self.uniform and centred(self.regularizer) else 0
-        return self.coordinates[:, first : first + self.classes].astype(np.float64)
+        theta: Array = self.coordinates[:, first : first + self.classes].astype(np.float64)
+        return theta if self.ahead is None else theta + self.ahead

@@ -148,4 +148,5 @@ class LinearLearner(OneLearner):
     @property
     def theta(self) -> Array:
         """theta_t, minus the sum of the z so far."""
-        return dual(self.regularizer, self.uniform, self.coordinates[:, 0])
+        theta = dual(self.regularizer, self.uniform, self.coordinates[:, 0])
+        return theta if self.ahead is None else theta + self.ahead[:, 0]

@@ -28,6 +28,7 @@ class RowLearner:
     own_state: Callable[[], dict[str, NDArray[Any]]]  # without that of witnesses
     classes: int | None = None  # K; None for one score
     witnesses: Witnesses | None = None  # what is remembered of rows, for the certificate
+    merges: int = 0  # how often states of several learners have become one
 
     @property
     def _scores(self) -> tuple[int, ...]:
@@ -92,9 +93,15 @@ class RowLearner:
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which ``restore`` goes on, bit by bit."""
         kept = {} if self.witnesses is None else self.witnesses.state()
-        return self.own_state() | {f"witnesses.{name}": array for name, array in kept.items()}
+        merges = {"merges": np.array([self.merges])} if self.merges else {}
+        return self.own_state() | merges | {f"witnesses.{name}": array for name, array in kept.items()}
 
-    def _restore_witnesses(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def _restore_beside(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore what is not in ``own_state``."""
+        merges = state.get("merges", np.zeros(1, np.int64))
+        fits = merges.dtype == np.int64 and merges.shape == (1,) and merges[0] >= 0
+        require(bool(fits), "state", "merges", "must be how often it was merged", "use the state of such a learner")
+        self.merges = int(merges[0])
         if self.witnesses is not None:
             self.witnesses.dimension = self.dimension
             names = [name for name in state if name.startswith("witnesses.")]

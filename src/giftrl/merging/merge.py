@@ -8,7 +8,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
-from giftrl.merging import fit, mixture, pieces
+from giftrl.errors import Incompatible
+from giftrl.kernels.engine import OneLearner
+from giftrl.kernels.scalars import TIME
+from giftrl.merging import classes, fit, linear, linear_fit, mixture, pieces
+from giftrl.mixtures.feature_state import ROWS
 from giftrl.mixtures.mixture import Mixture
 
 Array = NDArray[np.float64]
@@ -41,26 +45,43 @@ def touched(learner: Any, parts: list[tuple[Rows, int]], marks: NDArray[np.bool_
 
 def take(learner: Any, features: NDArray[np.int64]) -> Any:
     """A copy of the state of a learner at these features, in order: what a worker sends."""
-    return pieces.take(learner, features)
+    return linear.take(learner, features) if is_linear(learner) else pieces.take(learner, features)
 
 
 def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Any]:
     """:func:`take` for several learners."""
+    if is_linear(learners[0]):
+        return [linear.take(learner, features) for learner in learners]
     return pieces.take_all(learners, features)
 
 
 def put(learner: Any, piece: Any) -> None:
     """Write a piece of another learner's state into this one."""
-    pieces.put(learner, piece)
+    if is_linear(learner):
+        linear.put(learner, piece)
+    else:
+        pieces.put(learner, piece)
 
 
 def first_steps(learner: Any) -> Array:
     """The steps before the first merge: all the way to the sum."""
-    return fit.first_steps(learner)
+    return linear_fit.first_steps() if is_linear(learner) else fit.first_steps(learner)
+
+
+def is_linear(learner: Any) -> bool:
+    """Whether a learner is a linear one with fixed parameters and not a mixture; raises for what cannot be merged."""
+    if isinstance(learner, (OneLearner, Mixture)):
+        return isinstance(learner, OneLearner)
+    raise Incompatible(
+        f"{type(learner).__name__} cannot be merged: its models lie side by side in groups, and a step would have to "
+        "be fitted for each of them. Use one LinearLearner for each model, a MulticlassLearner or a mixture"
+    )
 
 
 def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array) -> tuple[Any, Array]:
     """The merged state at the features of the pieces, and the steps that were fitted.
+
+    Workers that have learnt nothing do not count, and the state of a single worker is what it is.
 
     Args:
         learner: one with the state that all workers began from.
@@ -69,8 +90,37 @@ def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, st
         window: rows to fit the steps to; None to take the steps as they are.
         steps: those of the merge before, or :func:`first_steps`.
     """
+    workers = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
+    if len(workers) < 2:
+        return (workers[0] if workers else base), steps
+    if window is not None and len(window.labels) == 0:
+        window = None
+    merge_kind = _merge_linear if is_linear(learner) else _merge_mixtures
+    return merge_kind(learner, base, workers, window, steps)
+
+
+def rounds_of(piece: Any) -> float:
+    """How many rows were learnt until the state of a piece."""
+    return float(piece.states[0, TIME] - 1.0 if isinstance(piece, linear.LinearPiece) else piece.counts[ROWS])
+
+
+def _merge_mixtures(
+    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array
+) -> tuple[Any, Array]:
     merger = mixture.merge_mixtures(learner, base, workers)
     group = fit.groups_of(merger, learner.constant)
-    if window is not None and len(window.labels) > 0:
-        steps = fit.fit_mixture(learner, merger, group, *window, steps)
-    return mixture.blended(learner, merger, steps, group), steps
+    if window is not None:
+        fit_steps = fit.fit_mixture if learner.classes is None else classes.fit_classes
+        steps = fit_steps(learner, merger, group, *window, steps)
+    return mixture.blended(learner, merger, steps, group)._replace(merges=base.merges + 1), steps
+
+
+def _merge_linear(
+    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array
+) -> tuple[Any, Array]:
+    merger = linear.merge_linear(learner, base, workers)
+    rows, count = (None, 0) if window is None else (window.rows, len(window.labels))
+    group = linear_fit.groups_of(merger, rows, count, learner.dimension)
+    if window is not None:
+        steps = linear_fit.fit_linear(learner, merger, group, *window, steps)
+    return linear.blended(learner, merger, steps[0, group]), steps

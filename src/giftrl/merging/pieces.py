@@ -19,6 +19,7 @@ class Piece(NamedTuple):
         dense: the list of dense features.
         counts: as there.
         matrix, mixing: copies of these parts of the state.
+        merges: how often the state was merged.
     """
 
     features: NDArray[np.int64]
@@ -29,6 +30,7 @@ class Piece(NamedTuple):
     counts: NDArray[np.float64]
     matrix: Any
     mixing: Any
+    merges: int = 0
 
 
 def always(learner: Any) -> NDArray[np.int64]:
@@ -59,7 +61,7 @@ def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Piece]:
         matrix, mixing = (type(part)(*(np.array(each) for each in part)) for part in parts)
         dense = known.dense[: int(known.counts[DENSE])].copy()
         rows = made["record"][k], made["x"][k], made["theta"][k]
-        found.append(Piece(features, *rows, dense, known.counts.copy(), matrix, mixing))
+        found.append(Piece(features, *rows, dense, known.counts.copy(), matrix, mixing, learner.merges))
     return found
 
 
@@ -83,6 +85,7 @@ def put(learner: Any, piece: Piece) -> None:
         learner.features = known = known._replace(dense=dense, stamps=stamps)
     known.dense[: len(piece.dense)], known.stamps[:] = piece.dense, 0.0
     known.counts[:] = piece.counts
+    learner.merges = piece.merges
     for own, given in ((learner.matrix, piece.matrix), (learner.mixing, piece.mixing)):
         for mine, new in zip(own, given, strict=True):
             mine[...] = new

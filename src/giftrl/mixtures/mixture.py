@@ -230,7 +230,7 @@ class Mixture(SingleRows, RowLearner):
         sums = self.mixing.sums
         return Certificate(
             loss_sum=float(sums[LOSS]), conjugate_sum=float(sums[CONJUGATE]), delta_sum=0.0,
-            theta=self.theta.reshape(-1), evidence=self._evidence(),
+            theta=self.theta.reshape(-1), evidence=self._evidence(), merged=self.merges > 0,
         )  # fmt: skip
 
     def grow(self, dimension: int) -> None:
@@ -272,7 +272,7 @@ class Mixture(SingleRows, RowLearner):
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
         self._later = part("later", Later) if self._again else self._no_rounds(0)
-        self._restore_witnesses(state)
+        self._restore_beside(state)
 
     def __repr__(self) -> str:
         size = ", ".join(str(each) for each in (self.dimension, *self._scores))

@@ -18,6 +18,8 @@ OF_DENSE = ("features.dense", "features.stamps")
 CHANGES = "later.changes"
 #: What witnesses keep for each feature, once there are rows that they do not keep.
 WITNESSES = "witnesses.record"
+#: What theta has more than the stored theta, after a merge.
+AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
@@ -51,9 +53,10 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
         state |= {each: state[each][kept.where] for each in others if each in state}
-    if WITNESSES in state and len(state[WITNESSES]):
-        committed = Touched.of(state[WITNESSES][: kept.length])
-        state |= {WITNESSES: committed.rows, f"{WITNESSES}.seen": committed.where}
+    for each in (WITNESSES, AHEAD):
+        if each in state and len(state[each]):
+            own = Touched.of(state[each][: kept.length])
+            state |= {each: own.rows, f"{each}.seen": own.where}
     return state | {name: kept.rows, seen: kept.where}
 
 
@@ -74,6 +77,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
         for each in (name, *others):  # an earlier version had fewer
             if each in state:
                 state[each] = Touched(state[each], where, rows).array()
-        if f"{WITNESSES}.seen" in state:
-            state[WITNESSES] = Touched(state[WITNESSES], state.pop(f"{WITNESSES}.seen"), rows).array()
+        for each in (WITNESSES, AHEAD):
+            if f"{each}.seen" in state:
+                state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
