@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
-from giftrl.mixtures.coin import RICHEST, WEALTH
+from giftrl.mixtures.coin import RICHEST
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 
@@ -65,7 +65,7 @@ class Own(NamedTuple):
     r: Array
     offsets: Array  # of all experts, a column for each score
     coin: Array  # theta, G and W of each score
-    shift: Array  # (mu_new - mu_old)/m_old: adding this times a weight to the constant keeps predictions
+    shift: Array  # (mu_new - mu_old)/m_new: adding this times a weight to the constant keeps predictions
 
 
 def strengths(grid: Any, q: Array, r: Array, norm: float) -> Array:
@@ -75,8 +75,8 @@ def strengths(grid: Any, q: Array, r: Array, norm: float) -> Array:
 
 
 def shifts(piece: Piece, known: Known, together: bool) -> Array:
-    """(mu_new - mu_old)/m_old of each feature; 0 where the constant, the mean of labels, moves with the centre."""
-    m, mu = piece.record[:, SCALE], piece.record[:, CENTRE]
+    """(mu_new - mu_old)/m_new of each feature; 0 where the constant, the mean of labels, moves with the centre."""
+    m, mu = known.scale, piece.record[:, CENTRE]
     still = together & known.dense & (piece.record[:, DENSE_PLACE] > 0.0)
     return np.divide(known.centre - mu, m, out=np.zeros_like(m), where=(m > 0.0) & ~still)
 
@@ -93,11 +93,11 @@ def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own
     coin = block[:, int(columns.coin) : int(columns.coin) + 3 * scores].reshape(-1, 3, scores).copy()
     shift = shifts(piece, known, learner.pieces.centre_labels)
     offsets = piece.mixing.offsets.reshape(-1, scores).copy()
-    offsets[:n] += np.einsum("j,jmr->rm", shift, x)
     factor = np.divide(piece.record[:, SCALE], known.scale, out=np.ones(len(q)), where=known.scale > 0.0)
     new_q, new_r = factor * factor * q, factor * factor * r
     now = strengths(grid, new_q, new_r, known.norm)
     x = x * (factor[:, None] * strengths(grid, q, r, known.norm) / now)[:, None, :]
+    offsets[:n] += np.einsum("j,jmr->rm", shift, x)
     if place is not None:
         x[place] += offsets[:n].T
         offsets[:n] = 0.0
@@ -120,15 +120,10 @@ def ends(base: Own, workers: list[Own]) -> tuple[Array, Array]:
 
 
 def wealth(base: Own, workers: list[Own]) -> tuple[Array, Array]:
-    """W of the coin: the average of what was won, weighted by stakes, and the product of the growths."""
-    before, won = base.coin[:, 2], np.zeros_like(base.coin[:, 2])
-    plain, stakes, grown = won.copy(), won.copy(), won.copy()
-    for own in workers:
-        gain, staked = own.coin[:, 2] - before, np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0)
-        won += staked * gain
-        stakes += staked
-        plain += gain / len(workers)
-        grown += np.log((WEALTH + own.coin[:, 2]) / (WEALTH + before))
-    average = before + np.divide(won, stakes, out=plain, where=stakes > 0.0)
-    product = (WEALTH + before) * np.exp(grown) - WEALTH
-    return np.clip(average, 0.0, RICHEST), np.clip(product, 0.0, RICHEST)
+    """W of the coin: the average of what was won, weighted by stakes, and the sum."""
+    before = base.coin[:, 2]
+    gains = np.array([own.coin[:, 2] - before for own in workers])
+    stakes = np.array([np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0) for own in workers])
+    total = stakes.sum(axis=0)
+    average = np.divide((stakes * gains).sum(axis=0), total, out=gains.mean(axis=0), where=total > 0.0)
+    return np.clip(before + average, 0.0, RICHEST), np.clip(before + gains.sum(axis=0), 0.0, RICHEST)

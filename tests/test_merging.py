@@ -170,3 +170,29 @@ def test_certificates_hold_for_any_partition(kind: str, seed: int, rounds: list[
         regret = certificate.loss_sum - paid
         bound = certificate.loss_sum + certificate.conjugate_sum + float(certificate.theta @ u)
         assert regret <= bound + 1e-6 * (1.0 + abs(bound))
+
+
+def test_a_scale_that_grows_in_one_worker_spoils_nothing() -> None:
+    """A feature that hardly moves at first, and then does: the full matrix of one worker has followed its scale."""
+    rng = np.random.default_rng(0)
+
+    def rows(n: int, size: float) -> tuple[Any, Any]:
+        x = np.column_stack([rng.normal(size=n), 5.0 + size * rng.normal(size=n), np.ones(n)])
+        return x, np.where(x[:, 0] + rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+    base = MixtureLearner(3, "logistic", constant=2, dtype="float64", compiled=False)
+    base.learn(*rows(100, 1e-9))
+    members = []
+    for size in (1e-9, 1e-9, 1.0):
+        member = MixtureLearner(3, "logistic", constant=2, dtype="float64", compiled=False)
+        member.restore(base.state())
+        member.learn(*rows(30, size))
+        members.append(member)
+    piece, *pieces = take_all([base, *members], np.arange(3))
+    put(base, merge(base, piece, pieces, None, first_steps(base))[0])
+    x, y = rows(200, 1.0)
+    own = base.expert_names.index("full matrix")
+    before = float(base.mixing.totals[own])
+    base.learn(x, y)
+    assert (base.mixing.totals[own] - before) / 200 < 1.0
+    assert np.logaddexp(0.0, -y * base.predict(x)).mean() < 0.7

@@ -1,8 +1,9 @@
 """``python -m benchmarks.quality.workers``: what learning with several workers costs in loss.
 
-Each data set of at least 5,000 rows is split at random, four parts to learn and one to test, three times; the rows to
-learn come in random order, or in the order of the file. A table has the loss of W workers over that of one learner: on
-new rows, and in the course of learning. More workers than cores are simulated: the bits are those of as many cores.
+Each data set of at least 5,000 rows is split, four parts to learn and one to test, three times: at random; or in the
+order of the file, where the last fifth comes after what is learnt, and the splits leave out different tenths of that. A
+table has the loss of W workers over that of one learner: on new rows, and in the course of learning. More workers than
+cores are simulated: the bits are those of as many cores.
 
 One worker learns the first rows (:mod:`giftrl.merging.schedule`), and small data sets end with these. The last column
 is of workers that part sooner, after 100 rows for each.
@@ -92,14 +93,26 @@ def run(
     return mean_loss(learner, learner.predict(case.x[test]), case.y[test]), mean_loss(learner, made, case.y[train])
 
 
+def split(n: int, order: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows to learn from and those to test on.
+
+    >>> split(10, "in order", 0)
+    (array([0, 1, 2, 3, 4, 5, 6, 7]), array([8, 9]))
+    """
+    random = np.random.default_rng(seed)
+    if order == "in order":
+        before = n - n // 5
+        return np.sort(random.permutation(before)[before // 10 :]), np.arange(before, n)
+    rows = random.permutation(n)
+    return rows[n // 5 :], rows[: n // 5]
+
+
 def ratios(case: Case, order: str, seeds: int, workers: Sequence[int]) -> list[tuple[float, float]]:
     """Both losses of each number of workers over those of one learner: geometric means over the seeds."""
     settings = [*((w, None) for w in workers), (SOONER, FIRST_EACH * SOONER)]
     found: list[list[tuple[float, float]]] = [[] for _ in settings]
     for seed in range(seeds):
-        rows = np.random.default_rng(seed).permutation(len(case.y))
-        test, train = rows[: len(rows) // 5], rows[len(rows) // 5 :]
-        train = np.sort(train) if order == "in order" else train
+        train, test = split(len(case.y), order, seed)
         alone = run(case, 1, train, test)
         for k, (w, first) in enumerate(settings):
             own = run(case, w, train, test, first)
@@ -131,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", nargs="*", type=int, default=list(WORKERS))
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args(arguments)
-    console, lines = Console(stderr=True), {}
+    console, lines = Console(stderr=True, width=120), {}
     for case in cases(given.datasets):
         for order in ORDERS:
             lines[case.name, order] = ratios(case, order, given.seeds, given.workers)

@@ -12,8 +12,9 @@ from giftrl.merging.features import Known
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added
 from giftrl.mixtures.feature_state import PLACE, SCALE
-from giftrl.mixtures.full_matrix import CREDIT, Matrix
+from giftrl.mixtures.full_matrix import CREDIT, SUREST, Matrix
 from giftrl.mixtures.late_updates import nothing_late
+from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 
 Array = NDArray[np.float64]
 #: The eigenvalues of a precision are at least this part of the largest one.
@@ -107,13 +108,33 @@ def _natural(
     late = matrix.late.reshape(-1, *matrix.late.shape[-2:])[m][:, at]
     a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)] - late.T @ late
     x = matrix.x.reshape(len(matrix.x), -1)[at, m].copy()
+    scale, new = piece.record[features[here], SCALE], known.scale[features[here]]
+    factor = np.divide(scale, new, out=np.ones(len(here)), where=new > 0.0)
+    a, x = grown(a, x, factor, matrix.prior[at])
     if constant >= 0 and piece.record[constant, PLACE] > 0.0:
         offset = piece.mixing.offsets.reshape(len(piece.mixing.offsets), -1)[row, m]
         x[features[here] == constant] += offset + shift[features[here]] @ x
-    scale = piece.record[features[here], SCALE]
-    new = known.scale[features[here]]
-    factor = np.divide(scale, new, out=np.ones(len(here)), where=new > 0.0)
     p = inverse(a)
-    precision[np.ix_(here, here)] = factor[:, None] * (p - np.diag(1.0 / matrix.prior[at])) * factor
-    dual[here] = factor * (p @ x)
+    precision[np.ix_(here, here)] = p - np.diag(1.0 / matrix.prior[at])
+    dual[here] = p @ x
     return precision, dual
+
+
+def grown(a: Array, x: Array, factor: Array, prior: Array) -> tuple[Array, Array]:
+    """A and x after scales have grown by 1/factor, as :func:`giftrl.mixtures.full_matrix.grow_matrix` lets them follow.
+
+    A worker whose rows made a scale grow has done that to the state it began from: only then is what it has added the
+    difference of the two.
+
+    >>> grown(np.eye(1), np.ones(1), np.array([0.5]), np.array([100.0]))
+    (array([[4.]]), array([2.]))
+    """
+    variance = np.diag(a)
+    most = np.sqrt(np.divide(prior, variance, out=np.full(len(a), np.inf), where=variance > 0.0))
+    g = np.minimum(np.divide(1.0, factor, out=np.full(len(a), np.inf), where=factor > 0.0), most)
+    g = np.where(factor < 1.0, np.maximum(1.0, g), 1.0)
+    anew = g > SUREST
+    g[anew] = 0.0
+    larger = g[:, None] * a * g
+    larger[anew, anew] = prior[anew]
+    return larger, np.clip(x * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)

@@ -10,7 +10,9 @@ features, which one worker has met; on frequent ones all workers have corrected 
 The average is right for these. :mod:`giftrl.merging.fit` finds where to stop between the two.
 
 The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, weighted by what
-they have staked, and the product of the factors by which each wealth has grown.
+they have staked, and its sum. (The product of the factors by which each wealth has grown is what one gambler would have
+who had made all these bets; sixteen workers that double it make it 65,536 times as large, and rows of a stream that is
+sorted by class do not show the harm.)
 """
 
 import math
@@ -23,16 +25,14 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.merging.features import Known, put_feature
 from giftrl.merging.pieces import Piece, stacked
-from giftrl.mixtures.coin import RICHEST, WEALTH
+from giftrl.mixtures.coin import RICHEST
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import SCALE
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.ops.scalar import clamp, exp, log
+from giftrl.ops.scalar import clamp
 
 Array = NDArray[np.float64]
-#: The logarithm of a wealth moves at most this far in a merge: beyond it is rounding.
-MOST_GROWTH = 50.0
 
 
 class Ends(NamedTuple):
@@ -80,7 +80,7 @@ def put_strengths(by: Any, q: float, r: float, out: Any) -> None:
 def merge_wealth(x: Any, j: int, at: Any, scores: int, factors: Any, m: int, coin: Any) -> tuple[float, float]:
     """Both ends of W of the coin of score m, with theta and G added up into ``coin``."""
     theta, stake = factors[0] * np.float64(x[0, j, at + m]), factors[0] * np.float64(x[0, j, at + scores + m])
-    before, won, stakes, plain, grown = np.float64(x[0, j, at + 2 * scores + m]), 0.0, 0.0, 0.0, 0.0
+    before, won, stakes, total = np.float64(x[0, j, at + 2 * scores + m]), 0.0, 0.0, 0.0
     coin[j, 0, m], coin[j, 1, m] = theta, stake
     for k in range(1, len(x)):
         own = factors[k] * np.float64(x[k, j, at + scores + m]) - stake
@@ -89,12 +89,9 @@ def merge_wealth(x: Any, j: int, at: Any, scores: int, factors: Any, m: int, coi
         coin[j, 1, m] += own
         won += max(own, 0.0) * gain
         stakes += max(own, 0.0)
-        plain += gain / (len(x) - 1)
-        if gain != 0.0:
-            grown += log((WEALTH + before + gain) / (WEALTH + before))
-    average = before + (won / stakes if stakes > 0.0 else plain)
-    product = (WEALTH + before) * exp(clamp(grown, -MOST_GROWTH, MOST_GROWTH)) - WEALTH
-    return clamp(average, 0.0, RICHEST), clamp(product, 0.0, RICHEST)
+        total += gain
+    average = before + (won / stakes if stakes > 0.0 else total / (len(x) - 1))
+    return clamp(average, 0.0, RICHEST), clamp(before + total, 0.0, RICHEST)
 
 
 def lines(columns: Columns) -> Lines:
@@ -195,23 +192,38 @@ def write_blocks(at: Any, columns: Any, known: Any, ends: Any, steps: Any, group
             x[j, at.coin + 2 * scores + m] = real(clamp(wealth, 0.0, RICHEST))
 
 
+def factors_of(scales: Array) -> Array:
+    """m_old/m_new of each state, from the scales of all states and then the merged ones."""
+    new = np.broadcast_to(scales[-1], scales[:-1].shape)
+    return np.asarray(np.divide(scales[:-1], new, out=np.ones(new.shape), where=new > 0.0))
+
+
+def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: int) -> Array:
+    """The weights of the grid in blocks of several states, by score and expert, as :func:`rescale` has them."""
+    q, r = x[..., int(columns.curve), None], x[..., int(columns.root), None]
+    f, experts = factors[..., None], len(by.prior)
+    old, new = (by.prior + by.curve * k * q + by.root * np.sqrt(1.0 + k * r) for k in (1.0, f * f))
+    ratio = (f * old / new)[..., None, :]
+    return np.asarray(x[..., : experts * scores].reshape(*x.shape[:-1], scores, experts) * ratio)
+
+
 def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known, place: int) -> Ends:
     """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
     n, columns = lanes(grid), learner.places
     x = stacked([piece.x for piece in pieces])
     offsets = np.stack([piece.mixing.offsets.reshape(-1, scores).T for piece in pieces])
+    scales = np.stack([piece.record[:, SCALE] for piece in pieces] + [known.scale])
+    by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
     moved = np.flatnonzero(known.shifts.any(axis=0))
-    lanes_of = x[:, moved, : n * scores].astype(np.float64).reshape(len(pieces), -1, scores, n)
-    offsets[:, :, :n] += np.einsum("kj,kjme->kme", known.shifts[:, moved], lanes_of)
+    weights = rescaled(x[:, moved].astype(np.float64), factors_of(scales[:, moved]), by, columns, scores)
+    offsets[:, :, :n] += np.einsum("kj,kjme->kme", known.shifts[:, moved], weights)
     rows = [piece.counts[0] - base.counts[0] for piece in workers]
     left = sum(own * part for own, part in zip(offsets[1:], rows, strict=True)) / max(sum(rows), 1.0)
     if place >= 0:
         left[:, :n] = 0.0
-    scales = np.stack([piece.record[:, SCALE] for piece in pieces] + [known.scale])
     shape = (size, scores, n + 1)
     ends = Ends(np.empty(shape), np.empty(shape), np.empty((size, 2)), np.empty((size, 2, scores)), left.T.copy())
-    by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
     at = lines(columns)
     states = len(pieces)
     work = Work(np.empty(states), np.empty((states, n)), np.empty((states, n)), np.empty((5, n)))

@@ -41,8 +41,8 @@ class Known(NamedTuple):
         counts: of the merged state.
         rows: how many rows have each feature.
         record: of the merged state, but for places in the full matrix.
-        shifts: (mu_new - mu_old)/m_old of each feature, in the state before and in each worker's: adding it times a
-            weight to the constant keeps predictions.
+        shifts: (mu_new - mu_old)/m_new of each feature, in the state before and in each worker's: adding it times a
+            weight, in the units of m_new, to the constant keeps predictions.
         norm: N, the mean of norm2(u)^2.
     """
 
@@ -97,9 +97,8 @@ def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
 
 
 @formula
-def shift_of(record: Any, j: int, mu: float, still: bool) -> float:
-    """(mu_new - mu_old)/m_old; 0 where the constant moves with a centre that stays."""
-    m = record[j, SCALE]
+def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
+    """(mu_new - mu_old)/m_new; 0 where the constant moves with a centre that stays."""
     if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
         return 0.0
     return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
@@ -125,7 +124,7 @@ def merge_records(rule: Any, records: Any, x: Any, rows: Any, out: Any, times: A
         out[j, COUNT], out[j, TOTAL] = (often, 0.0) if dense else (0.0, total)
         out[j, DENSE_PLACE] = place if dense else 0.0
         for k in range(len(records)):
-            shifts[k, j] = shift_of(records[k], j, mu, rule.together and dense)
+            shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
 def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int) -> Known:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.merging.curved import merge_matrix, merge_stack
-from giftrl.merging.experts import Ends, blocks_of, merge_experts
+from giftrl.merging.experts import Ends, blocks_of, factors_of, merge_experts
 from giftrl.merging.features import Known, merge_features
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
@@ -14,7 +14,7 @@ from giftrl.merging.units import merge_sums, merge_units
 from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.combination import WEIGHT, leave
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import NORM, PLACE, ROWS
+from giftrl.mixtures.feature_state import NORM, PLACE, ROWS, SCALE
 from giftrl.mixtures.labels import OFFSET, per_norm
 from giftrl.mixtures.weights import UNIT
 
@@ -76,6 +76,7 @@ def _coin_shift(learner: Any, workers: list[Piece], known: Known, rows: list[flo
     moved, total = np.flatnonzero(known.shifts.any(axis=0)), np.zeros(scores)
     for k, (piece, part) in enumerate(zip(workers, rows, strict=True), 1):
         block = piece.x[moved, coin : coin + 3 * scores].astype(np.float64).reshape(-1, 3, scores)
+        block[:, :2] *= factors_of(np.stack([piece.record[moved, SCALE], known.scale[moved]]))[0][:, None, None]
         bets = unit_of(learner, piece) * (WEALTH + block[:, 2]) * block[:, 0] / (1.0 + block[:, 1])
         total += part * (known.shifts[k, moved] @ bets)
     return total / max(sum(rows), 1.0)

@@ -1,7 +1,7 @@
 """How many rows are learnt between two merges.
 
-One worker learns the first rows. Then a round has a tenth of the rows so far, or a quarter where workers are few, and
-their states differ less. Its last rows are its window: nobody
+One worker learns the first rows. Then a round has a tenth of the rows so far, or up to a quarter where workers are
+few, and their states differ less. Its last rows are its window: nobody
 learns them before the merge, which is fitted to them, and then the merged learner does. So every row is learnt once.
 """
 
@@ -38,7 +38,7 @@ def next_round(rows: int, workers: int) -> Round:
     >>> next_round(8192, 2), next_round(1_000_000, 16)
     (Round(parted=1024, window=1024), Round(parted=98976, window=1024))
     """
-    growth = max(GROWTH, min(MOST_GROWTH, 16.0 * GROWTH / workers))
+    growth = max(GROWTH, min(MOST_GROWTH, 2.0 * MOST_GROWTH / workers))
     size = max(LEAST_EACH * workers, int(growth * rows))
     window = min(WINDOW, size // 2)
     return Round(size - window, window)
