@@ -249,16 +249,15 @@ def test_the_window_decides():
             1, "logistic", AdaGrad(), schedule=schedules.Constant(0.3), dtype="float64", compiled=False
         )
 
-    def loss(steps):
-        learner, _ = merged(make, make(), workers, None, steps)
+    def loss(learner):
         return phi(learner.loss, x[800:] @ learner.x, y[800:]).sum()
 
     workers, _ = part(make, make(), x, y, np.split(np.arange(800), 8))
-    ends = np.zeros((1, GROUPS)), np.ones((1, GROUPS))
-    _, steps = merged(make, make(), workers, window_of(make(), x[800:], y[800:]))
+    ends = [merged(make, make(), workers, None, np.full((1, GROUPS), step))[0] for step in (0.0, 1.0)]
+    fitted, steps = merged(make, make(), workers, window_of(make(), x[800:], y[800:]))
     assert 0.0 < steps[0, 0] < 1.0
     assert (steps[0, 1:] == 1.0).all()  # no feature is in these groups, and nothing moves them
-    assert loss(steps) < min(loss(each) for each in ends)
+    assert loss(fitted) < min(loss(each) for each in ends)
 
 
 def test_learning_goes_on_and_the_state_is_kept(tmp_path):
