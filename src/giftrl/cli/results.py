@@ -36,6 +36,8 @@ def say_results(
         "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
         f"{counted(learnt, 'example')}{' learnt' if since or over else ''}{since}{over} in {rate}",
     ]
+    if "workers" in summary:
+        lines.append(_team_in_words(**summary["workers"]))
     if summary["rejected"]:
         was = "was" if summary["rejected"] == 1 else "were"
         lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
@@ -57,3 +59,18 @@ def say_results(
     if best:
         lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
     console.print("\n".join(lines))
+
+
+def _team_in_words(threads: int, merges: int, merging: float, together: float) -> str:
+    """What several threads did.
+
+    >>> _team_in_words(2, 0, 0.0, 0.0)
+    '2 workers: too few rows to share, so one of them learnt all'
+    >>> _team_in_words(2, 20, 0.5, 1.5)
+    '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
+    """
+    if merges == 0:
+        return f"{threads} workers: too few rows to share, so one of them learnt all"
+    return (
+        f"{threads} workers: {together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
+    )

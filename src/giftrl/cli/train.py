@@ -72,6 +72,10 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="With more than one pass, every Nth row is held out (later ever fewer), and training stops when the loss on "
     "these rises. The best model is kept, and learns them in the end. 0: none.",
 )  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, show_default=True,
+    help="How many threads learn in the first pass. Each number gives a model of its own, the same in every run.",
+)  # fmt: skip
 @feature_options
 @click.option(
     "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="unit: rows of norm 1."
@@ -108,7 +112,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @input_options
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
-    passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
+    passes: int, holdout: int, workers: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
     report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
@@ -188,7 +192,7 @@ def command(
         target, looked = (anything(*given), {}) if resume else look(data, *given, schema=schema, **reading)
         model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
         reason = target.reason
-    reading |= {"passes": passes, "holdout": holdout, "predictions": predictions}
+    reading |= {"passes": passes, "holdout": holdout, "workers": workers, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
     recorded: Any = None
     if report_path is not None:
@@ -226,6 +230,8 @@ def command(
         summary["seconds_learning"] = trainer.seconds_learning
         summary["seconds_certificate"] = time.perf_counter() - learnt
         # A run that goes on has not read everything, and cannot say what matched nothing.
+        if workers > 1:
+            summary["workers"] = {"threads": workers, **trainer.spent._asdict()}
         if passes > 1:
             course = trainer.course.passes
             summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -21,6 +22,7 @@ from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.linear.report import Reporting
+from giftrl.merging.schedule import FIRST
 from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
 from giftrl.recipes.blocks import blocks
 from giftrl.recipes.evaluation import as_they_count, losses_of
@@ -50,6 +52,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     validation_fraction: float = 0.1
     shuffle: bool = True
     random_state: Any = 0
+    n_jobs: int | None = None
 
     #: What scikit-learn is to check of labels.
     _checks: ClassVar[dict[str, Any]] = {}
@@ -132,7 +135,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 order = random.permutation(order)
             before = self._model.loss_sum
             course.begin()
-            self._learn_once(x, labels, weights, order, kept=index == 0)
+            with self._model.together(effective_n_jobs(self.n_jobs) if index == 0 and n >= FIRST else 1):
+                self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before
                 self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()

@@ -70,6 +70,9 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         witness_nonzeros: how many nonzeros of rows are kept for ``certificate_.best_loss()``, 12 bytes each; 0 for sums
             over rows alone, None for nothing.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
+        n_jobs: how many threads learn in the first pass, -1 for all cores; None is 1. Each number gives a model of its
+            own, the same in every call. Models of columns of their own, as of one class against the rest with
+            beta="auto", are the same for any number.
 
     Attributes:
         classes_: the labels, sorted.

@@ -1,6 +1,8 @@
 """What an estimator learns with: columns of weights, whichever learners they come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from scipy import sparse
 from giftrl.certificates import Certificate
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
+from giftrl.merging.team import Team
 from giftrl.recipes import Predictor, freeze
 from giftrl.recipes.learners import Experts, Mixture, experts_of
 
@@ -29,10 +32,34 @@ class Columns:
     ((2, 3), 3)
     """
 
+    _team: Team | None = None
+    _threads: ThreadPoolExecutor | None = None
+
     def __init__(self, learners: Sequence[Any], each: bool = False) -> None:
         self.learners = list(learners)
         self.each = each
         self._frozen: tuple[tuple[int, bool, bool | None], Predictor] | None = None
+
+    @contextmanager
+    def together(self, workers: int) -> Iterator[None]:
+        """Learn with that many threads.
+
+        Learners of columns of their own are dealt out to them, and learn what they would alone. One learner is taught
+        by a team (:mod:`giftrl.merging.team`). Many models in one pass stay with one thread.
+        """
+        if workers == 1 or isinstance(self.learners[0], LinearLearners):
+            yield
+        elif self.each and len(self.learners) > 1:
+            with ThreadPoolExecutor(workers, "giftrl-worker") as self._threads:
+                yield
+            self._threads = None
+        else:
+            with Team(self.learners[0], workers) as self._team:
+                try:
+                    yield
+                    self._team.finish()
+                finally:
+                    self._team = None
 
     def learn(self, x: Any, y: Array, weights: Array | None) -> Array:
         """Learn from rows in order, and return the predictions, each made before its label was used."""
@@ -47,9 +74,10 @@ class Columns:
                 )
             return made
         if self.each:
-            pairs = enumerate(self.learners)
-            return np.column_stack([each.learn(x, np.ascontiguousarray(y[:, k]), weights) for k, each in pairs])
-        return np.asarray(self.learners[0].learn(x, y, weights))
+            columns = [np.ascontiguousarray(y[:, k]) for k in range(len(self.learners))]
+            every = map if self._threads is None else self._threads.map
+            return np.column_stack([*every(lambda each, own: each.learn(x, own, weights), self.learners, columns)])
+        return np.asarray((self._team or self.learners[0]).learn(x, y, weights))
 
     def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
         """What the columns predict; computed when it is asked for, and kept until they learn again."""

@@ -25,7 +25,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
         beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
-            validation_fraction, shuffle, dtype, random_state,
+            validation_fraction, shuffle, dtype, random_state, n_jobs,
             witness_nonzeros: as for :class:`giftrl.linear.FTRLClassifier`.
         clip: with beta="auto", True for predictions that stay in the range of the labels seen, as predictions in the
             course of learning do, which ``average_loss_`` is about. By default they may leave it, as a trend asks for,

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import Rows
-from giftrl.merging.fit import GROUPS, SECANTS, STIFFNESS, SWEEPS, as_matrix, groups_of
+from giftrl.compiled.rows import Dense, Rows
+from giftrl.merging.fit import GROUPS, SECANTS, STIFFNESS, SWEEPS
 from giftrl.merging.mixture import Merger, unit_of
 from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.experts import lanes
@@ -88,12 +89,25 @@ def find_class_steps(
                 steps[r, g] = best
 
 
-def fit_classes(learner: Any, merger: Merger, rows: Rows, labels: Any, weights: Array, previous: Array) -> Array:
+def as_matrix(rows: Rows, n: int, dimension: int) -> Any:
+    """Rows as a sparse matrix."""
+    if isinstance(rows, Dense):
+        return sparse.csr_array(rows.data.reshape(n, rows.dimension))
+    first, last = rows.indptr[0], rows.indptr[n]
+    return sparse.csr_array(
+        (rows.data[first:last], rows.indices[first:last], rows.indptr[: n + 1] - first), shape=(n, dimension)
+    )
+
+
+def fit_classes(
+    learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Any, weights: Array, previous: Array
+) -> Array:
     """The steps of each lane and group of a mixture with K scores, from rows that nobody has learnt.
 
     Args:
         learner: a mixture of K scores that has the state before the round at features that are not merged.
         merger: the merge.
+        group: of each feature of the merge.
         rows, labels, weights: the window; the weights are empty where all are 1.
         previous: the steps to begin with.
     """
@@ -108,7 +122,7 @@ def fit_classes(learner: Any, merger: Merger, rows: Rows, labels: Any, weights: 
     block, coin = learner.features.x[other].astype(np.float64), int(learner.places.coin)
     bets = block[:, coin : coin + 3 * scores].reshape(-1, 3, scores)
     beside = x[:, other] * per[other] if len(other) else x[:, other]
-    own, group = x[:, piece.features], groups_of(merger, learner.constant)
+    own = x[:, piece.features]
     h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
     y, steps, loop = learner._typed(labels), previous.copy(), ready(find_class_steps, learner.compiled)
     # One lane after the other: what the window's rows move by has a number for each group, row and class.

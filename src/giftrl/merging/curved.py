@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.experts import Own
 from giftrl.merging.features import Known
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added
 from giftrl.mixtures.feature_state import PLACE, SCALE
 from giftrl.mixtures.full_matrix import CREDIT, Matrix
+from giftrl.mixtures.late_updates import nothing_late
 
 Array = NDArray[np.float64]
 #: The eigenvalues of a precision are at least this part of the largest one.
@@ -22,6 +22,13 @@ SMALLEST = 1e-12
 
 def inverse(a: Array) -> Array:
     """The inverse of a symmetric matrix that rounding may have left with eigenvalues that are not positive."""
+    try:
+        np.linalg.cholesky(a)  # an error unless all are positive; eigenvalues take ten times as long
+    except np.linalg.LinAlgError:
+        pass
+    else:
+        found = np.linalg.inv(a)
+        return np.asarray((found + found.T) / 2.0)
     values, vectors = np.linalg.eigh((a + a.T) / 2.0)
     values = np.maximum(values, SMALLEST * max(values.max(), np.finfo(float).tiny))
     return np.asarray((vectors / values) @ vectors.T)
@@ -41,15 +48,14 @@ def merge_stack(base: Any, workers: list[Any]) -> tuple[Array, Array]:
 
 
 def merge_matrix(
-    base: Piece, workers: list[Piece], known: Known, owns: list[Own], constant: int | None, row: int
+    base: Piece, workers: list[Piece], known: Known, constant: int, row: int
 ) -> tuple[Matrix, Array] | None:
     """The full matrix and the place of each feature in it; None where it has left one of the workers, or has no room.
 
     Args:
         base, workers: what is merged.
         known: the merged features.
-        owns: of the base and the workers, in the units of these.
-        constant: the place of the constant among the features, or None.
+        constant: the place of the constant among the features, or -1.
         row: of the full matrix among the offsets.
     """
     pieces, old = (base, *workers), base.matrix
@@ -73,22 +79,22 @@ def merge_matrix(
     new_inverse, new_x = np.zeros_like(stacked), np.zeros((len(old.x), scores))
     for m in range(scores):
         each = [
-            _natural(piece, own, known, features, constant, row, m) for piece, own in zip(pieces, owns, strict=True)
+            _natural(piece, shift, known, features, constant, row, m)
+            for piece, shift in zip(pieces, known.shifts, strict=True)
         ]
         precision = added(*(one[0] for one in each))
-        values, vectors = np.linalg.eigh((precision + precision.T) / 2.0)
-        precision = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(1.0 / prior[:size])
-        a = np.linalg.inv(precision)
-        new_inverse[m, :size, :size] = (a + a.T) / 2.0
+        # A prior is at least what a feature begins with: rounding may have left less of it.
+        a = inverse((precision + precision.T) / 2.0 + np.diag(1.0 / prior[:size]))
+        new_inverse[m, :size, :size] = a
         new_x[:size, m] = a @ added(*(one[1] for one in each))
     credit = np.clip(added(old.credit, *(worker.matrix.credit for worker in workers)), 0.0, CREDIT)
-    shape, at = old.inverse.shape, old.x.shape
-    merged = Matrix(new_inverse.reshape(shape), new_x.reshape(at), prior, np.array([size]), np.atleast_1d(credit))
+    new_inverse, sized = new_inverse.reshape(old.inverse.shape), (np.array([size]), np.atleast_1d(credit))
+    merged = Matrix(new_inverse, new_x.reshape(old.x.shape), prior, *sized, *nothing_late(new_inverse))
     return merged, places.astype(np.float64)
 
 
 def _natural(
-    piece: Piece, own: Own, known: Known, features: NDArray[np.int64], constant: int | None, row: int, m: int
+    piece: Piece, shift: Array, known: Known, features: NDArray[np.int64], constant: int, row: int, m: int
 ) -> tuple[Array, Array]:
     """P without the prior and P x of score m, in the merged units and places; 0 for features that have no place."""
     matrix, size = piece.matrix, len(features)
@@ -98,10 +104,12 @@ def _natural(
     if len(here) == 0:
         return precision, dual
     at = places[here] - 1
-    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)]
+    late = matrix.late.reshape(-1, *matrix.late.shape[-2:])[m][:, at]
+    a = matrix.inverse.reshape(-1, *matrix.inverse.shape[-2:])[m][np.ix_(at, at)] - late.T @ late
     x = matrix.x.reshape(len(matrix.x), -1)[at, m].copy()
-    if constant is not None and piece.record[constant, PLACE] > 0.0:
-        x[features[here] == constant] += own.offsets[row, m] + own.shift[features[here]] @ x
+    if constant >= 0 and piece.record[constant, PLACE] > 0.0:
+        offset = piece.mixing.offsets.reshape(len(piece.mixing.offsets), -1)[row, m]
+        x[features[here] == constant] += offset + shift[features[here]] @ x
     scale = piece.record[features[here], SCALE]
     new = known.scale[features[here]]
     factor = np.divide(scale, new, out=np.ones(len(here)), where=new > 0.0)

@@ -9,142 +9,220 @@ The sum adds duals, as one learner of all rows would if no worker had changed wh
 features, which one worker has met; on frequent ones all workers have corrected the same error, and the sum overshoots.
 The average is right for these. :mod:`giftrl.merging.fit` finds where to stop between the two.
 
-The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, and the product
-of the factors by which each wealth has grown.
+The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, weighted by what
+they have staked, and the product of the factors by which each wealth has grown.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.features import Known
-from giftrl.merging.pieces import Piece
-from giftrl.merging.sums import added
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
+from giftrl.merging.features import Known, put_feature
+from giftrl.merging.pieces import Piece, stacked
 from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import CENTRE, DENSE_PLACE, SCALE
+from giftrl.mixtures.feature_state import SCALE
+from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
+from giftrl.ops.scalar import clamp, exp, log
 
 Array = NDArray[np.float64]
-#: A wealth grows at most by exp of this in a merge: beyond it is rounding.
+#: The logarithm of a wealth moves at most this far in a merge: beyond it is rounding.
 MOST_GROWTH = 50.0
 
 
-class Own(NamedTuple):
-    """The experts of a piece in the units of the merged features.
-
-    Arrays by feature; those of experts have an axis for scores and one for experts.
-    """
-
-    x: Array
-    strength: Array
-    q: Array
-    r: Array
-    offsets: Array  # of all experts, a column for each score
-    coin: Array  # theta, G and W of each score
-    shift: Array  # (mu_new - mu_old)/m_old: adding this times a weight to the constant keeps predictions
-
-
 class Ends(NamedTuple):
-    """What a merge has between the average and the sum: by feature, score and lane, the coin's wealth being the last."""
+    """What a merge has between the average and the sum.
+
+    Attributes:
+        average, total: the weights of the grid by feature, score and expert; the last column is the coin's wealth.
+        sums: q and r of each feature.
+        coin: its theta and G, by feature and score.
+        offsets: of every expert, a column for each score.
+    """
 
     average: Array
     total: Array
-    q: Array
-    r: Array
-    coin: Array  # theta and G
+    sums: Array
+    coin: Array
     offsets: Array
 
 
-def strengths(grid: Any, q: Array, r: Array, norm: float) -> Array:
-    """L_j of all experts, as in :mod:`giftrl.mixtures.experts`."""
-    root = np.sqrt(norm) * np.sqrt(1.0 + r)[:, None]
-    return np.asarray(norm * grid.prior + q[:, None] * grid.curve + root * grid.root)
+class Factors(NamedTuple):
+    """The factors of the strengths L_j = prior + curve q_j + root sqrt(1 + r_j) of the experts, N included."""
+
+    prior: Array
+    curve: Array
+    root: Array
 
 
-def shifts(piece: Piece, known: Known, together: bool) -> Array:
-    """(mu_new - mu_old)/m_old of each feature; 0 where the constant, the mean of labels, moves with the centre."""
-    m, mu = piece.record[:, SCALE], piece.record[:, CENTRE]
-    still = together & known.dense & (piece.record[:, DENSE_PLACE] > 0.0)
-    with np.errstate(over="ignore"):
-        moved = np.divide(known.centre - mu, m, out=np.zeros_like(m), where=(m > 0.0) & ~still)
-    return np.clip(moved, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
+class Lines(NamedTuple):
+    """Where the numbers of a feature are in its block."""
+
+    curve: int
+    root: int
+    coin: int
 
 
-def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own:
-    """The experts of a piece as they would be if its features had had the merged scales: duals are kept.
+@formula(fast=True)
+def put_strengths(by: Any, q: float, r: float, out: Any) -> None:
+    """L_j of all experts."""
+    root = math.sqrt(1.0 + r)
+    for e in range(len(out)):
+        out[e] = by.prior[e] + by.curve[e] * q + by.root[e] * root
 
-    ``place`` is that of the constant among the features: its weight takes up the offsets of the grid.
+
+@formula
+def merge_wealth(x: Any, j: int, at: Any, scores: int, factors: Any, m: int, coin: Any) -> tuple[float, float]:
+    """Both ends of W of the coin of score m, with theta and G added up into ``coin``."""
+    theta, stake = factors[0] * np.float64(x[0, j, at + m]), factors[0] * np.float64(x[0, j, at + scores + m])
+    before, won, stakes, plain, grown = np.float64(x[0, j, at + 2 * scores + m]), 0.0, 0.0, 0.0, 0.0
+    coin[j, 0, m], coin[j, 1, m] = theta, stake
+    for k in range(1, len(x)):
+        own = factors[k] * np.float64(x[k, j, at + scores + m]) - stake
+        gain = np.float64(x[k, j, at + 2 * scores + m]) - before
+        coin[j, 0, m] += factors[k] * np.float64(x[k, j, at + m]) - theta
+        coin[j, 1, m] += own
+        won += max(own, 0.0) * gain
+        stakes += max(own, 0.0)
+        plain += gain / (len(x) - 1)
+        if gain != 0.0:
+            grown += log((WEALTH + before + gain) / (WEALTH + before))
+    average = before + (won / stakes if stakes > 0.0 else plain)
+    product = (WEALTH + before) * exp(clamp(grown, -MOST_GROWTH, MOST_GROWTH)) - WEALTH
+    return clamp(average, 0.0, RICHEST), clamp(product, 0.0, RICHEST)
+
+
+def lines(columns: Columns) -> Lines:
+    """Where the numbers are with these columns."""
+    return Lines(int(columns.curve), int(columns.root), int(columns.coin))
+
+
+class Work(NamedTuple):
+    """Scratch memory: the scale of each state in units of the merged one; by expert L, and what x is multiplied by."""
+
+    factors: Array
+    strengths: Array
+    ratios: Array
+    rows: Array  # five of a number for each expert
+
+
+@formula(fast=True)
+def rescale(at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any) -> None:
+    """Put all states of feature j into the units of the merged scale, and add up q_j and r_j.
+
+    Duals are kept, as in :func:`giftrl.mixtures.experts.grow`: x_j becomes f x_j L_old/L_new with f = m_old/m_new.
     """
-    grid, columns, scores = learner.grid, learner.places, learner.classes or 1
-    n, block = lanes(grid), piece.x.astype(np.float64)
-    x = block[:, : n * scores].reshape(-1, scores, n)
-    q, r = block[:, int(columns.curve)], block[:, int(columns.root)]
-    coin = block[:, int(columns.coin) : int(columns.coin) + 3 * scores].reshape(-1, 3, scores).copy()
-    shift = shifts(piece, known, learner.pieces.centre_labels)
-    offsets = piece.mixing.offsets.reshape(-1, scores).copy()
-    offsets[:n] += np.einsum("j,jmr->rm", shift, x)
-    factor = np.divide(piece.record[:, SCALE], known.scale, out=np.ones(len(q)), where=known.scale > 0.0)
-    new_q, new_r = factor * factor * q, factor * factor * r
-    now = strengths(grid, new_q, new_r, known.norm)
-    x = x * (factor[:, None] * strengths(grid, q, r, known.norm) / now)[:, None, :]
-    if place is not None:
-        x[place] += offsets[:n].T
-        offsets[:n] = 0.0
-    coin[:, :2] *= factor[:, None, None]
-    return Own(x, now, new_q, new_r, offsets, coin, shift)
+    merged, states = scales[len(x), j], len(x)
+    for k in range(states):
+        f = scales[k, j] / merged if merged > 0.0 else 1.0
+        q, r = np.float64(x[k, j, at.curve]), np.float64(x[k, j, at.root])
+        put_strengths(by, q, r, work.ratios[k])
+        put_strengths(by, f * f * q, f * f * r, work.strengths[k])
+        work.factors[k] = f
+        for e in range(len(by.prior)):
+            work.ratios[k, e] = f * work.ratios[k, e] / work.strengths[k, e]
+        if k == 0:
+            sums[j, 0], sums[j, 1] = (2.0 - states) * f * f * q, (2.0 - states) * f * f * r
+        else:
+            sums[j, 0] += f * f * q
+            sums[j, 1] += f * f * r
 
 
-def ends(learner: Any, base: Own, workers: list[Own], rows: list[float], bets: Array) -> Ends:
-    """Both ends of a merge; ``rows`` are those of each worker, ``bets`` the weights of each coin before its merge."""
-    top = np.zeros_like(base.x)
-    weighted = np.zeros_like(base.x)
-    plain = np.zeros_like(base.x)
-    more = np.zeros_like(base.strength)
-    for own in workers:
-        moved, gained = own.x - base.x, np.maximum(own.strength - base.strength, 0.0)
-        top += own.strength[:, None, :] * moved
-        weighted += gained[:, None, :] * moved
-        plain += moved / len(workers)
-        more += gained
-    total = base.x + top / (base.strength + more)[:, None, :]
-    part = np.divide(weighted, more[:, None, :], out=plain, where=(more > 0.0)[:, None, :])
-    q, r = added(base.q, *(own.q for own in workers)), added(base.r, *(own.r for own in workers))
-    coin = added(base.coin[:, :2], *(own.coin[:, :2] for own in workers))
-    rich, richer = wealth(base, workers)
-    n, every = lanes(learner.grid), max(sum(rows), 1.0)
-    offsets = base.offsets.copy()
-    offsets[:n] = sum(own.offsets[:n] * share for own, share in zip(workers, rows, strict=True)) / every
-    offsets[n] = (
-        sum((own.offsets[n] + own.shift @ bet) * share for own, share, bet in zip(workers, rows, bets, strict=True))
-        / every
-    )
-    average = np.concatenate([base.x + part, rich[:, :, None]], axis=2)
-    summed = np.concatenate([total, richer[:, :, None]], axis=2)
-    return Ends(average, summed, q, r, coin, offsets)
+@formula(fast=True)
+def merge_weights(at: Any, by: Any, x: Any, scales: Any, offsets: Any, place: int, work: Any, out: Any) -> None:
+    """Both ends of all experts.
+
+    Args:
+        at: :class:`Lines`.
+        by: :class:`Factors`, of the merged norm.
+        x: the blocks of the state before and of each worker.
+        scales: m_j of each of them, and then the merged ones.
+        offsets: of each state, score and expert of the grid: the constant takes them up.
+        place: where the constant is, or -1.
+        work: :class:`Work`.
+        out: :class:`Ends`, to be filled.
+    """
+    experts, scores, states = len(by.prior), out.average.shape[1], len(x)
+    strengths, ratios, more, start = work.strengths, work.ratios, work.rows[0], work.rows[1]
+    top, weighted, plain = work.rows[2], work.rows[3], work.rows[4]
+    for j in range(x.shape[1]):
+        rescale(at, by, x, scales, j, work, out.sums)
+        for e in range(experts):
+            more[e] = 0.0
+        for k in range(1, states):
+            for e in range(experts):
+                more[e] += max(strengths[k, e] - strengths[0, e], 0.0)
+        for m in range(scores):
+            first = m * experts
+            for e in range(experts):
+                start[e] = ratios[0, e] * np.float64(x[0, j, first + e])
+                start[e] += offsets[0, m, e] if j == place else 0.0
+                top[e], weighted[e], plain[e] = 0.0, 0.0, 0.0
+            for k in range(1, states):
+                for e in range(experts):
+                    moved = ratios[k, e] * np.float64(x[k, j, first + e]) - start[e]
+                    moved += offsets[k, m, e] if j == place else 0.0
+                    top[e] += strengths[k, e] * moved
+                    weighted[e] += max(strengths[k, e] - strengths[0, e], 0.0) * moved
+                    plain[e] += moved / (states - 1)
+            for e in range(experts):
+                out.total[j, m, e] = start[e] + top[e] / (strengths[0, e] + more[e])
+                out.average[j, m, e] = start[e] + (weighted[e] / more[e] if more[e] > 0.0 else plain[e])
+            ends = merge_wealth(x, j, at.coin, scores, work.factors, m, out.coin)
+            out.average[j, m, experts], out.total[j, m, experts] = ends
 
 
-def wealth(base: Own, workers: list[Own]) -> tuple[Array, Array]:
-    """W of the coin: the average of what was won, weighted by stakes, and the product of the growths."""
-    before, won = base.coin[:, 2], np.zeros_like(base.coin[:, 2])
-    plain, stakes, grown = won.copy(), won.copy(), won.copy()
-    for own in workers:
-        gain, staked = own.coin[:, 2] - before, np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0)
-        won += staked * gain
-        stakes += staked
-        plain += gain / len(workers)
-        grown += np.log((WEALTH + own.coin[:, 2]) / (WEALTH + before))
-    average = before + np.divide(won, stakes, out=plain, where=stakes > 0.0)
-    product = (WEALTH + before) * np.exp(np.clip(grown, -MOST_GROWTH, MOST_GROWTH)) - WEALTH
-    return np.clip(average, 0.0, RICHEST), np.clip(product, 0.0, RICHEST)
-
-
-def put_experts(learner: Any, at: Array, merged: Ends, x: NDArray[Any]) -> None:
-    """Write weights between the ends into blocks of features; ``at`` has the lanes of :class:`Ends`."""
-    columns, scores, n = learner.places, learner.classes or 1, lanes(learner.grid)
+@formula
+def write_blocks(at: Any, columns: Any, known: Any, ends: Any, steps: Any, group: Any, x: Any) -> None:
+    """Write blocks of features, with weights ``steps`` of the way from the average to the sum, by expert and group."""
+    real, scores, experts = x.dtype.type, ends.average.shape[1], ends.average.shape[2] - 1
     most = LARGEST_EXPERT_WEIGHT
-    x[:, : n * scores] = np.clip(at[:, :, :n], -most, most).reshape(len(x), -1)
-    x[:, int(columns.curve)], x[:, int(columns.root)] = np.minimum(merged.q, most), np.minimum(merged.r, most)
-    coin = np.concatenate([merged.coin, np.clip(at[:, None, :, n], 0.0, RICHEST)], axis=1)
-    x[:, int(columns.coin) : int(columns.coin) + 3 * scores] = coin.reshape(len(x), -1)
+    for j in range(len(x)):
+        put_feature(known, columns, x, j)
+        x[j, at.curve], x[j, at.root] = real(min(ends.sums[j, 0], most)), real(min(ends.sums[j, 1], most))
+        for m in range(scores):
+            for e in range(experts):
+                way = ends.total[j, m, e] - ends.average[j, m, e]
+                x[j, m * experts + e] = real(clamp(ends.average[j, m, e] + steps[e, group[j]] * way, -most, most))
+            way = ends.total[j, m, experts] - ends.average[j, m, experts]
+            wealth = ends.average[j, m, experts] + steps[experts, group[j]] * way
+            x[j, at.coin + m], x[j, at.coin + scores + m] = real(ends.coin[j, 0, m]), real(ends.coin[j, 1, m])
+            x[j, at.coin + 2 * scores + m] = real(clamp(wealth, 0.0, RICHEST))
+
+
+def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known, place: int) -> Ends:
+    """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
+    pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
+    n, columns = lanes(grid), learner.places
+    x = stacked([piece.x for piece in pieces])
+    offsets = np.stack([piece.mixing.offsets.reshape(-1, scores).T for piece in pieces])
+    moved = np.flatnonzero(known.shifts.any(axis=0))
+    lanes_of = x[:, moved, : n * scores].astype(np.float64).reshape(len(pieces), -1, scores, n)
+    offsets[:, :, :n] += np.einsum("kj,kjme->kme", known.shifts[:, moved], lanes_of)
+    rows = [piece.counts[0] - base.counts[0] for piece in workers]
+    left = sum(own * part for own, part in zip(offsets[1:], rows, strict=True)) / max(sum(rows), 1.0)
+    if place >= 0:
+        left[:, :n] = 0.0
+    scales = np.stack([piece.record[:, SCALE] for piece in pieces] + [known.scale])
+    shape = (size, scores, n + 1)
+    ends = Ends(np.empty(shape), np.empty(shape), np.empty((size, 2)), np.empty((size, 2, scores)), left.T.copy())
+    by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
+    at = lines(columns)
+    states = len(pieces)
+    work = Work(np.empty(states), np.empty((states, n)), np.empty((states, n)), np.empty((5, n)))
+    loop = ready(merge_weights, learner.compiled, counted=False)
+    loop(at, by, x, scales, np.ascontiguousarray(offsets[:, :, :n]), place, work, ends)
+    return ends
+
+
+def blocks_of(learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64]) -> NDArray[Any]:
+    """The blocks of the merged features; see :func:`write_blocks`."""
+    x = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype)
+    loop = ready(write_blocks, learner.compiled, counted=False)
+    loop(lines(learner.places), learner.places, known, ends, steps, group, x)
+    return x

@@ -8,11 +8,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.pieces import Piece
-from giftrl.merging.sums import added, mean
-from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL, WIDEST
-from giftrl.mixtures.features import LARGEST_QUICK, SMALLEST_QUICK
-from giftrl.mixtures.limits import LARGEST_VALUE
+from giftrl.compiled.door import ready
+from giftrl.compiled.registry import formula
+from giftrl.merging.pieces import Piece, stacked
+from giftrl.merging.sums import mean
+from giftrl.mixtures.feature_state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    RECORD,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+)
+from giftrl.mixtures.features import quick_scale
+from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
+from giftrl.ops.scalar import clamp
 
 Array = NDArray[np.float64]
 #: A feature becomes dense in half of the rows, and remains so down to this part of them.
@@ -25,65 +40,114 @@ class Known(NamedTuple):
     Attributes:
         counts: of the merged state.
         rows: how many rows have each feature.
-        scale, centre: m_j and mu_j; the centre of a feature that is not dense is 0.
-        dense: which features are dense.
+        record: of the merged state, but for places in the full matrix.
+        shifts: (mu_new - mu_old)/m_old of each feature, in the state before and in each worker's: adding it times a
+            weight to the constant keeps predictions.
         norm: N, the mean of norm2(u)^2.
-        record: of the merged state, without places in the full matrix.
     """
 
     counts: Array
     rows: Array
-    scale: Array
-    centre: Array
-    dense: NDArray[np.bool_]
-    norm: float
     record: Array
+    shifts: Array
+    norm: float
+
+    @property
+    def scale(self) -> Array:
+        """m_j."""
+        return self.record[:, SCALE]
+
+    @property
+    def centre(self) -> Array:
+        """mu_j, 0 for features that are not dense."""
+        return self.record[:, CENTRE]
+
+    @property
+    def dense(self) -> NDArray[np.bool_]:
+        """Which features are dense."""
+        return self.record[:, DENSE_PLACE] > 0.0
 
 
-def occurrences(piece: Piece, columns: Any) -> Array:
-    """How many rows have each feature."""
-    sparse = piece.x[:, int(columns.count)].astype(np.float64)
-    return np.where(piece.record[:, DENSE_PLACE] > 0.0, piece.record[:, COUNT], sparse)
+class Rule(NamedTuple):
+    """How features are merged: whether they are centred, where the constant is (-1: nowhere), and how many rows.
+
+    ``together`` says that the constant is the mean of the labels, which moves with the centres.
+    """
+
+    centre: bool
+    together: bool
+    constant: int
+    rows: float
+    columns: Columns
 
 
-def totals(piece: Piece, columns: Any) -> Array:
-    """The sum of the values of each feature over all rows."""
-    record, t = piece.record, piece.counts[ROWS]
-    with np.errstate(over="ignore", invalid="ignore"):
-        sparse = record[:, TOTAL] + piece.x[:, int(columns.added)].astype(np.float64) * record[:, SCALE]
-        every = np.where(record[:, DENSE_PLACE] > 0.0, record[:, CENTRE] * t, sparse)
-    return np.clip(np.nan_to_num(every), -LARGEST_VALUE, LARGEST_VALUE)
+@formula
+def occurs(record: Any, x: Any, columns: Any, j: int) -> float:
+    """How many rows have feature j."""
+    return np.float64(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else x[j, columns.count])
 
 
-def merge_features(base: Piece, workers: list[Piece], columns: Any, centre: bool, constant: int | None) -> Known:
-    """What all rows together say of the features."""
+@formula
+def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
+    """The sum of the values of feature j over all rows."""
+    if record[j, DENSE_PLACE] > 0.0:
+        return clamp(record[j, CENTRE] * rows, -LARGEST_VALUE, LARGEST_VALUE)
+    added = np.float64(x[j, columns.added])
+    return clamp(record[j, TOTAL] + added * record[j, SCALE], -LARGEST_VALUE, LARGEST_VALUE)
+
+
+@formula
+def shift_of(record: Any, j: int, mu: float, still: bool) -> float:
+    """(mu_new - mu_old)/m_old; 0 where the constant moves with a centre that stays."""
+    m = record[j, SCALE]
+    if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
+        return 0.0
+    return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
+
+
+@formula
+def merge_records(rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any) -> None:
+    """Merge the records of all features; the first of ``records``, ``x`` and ``rows`` is of the state before."""
+    place, columns = 0.0, rule.columns
+    for j in range(len(out)):
+        before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
+        often, total, m = before, sum_before, records[0, j, SCALE]
+        for k in range(1, len(records)):
+            often += occurs(records[k], x[k], columns, j) - before
+            total += total_of(records[k], x[k], columns, j, rows[k]) - sum_before
+            m = max(m, records[k, j, SCALE])
+        total = clamp(total, -LARGEST_VALUE, LARGEST_VALUE)
+        part = REMAINS if records[0, j, DENSE_PLACE] > 0.0 else BECOMES
+        dense = rule.centre and j != rule.constant and often >= part * rule.rows + 0.5
+        mu = total / rule.rows if dense else 0.0
+        place += 1.0 if dense else 0.0
+        times[j], out[j, SCALE], out[j, CENTRE] = often, m, mu
+        out[j, COUNT], out[j, TOTAL] = (often, 0.0) if dense else (0.0, total)
+        out[j, DENSE_PLACE] = place if dense else 0.0
+        for k in range(len(records)):
+            shifts[k, j] = shift_of(records[k], j, mu, rule.together and dense)
+
+
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int) -> Known:
+    """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
+    pieces, columns = [base, *workers], learner.places
+    rows = np.array([piece.counts[ROWS] for piece in pieces])
     counts = base.counts.copy()
-    each_rows = [worker.counts[ROWS] - base.counts[ROWS] for worker in workers]
-    counts[ROWS] = t = base.counts[ROWS] + sum(each_rows)
-    norms = [base.counts[NORM], *(worker.counts[NORM] for worker in workers)]
-    weights = [base.counts[ROWS], *(worker.counts[ROWS] for worker in workers)]
-    counts[NORM] = norm = mean(norms, weights)
-    counts[WIDEST] = max(worker.counts[WIDEST] for worker in workers)
-    rows = added(*(occurrences(piece, columns) for piece in (base, *workers)))
-    with np.errstate(over="ignore"):
-        total = np.clip(added(*(totals(piece, columns) for piece in (base, *workers))), -LARGEST_VALUE, LARGEST_VALUE)
-    scale = np.max([piece.record[:, SCALE] for piece in (base, *workers)], axis=0)
-    dense = np.zeros(len(rows), np.bool_)
-    if centre:
-        before = base.record[:, DENSE_PLACE] > 0.0
-        dense = (rows >= BECOMES * t + 0.5) | (before & (rows >= REMAINS * t + 0.5))
-        dense &= base.features != (-1 if constant is None else constant)
-    record = base.record.copy()
-    record[:, SCALE], record[:, CENTRE] = scale, np.where(dense, total / max(t, 1.0), 0.0)
-    record[:, COUNT], record[:, TOTAL] = np.where(dense, rows, 0.0), np.where(dense, 0.0, total)
-    record[:, DENSE_PLACE] = np.where(dense, np.cumsum(dense), 0.0)
-    counts[DENSE] = dense.sum()
-    return Known(counts, rows, scale, record[:, CENTRE], dense, norm if norm > 0.0 else 1.0, record)
+    counts[ROWS] = rows[0] + (rows[1:] - rows[0]).sum()
+    counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
+    counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
+    size = len(base.features)
+    out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
+    rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns)
+    records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
+    ready(merge_records, learner.compiled, counted=False)(rule, records, x, rows, out, times, shifts)
+    counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
+    return Known(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
 
 
-def put_features(known: Known, x: NDArray[Any], columns: Any) -> None:
-    """Write what the blocks of features hold of the merged features, as :mod:`giftrl.mixtures.features` keeps it."""
-    m = known.scale
-    usable = ~known.dense & (m > SMALLEST_QUICK) & (m < LARGEST_QUICK)
-    x[:, int(columns.per_scale)] = np.where(usable, 1.0 / np.where(usable, m, 1.0), 0.0)
-    x[:, int(columns.count)], x[:, int(columns.added)] = known.rows, 0.0
+@formula
+def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
+    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.features` keeps it."""
+    real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
+    x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
+    x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)

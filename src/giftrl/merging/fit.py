@@ -5,20 +5,20 @@ its prediction for a row of the window is then p + sum_g a_g d_g, and the steps 
 after the other, each by the secant method on the slope.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import Dense, Rows
+from giftrl.compiled.rows import Rows, begin, column, end
+from giftrl.merging.experts import Ends
 from giftrl.merging.mixture import Merger
-from giftrl.mixtures.coin import WEALTH
+from giftrl.mixtures.coin import WEALTH, bet
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.feature_state import SCALE
+from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
 from giftrl.mixtures.labels import HIGH, LOW, per_norm, temperature
 from giftrl.mixtures.weights import UNIT
 from giftrl.ops.loss import slope
@@ -35,8 +35,10 @@ STIFFNESS = 4.0
 
 def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
     """The group of each feature."""
-    share = merger.known.rows / max(merger.known.counts[0], 1.0)
-    group = np.digitize(-np.log2(np.maximum(share, 1e-12)), OCTAVES)
+    rows, total = merger.known.rows, merger.known.counts[ROWS]
+    group = np.zeros(len(rows), np.int64)
+    for octave in OCTAVES:
+        group += rows < total * 2.0**-octave
     if constant is not None:
         group[merger.piece.features == constant] = GROUPS - 1
     return group
@@ -44,7 +46,7 @@ def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
 
 @formula
 def descent(loss: Any, p: Any, d: Any, labels: Any, weights: Any, by: float, pull: float) -> float:
-    """The slope of the loss of all rows in the step of a group, ``by`` further than p; ``pull`` is that of the prior."""
+    """The slope of the loss of all rows in the step of a group, ``by`` further than p, and the pull to the prior."""
     total = pull
     for i in range(len(p)):
         if d[i] != 0.0:
@@ -93,65 +95,93 @@ def first_steps(learner: Any) -> Array:
     return np.ones((lanes(learner.grid) + 1, GROUPS))
 
 
-def as_matrix(rows: Rows, n: int, dimension: int) -> Any:
-    """Rows as a sparse matrix."""
-    if isinstance(rows, Dense):
-        return sparse.csr_array(rows.data.reshape(n, rows.dimension))
-    first, last = rows.indptr[0], rows.indptr[n]
-    return sparse.csr_array(
-        (rows.data[first:last], rows.indices[first:last], rows.indptr[: n + 1] - first), shape=(n, dimension)
-    )
+class Scene(NamedTuple):
+    """What predictions for the window are made of.
+
+    Attributes:
+        where: the place of each feature among those that are merged, or -1.
+        merged: the record of these.
+        ends: theirs.
+        group: theirs.
+        other, record: the blocks and records of all features, for those that no worker has met.
+        coin: the place of the coin in a block.
+        unit: Y/N.
+    """
+
+    where: NDArray[np.int32]
+    merged: Array
+    ends: Ends
+    group: NDArray[np.int64]
+    other: NDArray[Any]
+    record: Array
+    coin: Any
+    unit: float
 
 
-def fit_mixture(learner: Any, merger: Merger, rows: Rows, labels: Array, weights: Array, previous: Array) -> Array:
+@formula(fast=True)
+def add_entry(scene: Any, s: int, u: float, p: Any, d: Any) -> None:
+    """Add u of a merged feature to the predictions p at the average, and to what its group moves them by, d."""
+    average, total, own = scene.ends.average[s, 0], scene.ends.total[s, 0], d[scene.group[s]]
+    experts = len(average) - 1
+    for e in range(experts):
+        p[e] += u * average[e]
+        own[e] += u * (total[e] - average[e])
+    stake = scene.unit * scene.ends.coin[s, 0, 0] / (1.0 + scene.ends.coin[s, 1, 0])  # of each unit of wealth
+    p[experts] += u * stake * (WEALTH + average[experts])
+    own[experts] += u * stake * (total[experts] - average[experts])
+
+
+@formula(fast=True)
+def score_window(scene: Any, dense: Any, rows: Any, p: Any, d: Any) -> None:
+    """Add every row of the window to p and d; ``dense`` are the places of dense features, which every row has."""
+    experts = p.shape[1] - 1
+    p0, d0 = np.zeros(p.shape[1]), np.zeros(d.shape[1:])
+    for k in range(len(dense)):
+        s = dense[k]
+        if scene.merged[s, SCALE] > 0.0:
+            add_entry(scene, s, -scene.merged[s, CENTRE] / scene.merged[s, SCALE], p0, d0)
+    for i in range(len(p)):
+        for e in range(len(p0)):
+            p[i, e] += p0[e]
+            for g in range(len(d0)):
+                d[i, g, e] = d0[g, e]
+        for k in range(begin(rows, i), end(rows, i)):
+            j, v = column(rows, i, k), np.float64(rows.data[k])
+            s = scene.where[j]
+            if s >= 0:
+                if scene.merged[s, SCALE] > 0.0:
+                    add_entry(scene, s, v / scene.merged[s, SCALE], p[i], d[i])
+            elif scene.record[j, SCALE] > 0.0:
+                u = v / scene.record[j, SCALE]
+                for e in range(experts):
+                    p[i, e] += u * np.float64(scene.other[j, e])
+                p[i, experts] += u * bet(scene.other, j, scene.coin, np.uint64(1), scene.unit)
+
+
+def fit_mixture(
+    learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Array, weights: Array, previous: Array
+) -> Array:
     """The steps of each lane and group, from rows that nobody has learnt.
 
     Args:
         learner: a mixture of one score that has the state before the round at features that are not merged.
         merger: the merge.
+        group: that of each feature.
         rows, labels, weights: the window.
         previous: the steps to begin with.
     """
-    piece, known, found = merger.piece, merger.known, merger.ends
-    n, lane = len(labels), lanes(learner.grid)
-    x = as_matrix(rows, n, learner.dimension)
-    scale = learner.features.record[:, SCALE].copy()
-    scale[piece.features] = known.scale
-    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    unit = per_norm(getattr(piece.mixing, "units", UNIT), known.norm)
-    factor = unit * found.coin[:, 0] / (1.0 + found.coin[:, 1])  # of WEALTH + W
-    average, total = found.average[:, 0].copy(), found.total[:, 0].copy()
-    average[:, lane], total[:, lane] = (factor[:, 0] * (WEALTH + w[:, 0, lane]) for w in (found.average, found.total))
-    # Predictions of the average: features of the piece, and those that no worker has met.
-    seen = np.unique(x.indices)
-    other = np.setdiff1d(seen, piece.features, assume_unique=True)
-    columns, coin = learner.places, int(learner.places.coin)
-    block = learner.features.x[other].astype(np.float64)
-    rest = np.column_stack([
-        block[:, :lane], unit * (WEALTH + block[:, coin + 2]) * block[:, coin] / (1.0 + block[:, coin + 1]),
-    ])  # fmt: skip
-    p = x[:, other] @ (rest * per[other][:, None]) if len(other) else np.zeros((n, lane + 1))
-    own = x[:, piece.features]
-    p += own @ (average * per[piece.features][:, None]) - (known.centre * per[piece.features]) @ average
-    p += found.offsets[: lane + 1, 0] + merger.offset
-    moves = (total - average) * per[piece.features][:, None]
-    group = groups_of(merger, learner.constant)
-    d = np.zeros((lane + 1, GROUPS, n))
-    for g in np.unique(group):
-        at = np.flatnonzero(group == g)
-        d[:, g] = (own[:, at] @ moves[at] - known.centre[at] @ moves[at]).T
-    units = getattr(piece.mixing, "units", UNIT)
+    piece, known, found, n = merger.piece, merger.known, merger.ends, len(labels)
+    where, experts = np.full(learner.dimension, -1, np.int32), found.average.shape[2]
+    where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
+    unit, own = per_norm(getattr(piece.mixing, "units", UNIT), known.norm), learner.features
+    scene = Scene(where, known.record, found, group, own.x, own.record, learner.places.coin, unit)
+    p, d = np.zeros((n, experts)), np.empty((n, GROUPS, experts))
+    p += found.offsets[:experts, 0] + merger.offset
+    ready(score_window, learner.compiled)(scene, np.flatnonzero(known.dense), rows, p, d)
+    units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
-    h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
-    steps = previous.copy()
-    ready(find_steps, learner.compiled)(
-        loss,
-        np.ascontiguousarray(p.T),
-        d,
-        labels,
-        h,
-        previous,
-        STIFFNESS * temperature(units, learner.pieces.margin),
-        steps,
-    )
+    h = np.ones(n) if len(weights) == 0 else np.asarray(weights, np.float64)
+    stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
+    by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.transpose(2, 1, 0))
+    ready(find_steps, learner.compiled)(loss, *by_expert, labels, h, previous, stiff, steps)
     return steps

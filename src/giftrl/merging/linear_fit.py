@@ -1,8 +1,9 @@
 """The steps of a merge of linear learners, fitted to rows that nobody has learnt, as in :mod:`giftrl.merging.fit`.
 
-A linear learner does not count how often a feature occurs. The share of rows that have it is estimated by that of the
+A linear learner does not count how often a feature occurs. The share f of rows that have it is estimated by that of the
 window, and, where this is less or 0, from how many workers have met it: of W workers with R rows each,
-W (1 - (1 - f)^R) meet a feature that a share f of rows has.
+W (1 - (1 - f)^R) are expected to. Without a window, a feature that all have met counts as frequent: its workers may
+have corrected the same error, and then only their average is safe.
 """
 
 from typing import Any
@@ -14,8 +15,8 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.scalars import LAM
-from giftrl.merging.classes import find_class_steps
-from giftrl.merging.fit import GROUPS, OCTAVES, STIFFNESS, as_matrix, find_steps
+from giftrl.merging.classes import as_matrix, find_class_steps
+from giftrl.merging.fit import GROUPS, OCTAVES, STIFFNESS, find_steps
 from giftrl.merging.linear import LinearMerger, point, read
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength
@@ -31,7 +32,9 @@ def first_steps() -> Array:
 def shares(merger: LinearMerger, seen: Array | None, rows: int) -> Array:
     """Estimates of the share of rows that have each feature; ``seen`` is how many rows of the window have it."""
     by_workers = -np.log1p(-np.maximum(merger.met - 0.5, 0.0) / merger.workers) / max(merger.rows, 1.0)
-    return by_workers if seen is None or rows == 0 else np.maximum(by_workers, seen / rows)
+    if seen is None:
+        return np.where(merger.met == merger.workers, 1.0, by_workers)
+    return np.maximum(by_workers, seen / rows)
 
 
 def groups_of(merger: LinearMerger, window: Rows | None, rows: int, dimension: int) -> NDArray[np.int64]:

@@ -48,6 +48,13 @@ def take(learner: Any, features: NDArray[np.int64]) -> Any:
     return linear.take(learner, features) if is_linear(learner) else pieces.take(learner, features)
 
 
+def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Any]:
+    """:func:`take` for several learners of one kind."""
+    if is_linear(learners[0]):
+        return [linear.take(learner, features) for learner in learners]
+    return pieces.take_all(learners, features)
+
+
 def put(learner: Any, piece: Any) -> None:
     """Write a piece of another learner's state into this one."""
     if is_linear(learner):
@@ -83,13 +90,13 @@ def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, st
         window: rows to fit the steps to; None to take the steps as they are.
         steps: those of the merge before, or :func:`first_steps`.
     """
-    workers = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
-    if len(workers) < 2:
-        return (workers[0] if workers else base), steps
+    learnt = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
+    if len(learnt) < 2:
+        return (learnt[0]._replace(merges=base.merges) if learnt else base), steps
     if window is not None and len(window.labels) == 0:
         window = None
     merge_kind = _merge_linear if is_linear(learner) else _merge_mixtures
-    return merge_kind(learner, base, workers, window, steps)
+    return merge_kind(learner, base, learnt, window, steps)
 
 
 def rounds_of(piece: Any) -> float:
@@ -101,11 +108,11 @@ def _merge_mixtures(
     learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array
 ) -> tuple[Any, Array]:
     merger = mixture.merge_mixtures(learner, base, workers)
+    group = fit.groups_of(merger, learner.constant)
     if window is not None:
         fit_steps = fit.fit_mixture if learner.classes is None else classes.fit_classes
-        steps = fit_steps(learner, merger, *window, steps)
-    group = fit.groups_of(merger, learner.constant)
-    piece = mixture.blended(learner, merger, steps[:, group].T)
+        steps = fit_steps(learner, merger, group, *window, steps)
+    piece = mixture.blended(learner, merger, steps, group)
     return piece._replace(merges=base.merges + 1), steps
 
 

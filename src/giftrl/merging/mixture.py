@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.merging.curved import merge_matrix, merge_stack
-from giftrl.merging.experts import Ends, ends, in_units, put_experts
-from giftrl.merging.features import Known, merge_features, put_features
+from giftrl.merging.experts import Ends, blocks_of, merge_experts
+from giftrl.merging.features import Known, merge_features
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
 from giftrl.merging.units import merge_sums, merge_units
 from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.combination import WEIGHT, leave
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import DENSE_PLACE, NORM, PLACE, ROWS
-from giftrl.mixtures.labels import per_norm
+from giftrl.mixtures.feature_state import NORM, PLACE, ROWS
+from giftrl.mixtures.labels import OFFSET, per_norm
 from giftrl.mixtures.weights import UNIT
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ class Merger(NamedTuple):
     """A merge that is done but for the weights of the experts, which are between two ends.
 
     Attributes:
-        piece: the merged state, with the weights of the average.
+        piece: the merged state, but for its blocks of features.
         known: its features.
         ends: what the weights are between.
         offset: o, what predictions start from.
@@ -45,23 +45,17 @@ def unit_of(learner: Any, piece: Piece) -> float:
 
 def merge_mixtures(learner: Any, base: Piece, workers: list[Piece]) -> Merger:
     """Merge what workers have learnt from the state ``base`` on; all pieces are of the same features."""
-    pieces, columns, constant = learner.pieces, learner.places, learner.constant
-    scores, n = learner.classes or 1, lanes(learner.grid)
-    known = merge_features(base, workers, columns, pieces.centre, constant)
-    place = None
-    if constant is not None:
-        at = int(np.searchsorted(base.features, constant))
-        place = at if at < len(base.features) and base.features[at] == constant else None
-    before, *owns = (in_units(learner, piece, known, place) for piece in (base, *workers))
+    constant, n = learner.constant, lanes(learner.grid)
+    at = int(np.searchsorted(base.features, -1 if constant is None else constant))
+    place = at if at < len(base.features) and base.features[at] == constant else -1
+    known = merge_features(learner, base, workers, place)
+    found = merge_experts(learner, base, workers, known, place)
     rows = [float(worker.counts[ROWS] - base.counts[ROWS]) for worker in workers]
-    bets = [
-        unit_of(learner, piece) * (WEALTH + coin[:, 2]) * coin[:, 0] / (1.0 + coin[:, 1])
-        for piece, coin in ((piece, _coin(learner, piece)) for piece in workers)
-    ]
-    found = ends(learner, before, owns, rows, bets)
+    found.offsets[n] += _coin_shift(learner, workers, known, rows)
     mixing = _mixing(learner, base, workers, rows)
-    record, matrix = known.record.copy(), base.matrix
-    merged = merge_matrix(base, workers, known, [before, *owns], place, n + 1)
+    record, matrix = known.record, base.matrix
+    record[:, PLACE] = base.record[:, PLACE]
+    merged = merge_matrix(base, workers, known, place, n + 1)
     if merged is not None:
         matrix, record[:, PLACE] = merged
         found.offsets[n + 1] = 0.0
@@ -70,19 +64,21 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece]) -> Merger:
         if np.isfinite(mixing.totals[n + 1]):
             leave(mixing, n + 1)
     mixing.offsets[...] = found.offsets.reshape(mixing.offsets.shape)
-    x = np.zeros_like(base.x)
-    put_experts(learner, found.average, found, x)
-    put_features(known, x, columns)
     theta = added(base.theta, *(worker.theta for worker in workers))
-    dense = base.features[record[:, DENSE_PLACE] > 0.0].astype(np.uint64)
-    piece = Piece(base.features, record, x, theta, dense, known.counts, matrix, mixing)
-    units = getattr(mixing, "units", UNIT)
-    return Merger(piece, known, found, float(units[6]))
+    dense = base.features[known.dense].astype(np.uint64)
+    piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
+    return Merger(piece, known, found, float(getattr(mixing, "units", UNIT)[OFFSET]))
 
 
-def _coin(learner: Any, piece: Piece) -> Array:
-    at, scores = int(learner.places.coin), learner.classes or 1
-    return piece.x[:, at : at + 3 * scores].astype(np.float64).reshape(-1, 3, scores)
+def _coin_shift(learner: Any, workers: list[Piece], known: Known, rows: list[float]) -> Any:
+    """What the centres that move add to the offset of the coin: the mean over the workers, by their rows."""
+    coin, scores = int(learner.places.coin), learner.classes or 1
+    moved, total = np.flatnonzero(known.shifts.any(axis=0)), np.zeros(scores)
+    for k, (piece, part) in enumerate(zip(workers, rows, strict=True), 1):
+        block = piece.x[moved, coin : coin + 3 * scores].astype(np.float64).reshape(-1, 3, scores)
+        bets = unit_of(learner, piece) * (WEALTH + block[:, 2]) * block[:, 0] / (1.0 + block[:, 1])
+        total += part * (known.shifts[k, moved] @ bets)
+    return total / max(sum(rows), 1.0)
 
 
 def _gone(base: Piece, workers: list[Piece], record: Array) -> Any:
@@ -117,13 +113,9 @@ def _mixing(learner: Any, base: Piece, workers: list[Piece], rows: list[float]) 
     return type(old)(**made)
 
 
-def blended(learner: Any, merger: Merger, steps: Array) -> Piece:
+def blended(learner: Any, merger: Merger, steps: Array, group: NDArray[np.int64]) -> Piece:
     """The merged state with weights between the average (steps 0) and the sum (steps 1).
 
-    ``steps`` has a row for each feature and a column for each lane of :class:`Ends`.
+    ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
     """
-    found = merger.ends
-    at = found.average + steps[:, None, :] * (found.total - found.average)
-    x = merger.piece.x.copy()
-    put_experts(learner, at, found, x)
-    return merger.piece._replace(x=x)
+    return merger.piece._replace(x=blocks_of(learner, merger.known, merger.ends, steps, group))

@@ -1,15 +1,17 @@
 """How many rows are learnt between two merges.
 
-One worker learns the first rows. Then a round has a tenth of the rows so far. Its last rows are its window: nobody
+One worker learns the first rows. Then a round has a tenth of the rows so far, or a quarter where workers are few, and
+their states differ less. Its last rows are its window: nobody
 learns them before the merge, which is fitted to them, and then the merged learner does. So every row is learnt once.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 #: One worker learns at least this many rows, and this many for each worker; parting fewer saves nothing that matters.
 FIRST, FIRST_EACH = 8192, 100
-#: The part of the rows so far that a round has, and the fewest rows of it for each worker.
-GROWTH, LEAST_EACH = 0.1, 16
+#: The part of the rows so far that a round has with many workers, and with few; and its fewest rows for each worker.
+GROWTH, MOST_GROWTH, LEAST_EACH = 0.1, 0.25, 16
 #: The most rows of a window, which is at most half of a round.
 WINDOW = 1024
 
@@ -33,10 +35,11 @@ def first_rows(workers: int) -> int:
 def next_round(rows: int, workers: int) -> Round:
     """The round that begins after this many rows.
 
-    >>> next_round(8192, 2), next_round(1_000_000, 2)
-    (Round(parted=410, window=409), Round(parted=98976, window=1024))
+    >>> next_round(8192, 2), next_round(1_000_000, 16)
+    (Round(parted=1024, window=1024), Round(parted=98976, window=1024))
     """
-    size = max(LEAST_EACH * workers, int(GROWTH * rows))
+    growth = max(GROWTH, min(MOST_GROWTH, 16.0 * GROWTH / workers))
+    size = max(LEAST_EACH * workers, int(growth * rows))
     window = min(WINDOW, size // 2)
     return Round(size - window, window)
 
@@ -48,4 +51,4 @@ def cut(rows: int, workers: int) -> list[tuple[int, int]]:
     [(0, 3), (3, 6), (6, 10)]
     """
     edges = [rows * k // workers for k in range(workers + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))

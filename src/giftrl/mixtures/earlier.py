@@ -3,6 +3,8 @@
 Until version 2 one block held everything of a feature: five float64 (scale, centre, mean over the rows that have it,
 how many have it, place among the dense), theta for each score, and then, in the type of weights, q_j, r_j, the place in
 the full matrix, the weights of the experts and the numbers of the coin.
+
+Their full matrix was up to date after every round: nothing of it was late.
 """
 
 import math
@@ -17,6 +19,8 @@ from giftrl.mixtures import feature_state as now
 from giftrl.mixtures.combination import UNCOMPARED
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.features import quick_scale
+from giftrl.mixtures.full_matrix import Matrix
+from giftrl.mixtures.late_updates import nothing_late
 from giftrl.mixtures.layout import LINE, aligned, blocks
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 
@@ -73,11 +77,18 @@ def unpickled(learner: Any, features: now.FeatureState) -> now.FeatureState:
     return features._replace(**arrays | {"x": aligned(arrays["x"])})
 
 
+def up_to_date(matrix: Matrix) -> Matrix:
+    """The full matrix of a pickle, with nothing late if an earlier version made it."""
+    return matrix if matrix.late is not None else matrix._replace(**nothing_late(matrix.inverse)._asdict())
+
+
 def of_now(learner: Any, state: Arrays) -> dict[str, NDArray[Any]]:
     """A state in the form of this version."""
     made = dict(state)
     if "features.x" not in made and "features.record" in made:
         made |= feature_arrays(learner, made["features.record"]) or {}
+    if "matrix.inverse" in made and "matrix.late" not in made:
+        made |= {f"matrix.{name}": array for name, array in nothing_late(learner.matrix.inverse)._asdict().items()}
     if "mixing.sums" in made:
         made["mixing.sums"] = sums_of_now(learner, made["mixing.sums"])
     return made

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula, operation
 from giftrl.mixtures.combination import leave
 from giftrl.mixtures.feature_state import PLACE
+from giftrl.mixtures.late_updates import add_late, fills, isolate, lose, nothing_late, stretch, take_in, variance
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.ops.scalar import clamp
 
@@ -44,7 +45,9 @@ TINY = 1e-300
 class Matrix(NamedTuple):
     """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
 
-    ``size`` is -1 once the expert has left the mixture.
+    ``size`` is -1 once the expert has left the mixture. ``late`` is what A has yet to lose
+    (:mod:`giftrl.mixtures.late_updates`), and ``waiting`` counts its rows in use. A pickle of an earlier version has
+    neither of the two.
     """
 
     inverse: NDArray[np.float64]
@@ -52,6 +55,8 @@ class Matrix(NamedTuple):
     prior: NDArray[np.float64]
     size: NDArray[np.int64]
     credit: NDArray[np.float64]
+    late: NDArray[np.float64] = None  # type: ignore[assignment]
+    waiting: NDArray[np.int64] = None  # type: ignore[assignment]
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:
@@ -64,16 +69,17 @@ def new_matrix(places: int, classes: int | None = None) -> Matrix:
     """
     if classes is not None:
         places = min(places, math.isqrt(MOST_NUMBERS // classes))
-    inverse = (places, places) if classes is None else (classes, places, places)
+    inverse = np.zeros((places, places) if classes is None else (classes, places, places))
     weights = (places,) if classes is None else (places, classes)
     size, credit = np.array([0 if places > 0 else -1], np.int64), np.array([CREDIT])
-    return Matrix(np.zeros(inverse), np.zeros(weights), np.zeros(places), size, credit)
+    return Matrix(inverse, np.zeros(weights), np.zeros(places), size, credit, *nothing_late(inverse))
 
 
 @formula(fast=True)
 def of_class(matrix: Any, m: Any) -> Any:
     """The part of class m, as the matrix of one score: views of the same memory."""
-    return Matrix(matrix.inverse[m], matrix.x[:, m], matrix.prior, matrix.size, matrix.credit)
+    inverse, x, late = matrix.inverse[m], matrix.x[:, m], matrix.late[m]
+    return Matrix(inverse, x, matrix.prior, matrix.size, matrix.credit, late, matrix.waiting)
 
 
 @formula(fast=True)
@@ -117,30 +123,20 @@ def admits(matrix: Any, state: Any, expert: int, record: Any, row: Any, count: i
 
 
 @formula(fast=True)
-def begin_anew(matrix: Any, s: Any) -> None:
-    """Forget what A says of the feature at place s."""
-    for k in range(matrix.size[0]):
-        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
-    matrix.inverse[s, s] = matrix.prior[s]
-
-
-@formula(fast=True)
 def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
     """Follow the scale of the feature at place s, which has grown by 1/factor.
 
     What was learnt of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
     variance does not exceed that of a new feature. With g that growth, the dual is kept as in the other experts.
     """
-    a = matrix.inverse
-    most = np.sqrt(matrix.prior[s] / a[s, s]) if a[s, s] > 0.0 else np.inf
+    known = variance(matrix, s)
+    most = np.sqrt(matrix.prior[s] / known) if known > 0.0 else np.inf
     g = max(1.0, min(1.0 / factor, most) if factor > 0.0 else most)
     if g > SUREST:  # nothing but rounding is left of it
-        begin_anew(matrix, s)
+        isolate(matrix, s, matrix.prior[s])
         matrix.x[s] = 0.0
     else:
-        for k in range(matrix.size[0]):
-            a[s, k] *= g
-            a[k, s] *= g
+        stretch(matrix, s, g)
         matrix.x[s] = clamp(matrix.x[s] * factor * g * g, -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
 
 
@@ -173,48 +169,68 @@ def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
 
 
 @formula(fast=True)
-def multiply(matrix: Any, record: Any, row: Any, count: int, au: Any) -> tuple[float, float]:
+def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> None:
+    """Write a row as a vector ``u`` over the places."""
+    for i in range(matrix.size[0]):
+        u[i] = 0.0
+    for k in range(count):
+        s = np.int64(record[row.j[k], PLACE]) - 1
+        if s >= 0:
+            u[s] += np.float64(row.u[k])
+
+
+@formula(fast=True)
+def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
     """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
         au[i] = 0.0
-    most = 0.0
     for k in range(count):
         s = np.int64(record[row.j[k], PLACE]) - 1
         if s >= 0:
-            u = np.float64(row.u[k])
-            most += matrix.prior[s] * u * u
             for i in range(n):
-                au[i] += u * matrix.inverse[s, i]
-    c = 0.0
-    for k in range(count):
-        s = np.int64(record[row.j[k], PLACE]) - 1
-        if s >= 0:
-            c += np.float64(row.u[k]) * au[s]
+                au[i] += np.float64(row.u[k]) * matrix.inverse[s, i]
+    add_late(matrix, u, au)
+    c, most = 0.0, 0.0
+    for i in range(n):
+        c += u[i] * au[i]
+        most += matrix.prior[i] * u[i] * u[i]
     return c, most
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, record: Any, row: Any, count: int, au: Any) -> float:
+def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
     """Put A u into ``au`` and return <u, A u>; a matrix that rounding has spoilt is first set back to its prior."""
-    c, most = multiply(matrix, record, row, count, au)
+    c, most = multiply(matrix, record, row, count, u, au)
     if not -1e-6 * most <= c <= 1e3 * most:
         for s in range(matrix.size[0]):
-            begin_anew(matrix, s)
-        c, most = multiply(matrix, record, row, count, au)
+            isolate(matrix, s, matrix.prior[s])
+        c, most = multiply(matrix, record, row, count, u, au)
     return max(0.0, c)
 
 
 @formula(fast=True)
-def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+def spread_matrix(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+    """Put u and A u of a row into memory, and return <u, A u>."""
+    put_in_places(matrix, record, row, count, u)
+    return sound_product(matrix, record, row, count, u, au)
+
+
+@formula(fast=True)
+def learn_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and add the curvature h to the inverse of A."""
-    n = matrix.size[0]
     part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
-    for k in range(n):
+    for k in range(matrix.size[0]):
         matrix.x[k] = clamp(matrix.x[k] - a * au[k], -LARGEST_MATRIX_WEIGHT, LARGEST_MATRIX_WEIGHT)
-        lost = part * au[k]
-        for i in range(n):
-            matrix.inverse[k, i] -= lost * au[i]
+    lose(matrix, au, math.sqrt(part))
+
+
+@formula(fast=True)
+def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+    """The round of one score: :func:`learn_matrix`."""
+    learn_matrix(matrix, au, c, a, h)
+    if fills(matrix):
+        take_in(matrix)
 
 
 @formula(fast=True)
@@ -222,17 +238,18 @@ def grow_classes(matrix: Any, s: Any, factor: float) -> None:
     """:func:`grow_matrix` for each class; where rounding has left A_m no variance, the feature begins anew."""
     for m in range(len(matrix.inverse)):
         own = of_class(matrix, m)
-        if not own.inverse[s, s] > 0.0:
-            begin_anew(own, s)
+        if not variance(own, s) > 0.0:
+            isolate(own, s, own.prior[s])
         grow_matrix(own, s, factor)
 
 
 @formula(fast=True)
-def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, au: Any, c: Any) -> float:
+def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
     """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
+    put_in_places(matrix, record, row, count, u)
     total, weight = 0.0, 0.0
     for m in range(len(c)):
-        c[m] = spread_matrix(of_class(matrix, m), record, row, count, au[m])
+        c[m] = sound_product(of_class(matrix, m), record, row, count, u, au[m])
         total += g[m] * g[m] * c[m]
         weight += g[m] * g[m]
     return total / weight if weight > 0.0 else 0.0
@@ -240,7 +257,10 @@ def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, au: A
 
 @formula(fast=True)
 def step_classes(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
-    """:func:`step_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
+    """:func:`learn_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
     for m in range(len(c)):
         bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / (c[m] + TINY))
-        step_matrix(of_class(matrix, m), au[m], c[m], a[m], bend)
+        learn_matrix(of_class(matrix, m), au[m], c[m], a[m], bend)
+    if fills(matrix):
+        for m in range(len(c)):
+            take_in(of_class(matrix, m))

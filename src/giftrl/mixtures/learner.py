@@ -82,7 +82,7 @@ class MixtureLearner(Mixture):
             entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
             np.zeros((ROWS, columns + CANDIDATES)),
             np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
-            np.empty(places),
+            np.empty(places), np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:

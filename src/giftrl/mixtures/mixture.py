@@ -18,7 +18,7 @@ from giftrl.kernels.row_learner import Array, RowLearner
 from giftrl.kernels.sides import side
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
-from giftrl.mixtures.earlier import of_now, sums_of_now, unpickled
+from giftrl.mixtures.earlier import of_now, sums_of_now, unpickled, up_to_date
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.feature_state import BY_FEATURE, FeatureState, grown, no_features, pickled, with_capacity
@@ -288,7 +288,7 @@ class Mixture(SingleRows, RowLearner):
         """Take the state of a pickle, in which an array need not begin at a cache line."""
         self.__dict__.update(state)
         self.places = self._columns()
-        self.features = unpickled(self, self.features)
+        self.features, self.matrix = unpickled(self, self.features), up_to_date(self.matrix)
         if "_later" not in state:  # before later passes had sums of their own
             self._later, self._again = self._no_rounds(0), False
             self.mixing = self.mixing._replace(sums=sums_of_now(self, self.mixing.sums))

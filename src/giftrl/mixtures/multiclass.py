@@ -70,7 +70,8 @@ class MulticlassMixture(Mixture):
             entries(width, dtype), side(experts),
             np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
-            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros((k, len(self.matrix.x))),
+            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
+            np.zeros((k, len(self.matrix.x))),
             np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),
         )  # fmt: skip
 

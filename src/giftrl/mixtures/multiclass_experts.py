@@ -44,6 +44,7 @@ class ClassBuffers(NamedTuple):
     classes: NDArray[np.float64]  # clipped scores, curvatures, and lengths in the full matrix
     stack: NDArray[np.float64]  # vectors of the stack: z, A z, and the centre of scores
     bets: NDArray[np.float64]
+    places: NDArray[np.float64]  # the row and A_m u, over the places of the full matrix
     au: NDArray[np.float64]
     steps: NDArray[Any]
     factors: NDArray[Any]

@@ -194,7 +194,7 @@ def choose_all(loss: Any, parts: Any, count: Any, norm: float, y: int, h: float)
     learns = admits(matrix, state, full, record, buffers.row, count, norm)
     if learns:
         c = buffers.classes[SPREADS]
-        lengths[full] = spread_classes(matrix, record, buffers.row, count, slopes[full], buffers.au, c)
+        lengths[full] = spread_classes(matrix, record, buffers.row, count, slopes[full], buffers.places, buffers.au, c)
     lengths[stacked] = measure_stack(buffers.side, state.inverse, scores, buffers.stack)
     for r in range(stacked + 1):
         if r <= full or r == stacked:

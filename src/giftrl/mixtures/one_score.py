@@ -42,6 +42,7 @@ class Buffers(NamedTuple):
     steps: NDArray[Any]  # of each entry: u/L of the grid, and what the coin bets
     factors: NDArray[Any]  # of the strengths
     gains: NDArray[Any]  # of :mod:`giftrl.mixtures.walk`
+    places: NDArray[np.float64]  # the row and A u, over the places of the full matrix
     au: NDArray[np.float64]
 
 

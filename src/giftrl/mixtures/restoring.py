@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import GAP, LAST_GAP, ROUNDS, WEIGHT
 from giftrl.mixtures.feature_state import COUNT, DENSE, DENSE_PLACE, PLACE, SCALE
+from giftrl.mixtures.late_updates import LATE
 from giftrl.mixtures.later import Later
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -36,6 +37,8 @@ def unsound(learner: Any, state: Arrays) -> str | None:
         return "mixing.totals"
     if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
         return "features.record"
+    if not 0 <= state["matrix.waiting"][0] < LATE:
+        return "matrix.waiting"
     if not _sound_dense(learner, state):
         return "features.dense"
     return None if _sound_later(learner, state) else "later.changes"

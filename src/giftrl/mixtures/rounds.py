@@ -36,7 +36,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
     c_matrix, c_stack = -1.0, -1.0  # negative where they do not learn
     # The matrix first: if it leaves, it must be gone before the stack learns.
     if learns and admits(matrix, state, n + FULL, record, row, now.count, now.norm):
-        c_matrix = spread_matrix(matrix, record, row, now.count, au)
+        c_matrix = spread_matrix(matrix, record, row, now.count, parts.buffers.places, au)
     if pieces.stack and now.begun and not pieces.again:
         spread, az = unit.unit_spread(units), spread_stack(experts, state.inverse, every[Z])
         write(every[AZ], az)

@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import CSR, slice_rows
 from giftrl.errors import GiftrlError, ModelFileError, Overflowed
+from giftrl.merging.team import Team
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
 from giftrl.recipes import Labels, Predictor, freeze
@@ -54,6 +56,7 @@ class LinearModel:
         schema: what the columns of tables are for, once a table was read.
         examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
         repeated: counts over rows of later passes.
+        team: the threads that learn, while there are several.
 
     >>> model = LinearModel(Settings(loss="squared", bits=4, dtype="float64"))
     >>> model.examples, model.learner.dimension
@@ -71,12 +74,33 @@ class LinearModel:
         self.weight = 0.0
         self.rejected = 0
         self.repeated = Repeated()
+        self.team: Team | None = None
+        self.steps: Array | None = None  # of the last merge of a team
+
+    @contextmanager
+    def together(self, workers: int) -> Iterator[None]:
+        """Learn with that many threads (:mod:`giftrl.merging.team`); the learner is whole again at the end."""
+        if workers == 1:
+            yield
+            return
+        with Team(self.learner, workers, steps=self.steps) as self.team:
+            try:
+                yield
+                self.team.finish()
+            finally:
+                self.steps, self.team = self.team.steps, None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the learner has learnt all rows so far, and none is in the hands of a team."""
+        return self.team is None or self.team.whole
 
     @property
     def average_loss(self) -> float:
         """The mean loss of the first pass, by weight, of predictions made before each label was used."""
         weight = self.weight - self.repeated.late_weight
-        loss = float(self.learner.loss_sums[0]) - self.repeated.loss - self.repeated.late_loss
+        learner = self.learner if self.team is None else self.team
+        loss = float(learner.loss_sums[0]) - self.repeated.loss - self.repeated.late_loss
         return loss / weight if weight > 0.0 else 0.0
 
     @property
@@ -109,13 +133,14 @@ class LinearModel:
 
     def _learn_rows(self, batch: Batch, part: slice) -> Array:
         """Let the learner learn from rows of a batch."""
+        learner: Any = self.learner if self.team is None else self.team
         if len(batch.indices):
             needed = int(batch.indices.max()) + 1
-            if needed > self.learner.dimension:  # by half as much again, so that growing costs little in all
-                self.learner.grow(max(needed, self.learner.dimension * 3 // 2))
+            if needed > learner.dimension:  # by half as much again, so that growing costs little in all
+                learner.grow(max(needed, learner.dimension * 3 // 2))
         rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
         try:
-            return learn_with_bases(self.learner, rows, labels, batch.weights[part], batch.bases[part])
+            return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.growing import FileDigest, GrowingFile, unfinished
+from giftrl.merging.team import Spent
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
@@ -47,6 +48,8 @@ class Trainer:
         holdout: with more than one pass, one of this many rows is held out, and fewer later on
             (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
+        workers: how many threads learn in the first pass (:mod:`giftrl.merging`). The model depends on their number,
+            and is the same in every run.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
         predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
         checkpoint: None for none.
@@ -60,6 +63,7 @@ class Trainer:
         *,
         passes: int = 1,
         holdout: int = 10,
+        workers: int = 1,
         format: str | None = None,  # noqa: A002
         columns: Columns | None = None,
         on_error: str = "stop",
@@ -74,7 +78,7 @@ class Trainer:
         require_whole("checkpoint", 1 if checkpoint is None else checkpoint.every, 1, "try 1000000")
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
-        self.passes = passes
+        self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
         self.holdout = holdout if passes > 1 else 0
         self.course = Course(model, self.holdout)
         self.format = format
@@ -86,6 +90,7 @@ class Trainer:
         self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
+        self.spent = Spent()  # what several threads did
         self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
         self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
@@ -137,7 +142,7 @@ class Trainer:
             self._consumed.require(more["read"], self._furthest())
         if self._pass == 0:
             go_back_all(self._growing, path, more)
-        self.model = model
+        self.model, model.steps = model, more["extra"].get("steps")
         self.record = self.record if record is None else record(model)
         self.course = go_on(model, self.holdout, self._pass, more, path)
         if self.record is not None:
@@ -197,6 +202,7 @@ class Trainer:
             opened=self.opened,
         )
         with contextlib.ExitStack() as opened:
+            opened.enter_context(model.together(self.workers if self._pass == 0 else 1))
             file = None
             if self.predictions is not None and self._pass == 0:
                 append = self._position != Position()
@@ -210,7 +216,10 @@ class Trainer:
                     model.rejected += len(batch.rejected)
                     self.order.add(batch.labels, settings.label_names)
                 self._position = batch.end
-                if self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every:
+                if model.team is not None:
+                    self.spent = model.team.spent
+                due = self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every
+                if due and model.whole:
                     self.write_checkpoint()
 
     def _learn(self, whole: Batch, watch: Watch | None) -> NDArray[np.float64]:
@@ -249,6 +258,8 @@ class Trainer:
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
         kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
+        steps = self.model.steps if self.model.team is None else self.model.team.steps
+        kept |= {} if steps is None else {"steps": steps}
         self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
 
@@ -260,6 +271,7 @@ class Trainer:
             "sources": [str(source) for source in self.sources],
             "passes": self.passes,
             "holdout": self.holdout,
+            "workers": self.workers,
             "format": self.format,
             "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
             "on_error": self.on_error,

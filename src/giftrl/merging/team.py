@@ -1,0 +1,237 @@
+"""A team of threads that learns one stream together, round by round (:mod:`giftrl.merging.schedule`).
+
+Compiled loops run without the lock of the interpreter, so that threads learn at the same time. What is learnt depends
+on the rows, on how they come in batches and on the number of workers, and never on timing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.rows import Rows, slice_rows
+from giftrl.errors import Overflowed, require_whole
+from giftrl.kernels.row_learner import RowLearner
+from giftrl.merging.merge import Window, first_steps, merge, put, take, take_all, touched
+from giftrl.merging.schedule import cut, first_rows, next_round
+
+Array = NDArray[np.float64]
+
+
+class Spent(NamedTuple):
+    """How a team has spent its time: merges, and the seconds of merging and of learning in parallel."""
+
+    merges: int = 0
+    merging: float = 0.0
+    together: float = 0.0
+
+
+class Notes:
+    """Stands in for the witnesses of a worker: what is to be remembered of its rows is noted, for the team's own."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def add(self, *call: Any) -> None:
+        """Note rows."""
+        self.calls.append(call)
+
+
+class Team(RowLearner):
+    """Workers that learn the rows of a learner in parallel, and merge what they have learnt.
+
+    Args:
+        learner: has learnt nothing yet, or any number of rows; it has the merged state after each round.
+        workers: how many threads.
+
+    >>> import numpy as np
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> from giftrl.compiled.rows import as_rows
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(40, 2))
+    >>> learner = MixtureLearner(2, "squared", compiled=False)
+    >>> team = Team(learner, 2, first=8)
+    >>> p = team.learn_rows(as_rows(x, 2)[0], x @ [1.0, 2.0], np.empty(0))
+    >>> team.finish()
+    >>> learner.rounds, team.spent.merges
+    (40, 1)
+    """
+
+    def __init__(self, learner: Any, workers: int, *, steps: Array | None = None, first: int | None = None) -> None:
+        self.learner = learner
+        self.classes, self.compiled = learner.classes, learner.compiled
+        self.workers = require_whole("workers", workers, 1, "give the number of threads, at most that of cores")
+        self.steps = first_steps(learner) if steps is None else steps
+        self.spent = Spent()
+        self._first = first_rows(workers) if first is None else first
+        self._members: list[Any] = []
+        self._left = 0  # rows that are still to be parted in the round that is open
+        self._window = 0  # rows of its window
+        self._parted = 0  # rows learnt in it
+        self._marks = np.zeros(0, np.bool_)
+        self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
+
+    @property
+    def loss(self) -> Any:
+        """The loss, which may be given bases of its own for each batch."""
+        return self.learner.loss
+
+    @loss.setter
+    def loss(self, loss: Any) -> None:
+        self.learner.loss = loss
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The number of features."""
+        return int(self.learner.dimension)
+
+    @property
+    def loss_sums(self) -> Array:
+        """The progressive loss of all rows so far, those of the open round included."""
+        before = self.learner.loss_sums
+        return np.asarray(before + sum((member.loss_sums - before for member in self._open), start=0.0 * before))
+
+    @property
+    def _open(self) -> list[Any]:
+        """The members while a round is open."""
+        return [] if self.whole else self._members
+
+    @property
+    def whole(self) -> bool:
+        """Whether the learner has the state of all rows: a round is over, and the next one has not begun."""
+        return self._parted == 0
+
+    def grow(self, dimension: int) -> None:
+        """Add features up to this number."""
+        self.learner.grow(dimension)
+        for member in self._members:
+            member.grow(dimension)
+
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """Learn from rows; see :meth:`giftrl.kernels.row_learner.RowLearner.learn_rows`."""
+        made: list[Array] = []
+        n, at = len(y), 0
+        while at < n:
+            count, learn = self._next(n - at)
+            given = slice_rows(rows, at, at + count), y[at : at + count], weights[at : at + count]
+            try:
+                made.append(learn(*given))
+            except Overflowed as problem:
+                raise Overflowed(str(problem), None if problem.row is None else at + problem.row) from None
+            at += count
+        return np.concatenate(made) if made else self.learner.learn_rows(rows, y, weights)
+
+    def _next(self, rows: int) -> tuple[int, Callable[..., Array]]:
+        """How many of the next rows to learn, and how."""
+        if self.whole and self.learner.rounds < self._first:
+            return min(rows, self._first - self.learner.rounds), self.learner.learn_rows
+        if self.whole:
+            self._left, self._window = next_round(self.learner.rounds, self.workers)
+        if self._left > 0:
+            # A window that the batch cuts short is taken from the next batch.
+            count = self._left if self._left + self._window // 2 <= rows else rows
+            return count, self._part
+        return min(rows, self._window), self._merge
+
+    def _part(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """Let every worker learn its part of the rows."""
+        begun = time.perf_counter()
+        self._gather()
+        edges = cut(len(y), self.workers)
+        parts = [
+            (member, slice_rows(rows, a, b), y[a:b], weights[a:b])
+            for member, (a, b) in zip(self._members, edges, strict=True)
+        ]
+        futures = [self._pool.submit(_learn, *part) for part in parts]
+        problems = [future.exception() for future in futures]
+        for problem, (a, _) in zip(problems, edges, strict=True):
+            if isinstance(problem, Overflowed):
+                raise Overflowed(str(problem), None if problem.row is None else a + problem.row)
+            if problem is not None:
+                raise problem
+        self._left -= len(y)
+        self._parted += len(y)
+        self._note([(rows, len(y))])
+        self.spent = self.spent._replace(together=self.spent.together + time.perf_counter() - begun)
+        for member in self._members:
+            self._remember(member)
+        return np.concatenate([future.result() for future in futures])
+
+    def _gather(self) -> None:
+        """Have as many workers as there should be, all with the state of the learner."""
+        if not self._members:
+            state = self.learner.own_state()
+            for _ in range(self.workers):
+                member = copy(self.learner)
+                member.witnesses = None
+                member.restore(state)
+                member.witnesses = None if self.learner.witnesses is None else Notes()
+                self._members.append(member)
+        for member in self._members:
+            member.loss = self.learner.loss  # which may have bases of its own for each batch
+
+    def _note(self, parts: Sequence[tuple[Rows, int]]) -> None:
+        if len(self._marks) < self.learner.dimension:
+            self._marks = np.concatenate([self._marks, np.zeros(self.learner.dimension - len(self._marks), np.bool_)])
+        for learner in (self.learner, *self._members):
+            touched(learner, list(parts), self._marks)
+            parts = []
+
+    def _remember(self, member: Any) -> None:
+        """Hand what a worker has noted to the witnesses of the learner."""
+        if member.witnesses is not None:
+            for call in member.witnesses.calls:
+                self.learner.witnesses.add(*call)
+            member.witnesses.calls.clear()
+
+    def _merge(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """Merge, with these rows as the window, and let the learner learn them."""
+        self._unite(Window(rows, y, weights))
+        begun = time.perf_counter()
+        made = self.learner.learn_rows(rows, y, weights)
+        self._note([(rows, len(y))])
+        features = np.flatnonzero(self._marks)
+        piece = take(self.learner, features)
+        list(self._pool.map(lambda member: put(member, piece), self._members))
+        self._marks[features] = False
+        self.spent = self.spent._replace(merging=self.spent.merging + time.perf_counter() - begun)
+        return np.asarray(made)
+
+    def _unite(self, window: Window | None) -> None:
+        """Give the learner the merged state."""
+        begun = time.perf_counter()
+        self._note([] if window is None else [(window.rows, len(window.labels))])
+        features = np.flatnonzero(self._marks)
+        base, *pieces = take_all([self.learner, *self._members], features)
+        merged, self.steps = merge(self.learner, base, pieces, window, self.steps)
+        put(self.learner, merged)
+        self._parted = self._left = 0
+        merging = self.spent.merging + time.perf_counter() - begun
+        self.spent = self.spent._replace(merges=self.spent.merges + 1, merging=merging)
+
+    def finish(self) -> None:
+        """Merge what is left, with the steps of the merge before, and end the threads."""
+        if not self.whole:
+            self._unite(None)
+        self.close()
+
+    def close(self) -> None:
+        """End the threads; the learner keeps the state of the last merge."""
+        self._pool.shutdown()
+        self._members, self._parted = [], 0
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def _learn(member: Any, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+    """Let a worker learn its rows, of which there may be none."""
+    made: Array = member.learn_rows(rows, y, weights)
+    return made

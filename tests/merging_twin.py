@@ -1,0 +1,134 @@
+"""A slow, obvious twin of :mod:`giftrl.merging.features` and :mod:`giftrl.merging.experts`, in NumPy."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.merging.pieces import Piece
+from giftrl.merging.sums import added, mean
+from giftrl.mixtures.coin import RICHEST, WEALTH
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+
+Array = NDArray[np.float64]
+
+
+class Known(NamedTuple):
+    """The features of a merged state."""
+
+    rows: Array
+    scale: Array
+    centre: Array
+    dense: NDArray[np.bool_]
+    norm: float
+
+
+def occurrences(piece: Piece, columns: Any) -> Array:
+    """How many rows have each feature."""
+    sparse = piece.x[:, int(columns.count)].astype(np.float64)
+    return np.where(piece.record[:, DENSE_PLACE] > 0.0, piece.record[:, COUNT], sparse)
+
+
+def totals(piece: Piece, columns: Any) -> Array:
+    """The sum of the values of each feature over all rows."""
+    record = piece.record
+    sparse = record[:, TOTAL] + piece.x[:, int(columns.added)].astype(np.float64) * record[:, SCALE]
+    return np.where(record[:, DENSE_PLACE] > 0.0, record[:, CENTRE] * piece.counts[ROWS], sparse)
+
+
+def merge_features(learner: Any, base: Piece, workers: list[Piece]) -> Known:
+    """What all rows together say of the features."""
+    pieces, columns = (base, *workers), learner.places
+    t = added(*(piece.counts[ROWS] for piece in pieces))
+    norm = mean([piece.counts[NORM] for piece in pieces], [piece.counts[ROWS] for piece in pieces])
+    rows = added(*(occurrences(piece, columns) for piece in pieces))
+    total = added(*(totals(piece, columns) for piece in pieces))
+    scale = np.max([piece.record[:, SCALE] for piece in pieces], axis=0)
+    dense = np.zeros(len(rows), np.bool_)
+    if learner.pieces.centre:
+        before = base.record[:, DENSE_PLACE] > 0.0
+        dense = (rows >= 0.5 * t + 0.5) | (before & (rows >= 0.4 * t + 0.5))
+        dense &= base.features != learner.constant
+    return Known(rows, scale, np.where(dense, total / max(t, 1.0), 0.0), dense, norm if norm > 0.0 else 1.0)
+
+
+class Own(NamedTuple):
+    """The experts of a piece in the units of the merged features.
+
+    Arrays by feature; those of experts have an axis for scores and one for experts.
+    """
+
+    x: Array
+    strength: Array
+    q: Array
+    r: Array
+    offsets: Array  # of all experts, a column for each score
+    coin: Array  # theta, G and W of each score
+    shift: Array  # (mu_new - mu_old)/m_old: adding this times a weight to the constant keeps predictions
+
+
+def strengths(grid: Any, q: Array, r: Array, norm: float) -> Array:
+    """L_j of all experts, as in :mod:`giftrl.mixtures.experts`."""
+    root = np.sqrt(norm) * np.sqrt(1.0 + r)[:, None]
+    return np.asarray(norm * grid.prior + q[:, None] * grid.curve + root * grid.root)
+
+
+def shifts(piece: Piece, known: Known, together: bool) -> Array:
+    """(mu_new - mu_old)/m_old of each feature; 0 where the constant, the mean of labels, moves with the centre."""
+    m, mu = piece.record[:, SCALE], piece.record[:, CENTRE]
+    still = together & known.dense & (piece.record[:, DENSE_PLACE] > 0.0)
+    return np.divide(known.centre - mu, m, out=np.zeros_like(m), where=(m > 0.0) & ~still)
+
+
+def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own:
+    """The experts of a piece as they would be if its features had had the merged scales: duals are kept.
+
+    ``place`` is that of the constant among the features: its weight takes up the offsets of the grid.
+    """
+    grid, columns, scores = learner.grid, learner.places, learner.classes or 1
+    n, block = lanes(grid), piece.x.astype(np.float64)
+    x = block[:, : n * scores].reshape(-1, scores, n)
+    q, r = block[:, int(columns.curve)], block[:, int(columns.root)]
+    coin = block[:, int(columns.coin) : int(columns.coin) + 3 * scores].reshape(-1, 3, scores).copy()
+    shift = shifts(piece, known, learner.pieces.centre_labels)
+    offsets = piece.mixing.offsets.reshape(-1, scores).copy()
+    offsets[:n] += np.einsum("j,jmr->rm", shift, x)
+    factor = np.divide(piece.record[:, SCALE], known.scale, out=np.ones(len(q)), where=known.scale > 0.0)
+    new_q, new_r = factor * factor * q, factor * factor * r
+    now = strengths(grid, new_q, new_r, known.norm)
+    x = x * (factor[:, None] * strengths(grid, q, r, known.norm) / now)[:, None, :]
+    if place is not None:
+        x[place] += offsets[:n].T
+        offsets[:n] = 0.0
+    coin[:, :2] *= factor[:, None, None]
+    return Own(x, now, new_q, new_r, offsets, coin, shift)
+
+
+def ends(base: Own, workers: list[Own]) -> tuple[Array, Array]:
+    """The average and the sum of the grid and of the coin's wealth, by feature, score and expert."""
+    moved = [own.x - base.x for own in workers]
+    gained = [np.maximum(own.strength - base.strength, 0.0)[:, None, :] for own in workers]
+    more = sum(gained)
+    top = sum(own.strength[:, None, :] * dx for own, dx in zip(workers, moved, strict=True))
+    weighted = sum(gain * dx for gain, dx in zip(gained, moved, strict=True))
+    part = np.divide(weighted, more, out=sum(moved) / len(workers), where=more > 0.0)
+    rich, richer = wealth(base, workers)
+    average = np.concatenate([base.x + part, rich[:, :, None]], axis=2)
+    total = np.concatenate([base.x + top / (base.strength[:, None, :] + more), richer[:, :, None]], axis=2)
+    return average, total
+
+
+def wealth(base: Own, workers: list[Own]) -> tuple[Array, Array]:
+    """W of the coin: the average of what was won, weighted by stakes, and the product of the growths."""
+    before, won = base.coin[:, 2], np.zeros_like(base.coin[:, 2])
+    plain, stakes, grown = won.copy(), won.copy(), won.copy()
+    for own in workers:
+        gain, staked = own.coin[:, 2] - before, np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0)
+        won += staked * gain
+        stakes += staked
+        plain += gain / len(workers)
+        grown += np.log((WEALTH + own.coin[:, 2]) / (WEALTH + before))
+    average = before + np.divide(won, stakes, out=plain, where=stakes > 0.0)
+    product = (WEALTH + before) * np.exp(grown) - WEALTH
+    return np.clip(average, 0.0, RICHEST), np.clip(product, 0.0, RICHEST)

@@ -1,0 +1,172 @@
+"""Merging mixtures: laws of states that become one, and the compiled loops against a slow twin."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from giftrl.certificates import Certificate
+from giftrl.compiled.rows import as_rows
+from giftrl.losses import BY_NAME
+from giftrl.merging import Window, first_steps, merge, put, take
+from giftrl.merging.experts import merge_experts
+from giftrl.merging.features import merge_features
+from giftrl.merging.merge import take_all
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.multiclass import MulticlassMixture
+from tests import merging_twin as twin
+
+FEATURES = 6
+
+
+def rows_and_labels(learner: Any, seed: int, n: int, shift: float = 0.0) -> tuple[Any, Any]:
+    """Rows with a constant, dense and sparse features of different scales, and labels that the loss accepts."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, FEATURES)) * [1.0, 100.0, 0.01, 1.0, 3.0, 1.0] + shift
+    x[:, 3:5] *= rng.random((n, 2)) < 0.3
+    x[:, -1] = 1.0
+    score = x[:, 0] + 0.01 * x[:, 1] + 0.3 * rng.normal(size=n)
+    if learner.classes is not None:
+        return x, np.clip(np.floor(score + 1.5), 0, learner.classes - 1).astype(np.int64)
+    if learner.pieces.margin:
+        return x, np.where(score > 0.0, 1.0, -1.0)
+    return x, np.floor(np.exp(0.3 * score))
+
+
+def learners() -> dict[str, Any]:
+    """How to make each kind of mixture, in float64."""
+    options: dict[str, Any] = {"constant": FEATURES - 1, "dtype": "float64", "compiled": False}
+    made: dict[str, Any] = {name: (lambda name=name: MixtureLearner(FEATURES, name, **options)) for name in BY_NAME}
+    made["light"] = lambda: MixtureLearner(FEATURES, "logistic", preset="light", **options)
+    made["no constant"] = lambda: MixtureLearner(FEATURES, "squared", dtype="float64", compiled=False)
+    made["softmax"] = lambda: MulticlassMixture(FEATURES, 3, "softmax", **options)
+    made["multiclass_hinge"] = lambda: MulticlassMixture(FEATURES, 3, "multiclass_hinge", **options)
+    return made
+
+
+EVERY = np.arange(FEATURES)
+
+
+def workers_of(make: Any, parts: list[int], before: int = 30, seed: int = 0) -> tuple[Any, list[Any]]:
+    """A learner of some rows, and workers that began from its state and learnt as many rows each as ``parts`` says."""
+    base = make()
+    if before:
+        base.learn(*rows_and_labels(base, seed, before))
+    members = []
+    for k, n in enumerate(parts, 1):
+        member = make()
+        member.restore(base.state())
+        if n:
+            member.learn(*rows_and_labels(base, seed + 100 * k, n, shift=0.5 * k))
+        members.append(member)
+    return base, members
+
+
+def merged(base: Any, members: list[Any], window: Window | None = None) -> Any:
+    piece, *pieces = take_all([base, *members], EVERY)
+    return merge(base, piece, pieces, window, first_steps(base))[0]
+
+
+def flat(piece: Any) -> list[Any]:
+    """The numbers of a piece, in order."""
+    parts = [piece.record, piece.x, piece.theta, piece.dense, piece.counts, *piece.matrix, *piece.mixing]
+    return [np.asarray(part, np.float64).reshape(-1) for part in parts]
+
+
+def distance(first: Any, second: Any) -> float:
+    """The largest difference, relative where numbers are large; infinities must be the same."""
+    worst = 0.0
+    for a, b in zip(flat(first), flat(second), strict=True):
+        assert np.array_equal(np.isinf(a), np.isinf(b))
+        there = np.isfinite(a)
+        gap = np.abs(a[there] - b[there]) / np.maximum(1.0, np.abs(a[there]))
+        worst = max(worst, gap.max(initial=0.0))
+    return worst
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_merging_one_worker_is_the_identity(kind: str) -> None:
+    base, (member,) = workers_of(learners()[kind], [20])
+    assert distance(merged(base, [member]), take(member, EVERY)) == 0.0
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_the_order_of_workers_does_not_matter(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    if base.classes is None and not base.pieces.margin:  # places in the full matrix are given in order
+        base.matrix.size[0] = max(base.matrix.size[0], 0)
+    there = merged(base, members)
+    back = merged(base, members[::-1])
+    assert distance(there, back) < 1e-9
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_a_worker_without_rows_changes_nothing(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 0])
+    assert distance(merged(base, members), merged(base, members[:2])) < 1e-12
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_loops_equal_the_twin(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    piece, *pieces = take_all([base, *members], EVERY)
+    place = -1 if base.constant is None else base.constant
+    known = merge_features(base, piece, pieces, place)
+    obvious = twin.merge_features(base, piece, pieces)
+    np.testing.assert_allclose(known.rows, obvious.rows, rtol=1e-12)
+    np.testing.assert_allclose(known.scale, obvious.scale, rtol=1e-12)
+    np.testing.assert_allclose(known.centre, obvious.centre, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(known.dense, obvious.dense)
+    ends = merge_experts(base, piece, pieces, known, place)
+    own = [twin.in_units(base, each, obvious, base.constant) for each in (piece, *pieces)]
+    average, total = twin.ends(own[0], own[1:])
+    np.testing.assert_allclose(ends.average, average, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(ends.total, total, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_a_merged_state_can_be_restored_and_goes_on(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 20])
+    x, y = rows_and_labels(base, 5, 16)
+    window = Window(as_rows(x, FEATURES)[0], y, np.empty(0))
+    put(base, merged(base, members, window))
+    again = learners()[kind]()
+    again.restore(base.state())
+    p, q = base.learn(x, y), again.learn(x, y)
+    assert np.isfinite(p).all() and np.array_equal(p, q)
+    assert again.rounds == 30 + 40 + 16
+
+
+@given(
+    kind=st.sampled_from(["logistic", "squared", "hinge", "softmax"]), seed=st.integers(0, 1000),
+    rounds=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=4),
+)  # fmt: skip
+@settings(deadline=None, max_examples=15)
+def test_certificates_hold_for_any_partition(kind: str, seed: int, rounds: list[list[int]]) -> None:
+    """The sums of the certificate are those of every prediction that was made, whoever made it."""
+    make, every = learners()[kind], []
+    base = make()
+    for number, parts in enumerate(rounds):
+        members = []
+        for k, n in enumerate(parts):
+            member = make()
+            member.restore(base.state())
+            if n:
+                x, y = rows_and_labels(base, seed + 97 * number + k, n)
+                member.learn(x, y)
+                every.append((x, y))
+            members.append(member)
+        put(base, merged(base, members))
+    if not every:
+        return
+    certificate: Certificate = base.certificate
+    x, y = (np.concatenate([each[i] for each in every]) for i in range(2))
+    rng = np.random.default_rng(seed)
+    for u in rng.normal(size=(5, FEATURES * (base.classes or 1))):
+        scores = x @ u.reshape(FEATURES, -1)
+        paid = sum(base.loss.value(s if base.classes else float(s[0]), each) for s, each in zip(scores, y, strict=True))
+        regret = certificate.loss_sum - paid
+        bound = certificate.loss_sum + certificate.conjugate_sum + float(certificate.theta @ u)
+        assert regret <= bound + 1e-6 * (1.0 + abs(bound))
