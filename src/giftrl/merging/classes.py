@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.compiled.rows import Dense, Rows
+from giftrl.compiled.rows import Rows
 from giftrl.merging.fit import GROUPS, SECANTS, STIFFNESS, SWEEPS
 from giftrl.merging.mixture import Merger, unit_of
+from giftrl.merging.scores import Scorer
 from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import SCALE
@@ -89,16 +89,6 @@ def find_class_steps(
                 steps[r, g] = best
 
 
-def as_matrix(rows: Rows, n: int, dimension: int) -> Any:
-    """Rows as a sparse matrix."""
-    if isinstance(rows, Dense):
-        return sparse.csr_array(rows.data.reshape(n, rows.dimension))
-    first, last = rows.indptr[0], rows.indptr[n]
-    return sparse.csr_array(
-        (rows.data[first:last], rows.indices[first:last], rows.indptr[: n + 1] - first), shape=(n, dimension)
-    )
-
-
 def fit_classes(
     learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Any, weights: Array, previous: Array
 ) -> Array:
@@ -113,16 +103,13 @@ def fit_classes(
     """
     piece, known, found = merger.piece, merger.known, merger.ends
     n, lane, scores = len(labels), lanes(learner.grid), learner.classes
-    x = as_matrix(rows, n, learner.dimension)
     scale = learner.features.record[:, SCALE].copy()
     scale[piece.features] = known.scale
-    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    unit, own_per = unit_of(learner, piece), per[piece.features][:, None]
-    other = np.setdiff1d(np.unique(x.indices), piece.features, assume_unique=True)
-    block, coin = learner.features.x[other].astype(np.float64), int(learner.places.coin)
+    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)[:, None]
+    score = Scorer(rows, n, piece.features, group, GROUPS, learner.dimension, learner.compiled)
+    unit, own_per, other_per = unit_of(learner, piece), per[piece.features], per[score.other]
+    block, coin = learner.features.x[score.other].astype(np.float64), int(learner.places.coin)
     bets = block[:, coin : coin + 3 * scores].reshape(-1, 3, scores)
-    beside = x[:, other] * per[other] if len(other) else x[:, other]
-    own = x[:, piece.features]
     h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
     y, steps, loop = learner._typed(labels), previous.copy(), ready(find_class_steps, learner.compiled)
     # One lane after the other: what the window's rows move by has a number for each group, row and class.
@@ -135,14 +122,11 @@ def fit_classes(
             average, total = factor * (WEALTH + average), factor * (WEALTH + total)
             rest = unit * (WEALTH + bets[:, 2]) * bets[:, 0] / (1.0 + bets[:, 1])
         average, moves = average * own_per, (total - average) * own_per
-        p = own @ average - known.centre @ average + found.offsets[r] + merger.offset
-        if len(other):
-            p += beside @ rest
-        d = np.zeros((1, GROUPS, n, scores))
+        p, d = score(average, moves, rest * other_per)
+        p += found.offsets[r] + merger.offset - known.centre @ average
         for g in np.unique(group):
-            at = np.flatnonzero(group == g)
-            d[0, g] = own[:, at] @ moves[at] - known.centre[at] @ moves[at]
+            d[g] -= known.centre[group == g] @ moves[group == g]
         mine = steps[r : r + 1].copy()
-        loop(learner.loss, np.ascontiguousarray(p)[None], d, y, h, previous[r : r + 1].copy(), STIFFNESS, mine)
+        loop(learner.loss, p[None], d[None], y, h, previous[r : r + 1].copy(), STIFFNESS, mine)
         steps[r] = mine[0]
     return steps
