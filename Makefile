@@ -4,6 +4,7 @@
 # make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md and docs/benchmarks.md
 # make quality  loss without tuning on 108 tasks against every rival's settings, passes, trends; writes docs/no-tuning.md;
 #               how close certificates come to the best loss; writes docs/certificates.md
+# make quality-workers  what several workers cost in loss; writes docs/distributed.md
 # make lint     the first half of make test
 # make unit     the second half of make test
 # make bits     loops from object files against Numba in memory, every shipped one, bit for bit (a quarter of an hour)
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test verify bits bench bench-test quality lint unit wheel clean
+.PHONY: run test verify bits bench bench-test quality quality-workers lint unit wheel clean
 
 run: $(STAMP)
 	$(BIN)/giftrl demo --out out/run
@@ -46,6 +47,9 @@ bench: bench-test
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
 	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md
+
+quality-workers: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.quality.workers --out docs/distributed.md
 
 quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg --json docs/quality/ours.json

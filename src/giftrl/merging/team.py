@@ -1,7 +1,8 @@
 """A team of threads that learns one stream together, round by round (:mod:`giftrl.merging.schedule`).
 
 Compiled loops run without the lock of the interpreter, so that threads learn at the same time. What is learnt depends
-on the rows, on how they come in batches and on the number of workers, and never on timing.
+on the rows, on how they come in batches and on the number of workers, and never on timing. A round that is longer than
+a batch ends with one: only then has the learner learnt all rows.
 """
 
 import time
@@ -62,10 +63,11 @@ class Team(RowLearner):
     """
 
     def __init__(self, learner: Any, workers: int, *, steps: Array | None = None, first: int | None = None) -> None:
+        self.workers = require_whole("workers", workers, 1, "give the number of threads, at most that of cores")
+        first_ones = first_steps(learner)
+        self.steps = first_ones if steps is None else steps
         self.learner = learner
         self.classes, self.compiled = learner.classes, learner.compiled
-        self.workers = require_whole("workers", workers, 1, "give the number of threads, at most that of cores")
-        self.steps = first_steps(learner) if steps is None else steps
         self.spent = Spent()
         self._first = first_rows(workers) if first is None else first
         self._members: list[Any] = []
@@ -131,10 +133,17 @@ class Team(RowLearner):
             return min(rows, self._first - self.learner.rounds), self.learner.learn_rows
         if self.whole:
             self._left, self._window = next_round(self.learner.rounds, self.workers)
+        if self._left > rows:
+            return rows, self._part
         if self._left > 0:
-            # A window that the batch cuts short is taken from the next batch.
-            count = self._left if self._left + self._window // 2 <= rows else rows
-            return count, self._part
+            # The round ends in this batch; at its end, if what is left is less than half of another round.
+            window = min(self._window, (rows + 1) // 2)
+            done = self.learner.rounds + self._parted + self._left + window
+            if 2 * (rows - self._left - window) < sum(next_round(done, self.workers)):
+                self._left = rows - window
+            self._window = window
+        if self._left > 0:
+            return self._left, self._part
         return min(rows, self._window), self._merge
 
     def _part(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:

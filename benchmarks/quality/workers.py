@@ -1,0 +1,148 @@
+"""``python -m benchmarks.quality.workers``: what learning with several workers costs in loss.
+
+Each data set of at least 5,000 rows is split at random, four parts to learn and one to test, three times; the rows to
+learn come in random order, or in the order of the file. A table has the loss of W workers over that of one learner: on
+new rows, and in the course of learning. More workers than cores are simulated: the bits are those of as many cores.
+
+One worker learns the first rows (:mod:`giftrl.merging.schedule`), and small data sets end with these. The last column
+is of workers that part sooner, after 100 rows for each.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from scipy import sparse
+
+from benchmarks.quality.data import DATASETS, Source
+from benchmarks.quality.summary import geometric_mean
+from benchmarks.rcv1_like import rcv1_like
+from benchmarks.table import Grid, write_region
+from giftrl.merging.schedule import FIRST_EACH
+from giftrl.merging.team import Team
+from giftrl.recipes import Recipe, make
+from giftrl.recipes.evaluation import losses_of
+
+Array = NDArray[np.float64]
+WORKERS = (2, 4, 16, 64)
+#: How many workers part sooner in the last column.
+SOONER = 16
+ORDERS = ("shuffled", "in order")
+LOSSES = {"binary": "logistic", "regression": "squared", "multiclass": "softmax"}
+#: Data sets with fewer rows have no line.
+FEWEST = 5_000
+#: What the table is to reach at 16 workers on new rows: on every data set but two, and on each.
+TARGET, WORST = 1.01, 1.05
+
+
+class Case(NamedTuple):
+    """A data set: its rows with a constant feature, its labels, and the kind of these."""
+
+    name: str
+    x: Any
+    y: Array
+    kind: str
+    classes: int | None
+
+
+def cases(names: Sequence[str] | None = None) -> Iterator[Case]:
+    """The data sets that are there and large enough; the rcv1-like one is drawn."""
+    for name, source in DATASETS.items():
+        if not isinstance(source, Source) or source.unavailable() or (names and name not in names):
+            continue
+        x, y, classes = source.read()
+        if len(y) >= FEWEST:
+            yield Case(name, with_constant(x), y, source.kind, classes)
+    if not names or "rcv1_like" in names:
+        x, y = rcv1_like(125_000)
+        yield Case("rcv1_like", with_constant(x), y, "binary", None)
+
+
+def with_constant(x: Any) -> Any:
+    """The rows with a last feature that is 1, in float64."""
+    return sparse.hstack([x.astype(np.float64), np.ones((x.shape[0], 1))]).tocsr()
+
+
+def mean_loss(learner: Any, scores: Array, y: Array) -> float:
+    """The mean loss of scores, as they count in the course of learning."""
+    kept = np.asarray(learner.clip(scores))
+    return float(
+        losses_of(learner.loss, kept if learner.classes else kept[:, None], y if learner.classes else y[:, None]).mean()
+    )
+
+
+def run(
+    case: Case, workers: int, train: NDArray[np.int64], test: NDArray[np.int64], first: int | None = None
+) -> tuple[float, float]:
+    """The loss on new rows, and that in the course of learning; ``first`` rows are learnt by one worker."""
+    d = case.x.shape[1]
+    learner = make(Recipe(LOSSES[case.kind]), d, case.classes, constant=d - 1)
+    x, y = case.x[train], case.y[train]
+    y = y.astype(np.int64) if case.classes else y
+    if workers == 1:
+        made = learner.learn(x, y)
+    else:
+        with Team(learner, workers, first=first) as team:
+            made = team.learn(x, y)
+            team.finish()
+    return mean_loss(learner, learner.predict(case.x[test]), case.y[test]), mean_loss(learner, made, case.y[train])
+
+
+def ratios(case: Case, order: str, seeds: int, workers: Sequence[int]) -> list[tuple[float, float]]:
+    """Both losses of each number of workers over those of one learner: geometric means over the seeds."""
+    settings = [*((w, None) for w in workers), (SOONER, FIRST_EACH * SOONER)]
+    found: list[list[tuple[float, float]]] = [[] for _ in settings]
+    for seed in range(seeds):
+        rows = np.random.default_rng(seed).permutation(len(case.y))
+        test, train = rows[: len(rows) // 5], rows[len(rows) // 5 :]
+        train = np.sort(train) if order == "in order" else train
+        alone = run(case, 1, train, test)
+        for k, (w, first) in enumerate(settings):
+            own = run(case, w, train, test, first)
+            found[k].append((own[0] / alone[0], own[1] / alone[1]))
+    return [(geometric_mean([a for a, _ in each]), geometric_mean([b for _, b in each])) for each in found]
+
+
+def page(lines: dict[tuple[str, str], list[tuple[float, float]]], workers: Sequence[int], seeds: int) -> str:
+    """The tables, and what was reached."""
+    heads = [*(f"W = {w}" for w in workers), f"W = {SOONER}, sooner"]
+    parts = [f"Geometric means over {seeds} splits: loss on new rows / in the course of learning."]
+    for order in ORDERS:
+        chosen = ((name, found) for (name, own), found in lines.items() if own == order)
+        rows = [[name, *(f"{test:.3f} / {made:.3f}" for test, made in found)] for name, found in chosen]
+        parts.append(Grid(f"Rows {order}", ["data set", *heads], rows).markdown())
+    if 16 in workers:
+        tests = {key: found[list(workers).index(16)][0] for key, found in lines.items()}
+        above = [f"{name} {order} {value:.3f}" for (name, order), value in tests.items() if value > TARGET]
+        reached = f"Above {TARGET} on new rows at W = 16: {', '.join(above) or 'none'}."
+        parts.append(f"{reached} The largest is {max(tests.values()):.3f} (target {WORST}).")
+    return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="a page whose region is written anew")
+    parser.add_argument("--datasets", nargs="*", help="the names of data sets; default: all")
+    parser.add_argument("--workers", nargs="*", type=int, default=list(WORKERS))
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args(arguments)
+    console, lines = Console(stderr=True), {}
+    for case in cases(given.datasets):
+        for order in ORDERS:
+            lines[case.name, order] = ratios(case, order, given.seeds, given.workers)
+            shown = "  ".join(f"{a:.4f}/{b:.4f}" for a, b in lines[case.name, order])
+            console.print(f"{case.name} {order}: {shown}")
+    made = page(lines, given.workers, given.seeds)
+    if given.out is None:
+        print(made)
+    else:
+        write_region(given.out, "workers", made)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Several threads learn one stream: what depends on them, what does not, and going on after an interruption."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from giftrl import FTRLClassifier, FTRLRegressor
+from giftrl.compiled.rows import as_rows, slice_rows
+from giftrl.errors import BadRow, Incompatible, InvalidInput
+from giftrl.kernels import LinearLearner
+from giftrl.merging.schedule import FIRST, cut, first_rows, next_round
+from giftrl.merging.team import Team
+from giftrl.mixtures import MixtureLearner
+from giftrl.streams.reader import Reader
+from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+
+NONE = np.empty(0)
+
+
+def stream(n: int, features: int = 4, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.normal(size=(n, features - 1)), np.ones(n)])
+    return x, np.where(x[:, 0] - x[:, 1] + 0.5 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+def taught(n: int, workers: int, batch: int, first: int = 64, **options: Any) -> tuple[Any, Any, Team]:
+    """A learner that a team has taught, in batches, and the predictions."""
+    x, y = stream(n)
+    learner = MixtureLearner(4, "logistic", constant=3, compiled=False)
+    learner.keep_witnesses(options.get("witnesses"), constant=3)
+    rows = as_rows(x, 4)[0]
+    with Team(learner, workers, first=first) as team:
+        parts = [slice(a, min(n, a + batch)) for a in range(0, n, batch)]
+        made = [team.learn_rows(slice_rows(rows, part.start, part.stop), y[part], NONE) for part in parts]
+        team.finish()
+    return learner, np.concatenate(made), team
+
+
+def test_rounds_grow_and_cover_every_row() -> None:
+    for workers in (1, 2, 16, 64):
+        rows = first_rows(workers)
+        for _ in range(50):
+            now = next_round(rows, workers)
+            assert 0 < now.window <= now.parted
+            parts = cut(now.parted, workers)
+            assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]] and parts[-1][1] == now.parted
+            rows += now.parted + now.window
+        assert rows > 1.1**40 * first_rows(workers)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_every_row_is_learnt_once(workers: int) -> None:
+    learner, made, team = taught(300, workers, 50)
+    assert learner.rounds == len(made) == 300
+    assert team.spent.merges > 0 and team.whole
+    _, y = stream(300)
+    paid = np.logaddexp(0.0, -y * made).sum()
+    assert learner.certificate.loss_sum == pytest.approx(paid)
+
+
+def test_timing_changes_nothing() -> None:
+    first, again = (taught(300, 3, 70)[0].state() for _ in range(2))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+
+
+def test_a_team_is_about_as_good_as_one_learner() -> None:
+    learner, made, _ = taught(2000, 4, 500)
+    x, y = stream(2000)
+    alone = MixtureLearner(4, "logistic", constant=3, compiled=False)
+    expected = np.logaddexp(0.0, -y * alone.learn(x, y)).mean()
+    assert np.logaddexp(0.0, -y * made).mean() < 1.03 * expected
+    new, labels = stream(2000, seed=1)
+    best = np.logaddexp(0.0, -labels * alone.predict(new)).mean()
+    assert np.logaddexp(0.0, -labels * learner.predict(new)).mean() < 1.02 * best
+
+
+def test_witnesses_are_those_of_every_row() -> None:
+    learner, _, _ = taught(300, 2, 70, witnesses=10_000)
+    assert learner.witnesses.rows == 300
+    best = learner.certificate.best_loss()
+    x, y = stream(300)
+    for scale in (0.0, 0.5, 1.0):
+        assert best.lower_bound <= np.logaddexp(0.0, -y * (x @ (scale * learner.x))).sum() + 1e-9
+
+
+def test_theorems_of_one_run_are_refused_after_a_merge() -> None:
+    learner, _, _ = taught(300, 2, 70)
+    certificate = learner.certificate
+    assert certificate.merged
+    assert np.isfinite(certificate.regret_bound(np.zeros(4)))
+
+
+def test_linear_learners_are_taught_by_teams_too() -> None:
+    x, y = stream(400)
+    for regularizer in ("squared_norm", "curvature", "adagrad"):
+        learner = LinearLearner(4, "logistic", regularizer, compiled=False)
+        with Team(learner, 2, first=50) as team:
+            made = team.learn(x, y)
+            team.finish()
+        assert learner.rounds == 400
+        assert learner.certificate.loss_sum == pytest.approx(np.logaddexp(0.0, -y * made).sum())
+
+
+def test_the_first_rows_are_learnt_by_one() -> None:
+    x, y = stream(FIRST)
+    alone = FTRLClassifier(shuffle=False, beta=1.0).fit(x[:500], y[:500])
+    team = FTRLClassifier(shuffle=False, beta=1.0, n_jobs=2).fit(x[:500], y[:500])
+    assert np.array_equal(alone.coef_, team.coef_)
+
+
+def test_estimators_with_several_jobs() -> None:
+    x, y = stream(3 * FIRST)
+    alone, team = (FTRLClassifier(n_jobs=jobs).fit(x, y) for jobs in (None, 2))
+    assert not np.array_equal(alone.coef_, team.coef_)
+    assert team.average_loss_ == pytest.approx(alone.average_loss_, rel=0.01)
+    assert np.array_equal(team.coef_, FTRLClassifier(n_jobs=2).fit(x, y).coef_)
+    targets = np.column_stack([x @ [1.0, 2.0, 3.0, 4.0], x[:, 0]])
+    each, shared = (FTRLRegressor(n_jobs=jobs).fit(x, targets) for jobs in (1, 2))
+    assert np.array_equal(each.coef_, shared.coef_)  # a model for each target, which threads share out
+
+
+def write_rows(path: Path, n: int) -> None:
+    x, y = stream(n)
+    lines = (
+        f"{label:+.0f} " + " ".join(f"{j + 1}:{v:.4g}" for j, v in enumerate(row))
+        for row, label in zip(x, y, strict=True)
+    )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("giftrl.training.trainer.Reader", partial(Reader, block=1 << 16))
+    data = tmp_path / "a.svm"
+    write_rows(data, 4 * FIRST)
+
+    def trainer(name: str) -> Trainer:
+        checkpoint = Checkpoint(tmp_path / f"{name}.checkpoint", 1000)
+        return Trainer(LinearModel(Settings(bits=6)), data, workers=2, checkpoint=checkpoint)
+
+    whole = trainer("whole")
+    whole.run().save(tmp_path / "whole.giftrl")
+    assert whole.spent.merges > 3
+
+    class Stop(Exception):
+        pass
+
+    def stop(given: Trainer, *_: Any) -> None:
+        if given.model.examples > 3 * FIRST:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trainer("cut").run(stop)
+    again = trainer("cut")
+    again.resume()
+    assert FIRST < again.model.examples < 3 * FIRST
+    again.run().save(tmp_path / "cut.giftrl")
+    assert (tmp_path / "cut.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()
+    other = Trainer(
+        LinearModel(Settings(bits=6)), data, workers=3, checkpoint=Checkpoint(tmp_path / "cut.checkpoint", 1)
+    )
+    with pytest.raises(InvalidInput, match="workers=3, not 2"):
+        other.resume()
+
+
+def test_wrong_rows_end_a_run_with_workers(tmp_path: Path) -> None:
+    data = tmp_path / "a.svm"
+    write_rows(data, 2 * FIRST)
+    data.write_text(data.read_text() + "nonsense\n")
+    model = LinearModel(Settings(bits=6))
+    with pytest.raises(BadRow):
+        Trainer(model, data, workers=2).run()
+    assert model.team is None and model.learner.sound
+
+
+def test_many_models_are_refused_by_name() -> None:
+    from giftrl.kernels import LinearLearners
+
+    with pytest.raises(Incompatible, match="LinearLearners"):
+        Team(LinearLearners(4, [("proximal", "sqrt")], compiled=False), 2)
+    with pytest.raises(InvalidInput, match="workers"):
+        Team(LinearLearner(4, compiled=False), 0)
