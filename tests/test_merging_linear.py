@@ -7,12 +7,15 @@ import pytest
 from scipy import sparse
 
 from giftrl import losses, schedules, updates
+from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL
 from giftrl.merging import first_steps, merge, put, take
 from giftrl.merging.fit import GROUPS
 from giftrl.merging.linear import blended, merge_linear
+from giftrl.merging.linear_fit import groups_of
+from giftrl.merging.team import Team
 from giftrl.ops import brings
 from giftrl.ops.loss import slope, value
 from giftrl.ops.vector_loss import slope as slopes
@@ -249,19 +252,18 @@ def test_the_window_decides():
             1, "logistic", AdaGrad(), schedule=schedules.Constant(0.3), dtype="float64", compiled=False
         )
 
-    def loss(steps):
-        learner, _ = merged(make, make(), workers, None, steps)
+    def loss(learner):
         return phi(learner.loss, x[800:] @ learner.x, y[800:]).sum()
 
     workers, _ = part(make, make(), x, y, np.split(np.arange(800), 8))
-    ends = np.zeros((1, GROUPS)), np.ones((1, GROUPS))
-    _, steps = merged(make, make(), workers, window_of(make(), x[800:], y[800:]))
+    ends = [merged(make, make(), workers, None, np.full((1, GROUPS), step))[0] for step in (0.0, 1.0)]
+    fitted, steps = merged(make, make(), workers, window_of(make(), x[800:], y[800:]))
     assert 0.0 < steps[0, 0] < 1.0
     assert (steps[0, 1:] == 1.0).all()  # no feature is in these groups, and nothing moves them
-    assert loss(steps) < min(loss(each) for each in ends)
+    assert loss(fitted) < min(loss(each) for each in ends)
 
 
-def test_learning_goes_on_and_the_state_is_kept(tmp_path):
+def test_learning_goes_on_and_the_state_is_kept():
     for regularizer in (SquaredNorm(), AdaGrad(), Curvature(), ElasticNet(0.2, base=Centred(AdaGrad()))):
         make = maker(losses.Logistic(), regularizer, "proximal", "temporal", "float32")
         x, y = data(losses.Logistic(), 5)
@@ -345,3 +347,45 @@ def test_rows_that_no_worker_has_met_stay_as_they_are():
     both, _ = merged(make, base, [one, two], None)
     np.testing.assert_array_equal(both.coordinates[1:], base.coordinates[1:])
     assert (both.coordinates[0] != base.coordinates[0]).any()
+
+
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Softmax()], ids=repr)
+def test_a_team_of_threads_learns_with_fixed_parts(loss):
+    """Every row once, the same result whenever it is run, and a state of which every number is finite."""
+    x, y = data(loss, 4, rows=120)
+    make = maker(loss, AdaGrad(), "proximal", "temporal", "float32")
+    learners = []
+    for _ in range(2):
+        learner = make()
+        with Team(learner, 3, first=30) as team:
+            team.learn_rows(as_rows(x, FEATURES, compiled=False)[0], y, np.empty(0))
+            team.finish()
+        learners.append(learner)
+    assert learners[0].rounds == 120 and learners[0].merges > 0 and learners[0].sound
+    assert_same_state(*learners)
+    alone = make()
+    alone.learn(x, y)
+    assert learners[0].loss_sums[0] < 1.5 * alone.loss_sums[0]
+
+
+def test_features_that_all_workers_have_met_are_averaged_without_a_window():
+    """Nobody knows how often they occur, and a sum may overshoot."""
+    make = maker(losses.Logistic(), Curvature(), "proximal", "constant")
+    base, workers, window = one_round(make, losses.Logistic(), 1, [np.arange(10, 20), np.arange(20, 30)])
+    merger = merge_linear(base, take(base, every(base)), [take(each, every(each)) for each in workers])
+    group = groups_of(merger, None, 0, FEATURES)
+    assert (group[merger.met == 2.0] == 0).all() and (group[merger.met < 2.0] > 0).all()
+    assert {1.0, 2.0} <= set(merger.met.tolist())
+    known = groups_of(merger, window.rows, len(window.labels), FEATURES)
+    assert known[0] == known[1] == 0  # they are in every row
+
+
+def test_going_on_with_a_merged_model_says_that_it_was_merged():
+    make = maker(losses.Logistic(), SquaredNorm(), "proximal", "temporal")
+    x, y = data(losses.Logistic(), 5)
+    learner, _ = play_merged(make, x, y, 5)
+    worker = make()
+    worker.restore(learner.own_state())
+    worker.learn(x, y)
+    one, _ = merge(learner, take(learner, every(learner)), [take(worker, every(worker))], None, first_steps(learner))
+    assert one.merges == learner.merges > 0

@@ -13,8 +13,8 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows
 from giftrl.merging.fit import GROUPS, SECANTS, STIFFNESS, SWEEPS
-from giftrl.merging.matrices import as_matrix
 from giftrl.merging.mixture import Merger, unit_of
+from giftrl.merging.scores import Scorer
 from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import SCALE
@@ -97,22 +97,19 @@ def fit_classes(
     Args:
         learner: a mixture of K scores that has the state before the round at features that are not merged.
         merger: the merge.
-        group: that of each feature.
+        group: of each feature of the merge.
         rows, labels, weights: the window; the weights are empty where all are 1.
         previous: the steps to begin with.
     """
     piece, known, found = merger.piece, merger.known, merger.ends
     n, lane, scores = len(labels), lanes(learner.grid), learner.classes
-    x = as_matrix(rows, n, learner.dimension)
     scale = learner.features.record[:, SCALE].copy()
     scale[piece.features] = known.scale
-    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    unit, own_per = unit_of(learner, piece), per[piece.features][:, None]
-    other = np.setdiff1d(np.unique(x.indices), piece.features, assume_unique=True)
-    block, coin = learner.features.x[other].astype(np.float64), int(learner.places.coin)
+    per = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)[:, None]
+    score = Scorer(rows, n, piece.features, group, GROUPS, learner.dimension, learner.compiled)
+    unit, own_per, other_per = unit_of(learner, piece), per[piece.features], per[score.other]
+    block, coin = learner.features.x[score.other].astype(np.float64), int(learner.places.coin)
     bets = block[:, coin : coin + 3 * scores].reshape(-1, 3, scores)
-    beside = x[:, other] * per[other] if len(other) else x[:, other]
-    own = x[:, piece.features]
     h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
     y, steps, loop = learner._typed(labels), previous.copy(), ready(find_class_steps, learner.compiled)
     # One lane after the other: what the window's rows move by has a number for each group, row and class.
@@ -125,14 +122,11 @@ def fit_classes(
             average, total = factor * (WEALTH + average), factor * (WEALTH + total)
             rest = unit * (WEALTH + bets[:, 2]) * bets[:, 0] / (1.0 + bets[:, 1])
         average, moves = average * own_per, (total - average) * own_per
-        p = own @ average - known.centre @ average + found.offsets[r] + merger.offset
-        if len(other):
-            p += beside @ rest
-        d = np.zeros((1, GROUPS, n, scores))
+        p, d = score(average, moves, rest * other_per)
+        p += found.offsets[r] + merger.offset - known.centre @ average
         for g in np.unique(group):
-            at = np.flatnonzero(group == g)
-            d[0, g] = own[:, at] @ moves[at] - known.centre[at] @ moves[at]
+            d[g] -= known.centre[group == g] @ moves[group == g]
         mine = steps[r : r + 1].copy()
-        loop(learner.loss, np.ascontiguousarray(p)[None], d, y, h, previous[r : r + 1].copy(), STIFFNESS, mine)
+        loop(learner.loss, p[None], d[None], y, h, previous[r : r + 1].copy(), STIFFNESS, mine)
         steps[r] = mine[0]
     return steps

@@ -1,8 +1,9 @@
 """The steps of a merge of linear learners, fitted to rows that nobody has learnt, as in :mod:`giftrl.merging.fit`.
 
-A linear learner does not count how often a feature occurs. The share of rows that have it is estimated by that of the
+A linear learner does not count how often a feature occurs. The share f of rows that have it is estimated by that of the
 window, and, where this is less or 0, from how many workers have met it: of W workers with R rows each,
-W (1 - (1 - f)^R) meet a feature that a share f of rows has.
+W (1 - (1 - f)^R) are expected to. Without a window, a feature that all have met counts as frequent: its workers may
+have corrected the same error, and then only their average is safe.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from giftrl.kernels.scalars import LAM
 from giftrl.merging.classes import find_class_steps
 from giftrl.merging.fit import GROUPS, OCTAVES, STIFFNESS, find_steps
 from giftrl.merging.linear import LinearMerger, point, read
-from giftrl.merging.matrices import as_matrix
+from giftrl.merging.scores import Scorer, counts_of
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength
 
@@ -29,20 +30,17 @@ def first_steps() -> Array:
     return np.ones((1, GROUPS))
 
 
-def shares(merger: LinearMerger, seen: Array | None, rows: int) -> Array:
+def shares(merger: LinearMerger, seen: NDArray[np.int64] | None, rows: int) -> Array:
     """Estimates of the share of rows that have each feature; ``seen`` is how many rows of the window have it."""
     by_workers = -np.log1p(-np.maximum(merger.met - 0.5, 0.0) / merger.workers) / max(merger.rows, 1.0)
-    return by_workers if seen is None or rows == 0 else np.maximum(by_workers, seen / rows)
+    if seen is None:
+        return np.where(merger.met == merger.workers, 1.0, by_workers)
+    return np.maximum(by_workers, seen / rows)
 
 
 def groups_of(merger: LinearMerger, window: Rows | None, rows: int, dimension: int) -> NDArray[np.int64]:
     """The group of each feature."""
-    seen = None
-    if window is not None:
-        entries = as_matrix(window, rows, dimension)
-        seen = np.bincount(entries.indices[entries.data != 0.0], minlength=dimension)[merger.base.features].astype(
-            np.float64
-        )
+    seen = None if window is None else counts_of(window, rows, dimension)[merger.base.features]
     share = np.maximum(shares(merger, seen, rows), 1e-12)
     return np.digitize(-np.log2(np.minimum(share, 1.0)), OCTAVES)
 
@@ -75,23 +73,18 @@ def fit_linear(
         previous: the steps to begin with.
     """
     n, features, l1 = len(labels), merger.base.features, l1_strength(learner.regularizer)
-    x = as_matrix(rows, n, learner.dimension)
     average, total = (point(u, merger.strength, l1) for u in (merger.average, merger.total))
-    other = np.setdiff1d(np.unique(x.indices), features, assume_unique=True)
-    rest = read(learner, learner.coordinates[other], float(merger.states[0, LAM])).x
-    own, moves = x[:, features], total - average
-    p = x[:, other] @ rest + own @ average
-    d = np.zeros((GROUPS, *p.shape))
-    for g in np.unique(group):
-        at = np.flatnonzero(group == g)
-        d[g] = own[:, at] @ moves[at]
+    score = Scorer(rows, n, features, group, GROUPS, learner.dimension, learner.compiled)
+    p, d = score(
+        average, total - average, read(learner, learner.coordinates[score.other], float(merger.states[0, LAM])).x
+    )
     if learner.classes is None:
-        p, d = p[:, 0], d[..., 0]
+        p, d = p[:, 0].copy(), d[..., 0].copy()
     h = np.ones(n) if len(weights) == 0 else np.asarray(weights)
     y, steps = learner._typed(labels), previous.copy()
     # What a step costs that moves is measured in the loss of a row.
     unit = abs(ready(total_loss, learner.compiled)(learner.loss, p, y, h)) / max(float(h.sum()), 1e-300)
     stiff = STIFFNESS * min(unit, 1e150)
     loop = ready(find_steps if learner.classes is None else find_class_steps, learner.compiled)
-    loop(learner.loss, np.ascontiguousarray(p)[None], d[None], y, h, previous, stiff, steps)
+    loop(learner.loss, p[None], d[None], y, h, previous, stiff, steps)
     return steps

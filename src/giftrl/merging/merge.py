@@ -49,7 +49,7 @@ def take(learner: Any, features: NDArray[np.int64]) -> Any:
 
 
 def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Any]:
-    """:func:`take` for several learners."""
+    """:func:`take` for several learners of one kind."""
     if is_linear(learners[0]):
         return [linear.take(learner, features) for learner in learners]
     return pieces.take_all(learners, features)
@@ -90,13 +90,13 @@ def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, st
         window: rows to fit the steps to; None to take the steps as they are.
         steps: those of the merge before, or :func:`first_steps`.
     """
-    workers = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
-    if len(workers) < 2:
-        return (workers[0] if workers else base), steps
+    learnt = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
+    if len(learnt) < 2:
+        return (learnt[0]._replace(merges=base.merges) if learnt else base), steps
     if window is not None and len(window.labels) == 0:
         window = None
     merge_kind = _merge_linear if is_linear(learner) else _merge_mixtures
-    return merge_kind(learner, base, workers, window, steps)
+    return merge_kind(learner, base, learnt, window, steps)
 
 
 def rounds_of(piece: Any) -> float:
@@ -112,7 +112,8 @@ def _merge_mixtures(
     if window is not None:
         fit_steps = fit.fit_mixture if learner.classes is None else classes.fit_classes
         steps = fit_steps(learner, merger, group, *window, steps)
-    return mixture.blended(learner, merger, steps, group)._replace(merges=base.merges + 1), steps
+    piece = mixture.blended(learner, merger, steps, group)
+    return piece._replace(merges=base.merges + 1), steps
 
 
 def _merge_linear(

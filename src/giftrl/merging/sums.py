@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 def added(base: ArrayLike, *workers: ArrayLike) -> Any:
     """What was there before, and what each worker has added; infinite where one of them is.
 
-    >>> added(1.0, 3.0, 6.0)
+    >>> float(added(1.0, 3.0, 6.0))
     8.0
     """
     start = np.asarray(base, np.float64)
@@ -27,7 +27,7 @@ def mean(values: list[Any], weights: list[Any]) -> Any:
 
     The first value and weight are those of the state before; a worker's are of its rows and those before.
 
-    >>> mean([1.0, 2.0, 4.0], [1.0, 2.0, 2.0])  # rows 1, 3 and 7
+    >>> float(mean([1.0, 2.0, 4.0], [1.0, 2.0, 2.0]))  # rows 1, 3 and 7
     3.6666666666666665
     """
     before = np.asarray(values[0]) * weights[0]
