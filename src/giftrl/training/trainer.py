@@ -57,21 +57,11 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        model: LinearModel,
-        sources: Named | Sequence[Named],
-        *,
-        passes: int = 1,
-        holdout: int = 10,
-        workers: int = 1,
-        format: str | None = None,  # noqa: A002
-        columns: Columns | None = None,
-        on_error: str = "stop",
-        rejects: Named | None = None,
-        predictions: Named | None = None,
-        checkpoint: Checkpoint | None = None,
-        opened: dict[str, Stream] | None = None,
-    ) -> None:
+        self, model: LinearModel, sources: Named | Sequence[Named], *, passes: int = 1, holdout: int = 10,
+        workers: int = 1, format: str | None = None,  # noqa: A002
+        columns: Columns | None = None, on_error: str = "stop", rejects: Named | None = None,
+        predictions: Named | None = None, checkpoint: Checkpoint | None = None, opened: dict[str, Stream] | None = None,
+    ) -> None:  # fmt: skip
         require_whole("passes", passes, 1, "try passes=1")
         good = isinstance(holdout, int) and (holdout == 0 or holdout >= 2)
         require(good, "holdout", holdout, "must be 0, or a whole number of at least 2", "try holdout=10")
@@ -81,11 +71,8 @@ class Trainer:
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
         self.holdout = holdout if passes > 1 else 0
         self.course = Course(model, self.holdout)
-        self.format = format
-        self.columns = columns
-        self.on_error = on_error
-        self.rejects = rejects
-        self.predictions = predictions
+        self.format, self.columns, self.on_error = format, columns, on_error
+        self.rejects, self.predictions = rejects, predictions
         self.checkpoint = checkpoint
         self.opened = opened or {}
         self.reader: Reader | None = None
