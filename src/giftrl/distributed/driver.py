@@ -13,7 +13,6 @@ from giftrl.distributed.worker import Order, Reply
 from giftrl.errors import Overflowed
 from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.base import News
 from giftrl.streams.names.features import Hashing
 from giftrl.training.course import joined
 from giftrl.training.model import LinearModel, as_rows
@@ -180,17 +179,10 @@ class Driver:
             raise Overflowed("the sum of the weights leaves the range of float64; scale them")
         for news in reply.news:
             assert isinstance(model.features, Hashing)
-            model.features.learn(unknown(model.features, news))
+            model.features.learn(model.features.unknown(news))
         costs.seconds_working += reply.seconds
         costs.rows_by_workers += counts.examples
         costs.bytes_moved += size_of((reply.piece, reply.window, reply.news))
-
-
-def unknown(features: Hashing, news: News) -> News:
-    """News without the products that are known; a worker that was restarted meets everything anew."""
-    slots = news.products[:, 0]
-    known = (features.crossed[slots >> 3] >> (slots & 7).astype(np.uint8)) & 1 == 1
-    return news._replace(products=news.products[~known]) if known.any() else news
 
 
 def size_of(parts: Any) -> int:
