@@ -100,7 +100,9 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):
     command = [GIFTRL, "train", str(data), "--workers", "2", "--bits", "10", "--quiet"]
     on_ray = [*command, "--model", str(model), "--cluster", "auto", "--checkpoint-every", "1"]
     checkpoint = Path(f"{model}.checkpoint")
-    running = subprocess.Popen(on_ray)
+    # Another test process may have a cluster of its own.
+    environment = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    running = subprocess.Popen(on_ray, env=environment)
     limit = threading.Timer(300, running.kill)
     limit.start()
     while running.poll() is None and not checkpoint.exists():
@@ -109,7 +111,7 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):
     running.wait()
     limit.cancel()
     assert checkpoint.exists() and not model.exists()
-    subprocess.run([*on_ray, "--resume"], timeout=300, check=True)
+    subprocess.run([*on_ray, "--resume"], timeout=300, check=True, env=environment)
     assert not checkpoint.exists()
     subprocess.run([*command, "--model", str(alone), "--cluster", "simulation"], timeout=300, check=True)
     assert model.read_bytes() == alone.read_bytes()

@@ -1,10 +1,12 @@
 """Workers on a Ray cluster: actors that are replaced where they die, and helped where they are slow."""
 
+import os
 import socket
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +16,8 @@ from giftrl.errors import GiftrlError, InvalidInput, require
 
 #: How long to wait for the address of a cluster to answer, in seconds.
 PATIENCE = 5.0
+#: Where Ray writes down the address of the cluster that this machine belongs to.
+RECORD = Path("/tmp/ray/ray_current_cluster")
 #: Once half of the workers have replied, a worker that takes this many times as long as their median, and at least so
 #: many seconds, is slow: its order is given to one that has replied, too, and the first reply counts.
 SLOW, LEAST = 3.0, 10.0
@@ -60,7 +64,10 @@ def require_address(cluster: str | None) -> None:
     giftrl.errors.InvalidInput: cluster='ray://localhost:1': nothing answers there ([Errno 111] Connection refused);
     check the address, and start the cluster with `ray start --head`
     """
-    if cluster is None or cluster == "auto":
+    if cluster is None:
+        return
+    if cluster == "auto":
+        _require_running()
         return
     try:
         parts = urlsplit(cluster)
@@ -69,11 +76,25 @@ def require_address(cluster: str | None) -> None:
         host, port = None, None
     good = cluster.startswith("ray://") and host is not None and port is not None
     require(good, "cluster", cluster, 'must be "auto" or an address', "write ray://host:10001")
+    _require_answer(cluster, str(host), int(port or 0))
+
+
+def _require_answer(cluster: str, host: str, port: int) -> None:
     try:
         socket.create_connection((host, port), PATIENCE).close()
     except OSError as problem:
         remedy = "check the address, and start the cluster with `ray start --head`"
         raise InvalidInput("cluster", cluster, f"nothing answers there ({problem})", remedy) from None
+
+
+def _require_running() -> None:
+    """Raise an error if the cluster that this machine belonged to has ended: Ray would look for it for minutes."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address and RECORD.is_file():
+        address = RECORD.read_text(encoding="utf-8").strip()
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():  # otherwise Ray finds out at once
+        _require_answer("auto", host, int(port))
 
 
 class _Actor(Worker):
