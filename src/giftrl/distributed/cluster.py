@@ -48,10 +48,12 @@ def connect(cluster: str | None) -> None:
     try:
         if cluster is None:
             ray.init(include_dashboard=False, **quiet)
-        else:
+        elif cluster == "auto":
             ray.init(address=cluster, **quiet)
+        else:  # the server at the other end takes no settings of logs
+            ray.init(address=cluster)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
-        said = (str(problem).splitlines() or [type(problem).__name__])[0]
+        said = " ".join(str(problem).split())[:300] or type(problem).__name__
         remedy = "start one with `ray start --head`, or give ray://host:10001"
         raise InvalidInput("cluster", cluster, f"cannot be reached ({said})", remedy) from None
 
