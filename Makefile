@@ -31,7 +31,7 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -n auto --dist worksteal -m "not verify"
 
-verify: bench-test
+verify: bench-test $(VENV)/.ray
 	$(BIN)/pytest -n auto --dist worksteal -m "verify or plain" --compiled --hypothesis-profile=verify
 
 bits: $(STAMP)
@@ -56,6 +56,10 @@ quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality.passes --out docs/no-tuning.md
 	$(BIN)/python -m benchmarks.quality.trends --out docs/no-tuning.md
 	$(BIN)/python -m benchmarks.quality.certificates --out docs/certificates.md --json docs/quality/certificates.json
+
+$(VENV)/.ray: $(STAMP)
+	$(BIN)/pip install --quiet --editable ".[ray]"
+	touch $@
 
 $(VENV)/.bench: $(STAMP)
 	$(BIN)/pip install --quiet --editable ".[bench]"

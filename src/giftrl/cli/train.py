@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from giftrl import losses, updates
+from giftrl.cli.cluster import cluster_options, train_on_cluster
 from giftrl.cli.options import (
     certificate_option,
     check_files,
@@ -72,10 +73,6 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     help="With more than one pass, every Nth row is held out (later ever fewer), and training stops when the loss on "
     "these rises. The best model is kept, and learns them in the end. 0: none.",
 )  # fmt: skip
-@click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True,
-    help="How many threads learn in the first pass. Each number gives a model of its own, the same in every run.",
-)  # fmt: skip
 @feature_options
 @click.option(
     "--normalize", type=click.Choice(["none", "unit"]), default="none", show_default=True, help="unit: rows of norm 1."
@@ -106,14 +103,16 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
     "--from", "-i", "from_path", type=click.Path(dir_okay=False), metavar="MODEL",
     help="Go on learning from a model: the same as one run over its data and DATA. Its settings are used.",
 )  # fmt: skip
+@cluster_options
 @quiet_option("--quiet", help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @schema_option
 @input_options
 def command(
     data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
-    passes: int, holdout: int, workers: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
-    report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float, **options: Any,
+    passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
+    report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float,
+    cluster: str | None, workers: int | None, **options: Any,
 ) -> None:  # fmt: skip
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
@@ -152,6 +151,17 @@ def command(
     from giftrl.training.summary import best_losses, summary_of
     from giftrl.training.target import anything, chosen_by_rows, look
 
+    if cluster is not None:
+        others = {
+            "passes": passes, "from_path": from_path, "report_path": report_path, "predictions": predictions,
+        }  # fmt: skip
+        train_on_cluster(
+            data, cluster, workers or 16, model_path=model_path, summary_path=summary_path, radii=radii,
+            checkpoint_every=checkpoint_every, resume=resume, quiet=quiet, as_json=as_json, options=options,
+            others=others,
+        )  # fmt: skip
+        return
+    workers = workers or 1
     kept = (checkpoint_every is not None or resume) and model_path is None
     require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
     stdin_again = "-" in data and (resume or passes > 1)

@@ -61,7 +61,7 @@ def first_labels(
     size, converted = 0, False
     opened: dict[str, Stream] = {}
     for number, source in enumerate(find_sources(named)):
-        piped = source.path is None or is_stream(source.name)
+        piped = source.opener is None and (source.path is None or is_stream(source.name))
         # A pipe is not waited for before its turn.
         if len(labels) >= ROWS or size >= MOST or (piped and number > 0):
             break
@@ -212,7 +212,7 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
     from giftrl.streams.tables.types import flat_arrays, flat_types, kind_of
 
     reader = None
-    if kind == "parquet" or (stream.seekable and source.path is not None):
+    if kind == "parquet" or source.opener is not None or (stream.seekable and source.path is not None):
         stored = RecordBatches(stream, kind)
         arrow = stored.schema
     else:  # of what comes through a pipe, as much as may be read twice

@@ -25,7 +25,7 @@ from giftrl.streams.rejects import RejectsFile
 from giftrl.streams.sources.ahead import Ahead
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE
 from giftrl.streams.sources.progress import Progress
-from giftrl.streams.sources.source import Stream, find_sources
+from giftrl.streams.sources.source import Source, Stream, find_sources
 
 Named = str | os.PathLike[str]
 
@@ -40,7 +40,7 @@ class Reader:
     written to a file.
 
     Args:
-        sources: files, globs, directories, "-" for standard input; see :func:`find_sources`.
+        sources: files, globs, directories, "-" for standard input, or a :class:`Source`; see :func:`find_sources`.
         features: how the names of features become coordinates: :class:`Hashing` or :class:`Dictionary`.
         format: libsvm, vw, csv, json, parquet, arrow or npz; found for each source if not given.
         columns: which columns of tables are what.
@@ -82,7 +82,7 @@ class Reader:
 
     def __init__(
         self,
-        sources: Named | Sequence[Named],
+        sources: Named | Sequence[Named | Source],
         features: Features,
         *,
         format: str | None = None,  # noqa: A002

@@ -144,6 +144,23 @@ class Hashing(Features):
         self._products.add(news.products)
         self._unmarked.append(news.products[:, 0])
 
+    def unknown(self, news: News) -> News:
+        """News without the names and products of coordinates that have one; those of other processes may be known.
+
+        >>> ours, theirs = Hashing(4), Hashing(4).ahead()
+        >>> _ = ours.slots(["a"]), theirs.slots(["a", "b"])
+        >>> bytes(ours.unknown(theirs.news()).text)
+        b'b'
+        """
+        named = news.slots >= 0
+        kept = ~(named & _has_bits(self._table.named, np.where(named, news.slots % NAMELESS, 0)))
+        crossed = _has_bits(self.crossed, news.products[:, 0])
+        sizes = np.diff(news.ends)
+        return news._replace(
+            slots=news.slots[kept], ends=np.concatenate([[0], np.cumsum(sizes[kept])]),
+            text=news.text[np.repeat(kept, sizes)], products=news.products[~crossed],
+        )  # fmt: skip
+
     def _keep(self, news: News, which: NDArray[np.bool_]) -> None:
         """Keep some of the names."""
         if self._kept is not None and which.any():

@@ -5,7 +5,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +17,22 @@ STANDARD_INPUT = "-"
 
 
 class Source(NamedTuple):
-    """A file, or standard input."""
+    """A file, standard input, or bytes from elsewhere."""
 
     name: str
-    path: Path | None  # None for standard input
+    path: Path | None  # None for standard input, and where there is an opener
+    opener: Callable[[], Any] | None = None  # opens bytes that are no file of this machine, as often as it is called
+
+    @property
+    def again(self) -> Any:
+        """What other libraries can open or read from its beginning, however often; None for standard input."""
+        return self.path if self.opener is None else self.opener()
 
 
-def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
+def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Source]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
+
+    A :class:`Source` stands for itself.
 
     All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
@@ -33,8 +41,8 @@ def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     names = [named] if isinstance(named, (str, os.PathLike)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [source for name in names for source in _behind(os.fspath(name))]
-    if sum(source.path is None for source in found) > 1:
+    found = [source for name in names for source in ([name] if isinstance(name, Source) else _behind(os.fspath(name)))]
+    if sum(source.path is None and source.opener is None for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
     for source in found:
         if source.path is not None:
@@ -105,7 +113,7 @@ class Stream:
         self.source = source
         self.consumed = 0  # bytes of the file that have been read, before decompression
         try:
-            self.raw: Any = _standard_input() if source.path is None else io.FileIO(source.path)
+            self.raw: Any = _opened(source)
             self.total: int | None = os.fstat(self.raw.fileno()).st_size if _has_size(self.raw) else None
             head = self._read_raw(PIECE)
             while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
@@ -123,7 +131,7 @@ class Stream:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        if self.source.path is not None:
+        if self.source.path is not None or self.source.opener is not None:
             self.raw.close()
 
     @property
@@ -214,6 +222,12 @@ class Stream:
                 self.check_end(None)
                 rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
                 raise BadSource(self.source.name, rule, "give the file that was read before")
+
+
+def _opened(source: Source) -> Any:
+    if source.opener is not None:
+        return source.opener()
+    return _standard_input() if source.path is None else io.FileIO(source.path)
 
 
 def _has_size(raw: Any) -> bool:

@@ -43,7 +43,8 @@ class RecordBatches:
     def _open(self, pa: Any) -> Any:
         self._file: Any = None
         self._batch = 0  # how many stored batches have been read
-        whole = self.stream.seekable and self.stream.source.path is not None
+        source = self.stream.source
+        whole = self.stream.seekable and (source.path is not None or source.opener is not None)
         if self.kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -51,10 +52,10 @@ class RecordBatches:
                 raise BadSource(
                     self.name, "Parquet cannot be read from a pipe or from compressed data", "give the plain file"
                 )
-            self._file = pq.ParquetFile(self.stream.source.path, buffer_size=BUFFER, pre_buffer=False)
+            self._file = pq.ParquetFile(source.again, buffer_size=BUFFER, pre_buffer=False)
             return self._file.schema_arrow
-        if whole and self.stream.peek(8).startswith(IPC_FILE):
-            self._file = pa.ipc.open_file(pa.memory_map(str(self.stream.source.path)))
+        if whole and source.path is not None and self.stream.peek(8).startswith(IPC_FILE):
+            self._file = pa.ipc.open_file(pa.memory_map(str(source.path)))
             return self._file.schema
         # A file is a stream behind eight bytes.
         if self.stream.peek(8).startswith(IPC_FILE):
@@ -109,7 +110,7 @@ class RecordBatches:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(
-            self.stream.source.path, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(text)
+            self.stream.source.again, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(text)
         ) as file:
             row, first = 0, 0
             while first < file.num_row_groups and row + (size := file.metadata.row_group(first).num_rows) <= start:

@@ -1,0 +1,164 @@
+"""``giftrl train --cluster``: learn a model on many machines."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Options of ``giftrl train`` that a run on a cluster does not have, what they are when they are not given, and why.
+WITHOUT = {
+    "passes": (1, "a cluster makes one pass", "leave it out"),
+    "from_path": (None, "a cluster begins with a new model", "leave it out"),
+    "report_path": (None, "the page needs rows in order, which a cluster has not", "leave it out"),
+    "predictions": (None, "predictions come in no order from a cluster", "leave it out"),
+    "rejects": (None, "a cluster counts rows that cannot be used", "leave it out, or mend the rows first"),
+}
+
+cluster_option = click.option(
+    "--cluster", metavar="auto|ray://HOST:PORT",
+    help="Learn on a Ray cluster: the one of this machine (auto), or another. DATA may be URLs such as s3://... too. "
+    "simulation: the same model without Ray, one worker after the other.",
+)  # fmt: skip
+workers_option = click.option(
+    "--workers", type=click.IntRange(1),
+    help="How many threads learn in the first pass; with --cluster, how many workers. Each number gives a model of its "
+    "own, the same in every run. Default: 1, with --cluster 16.",
+)  # fmt: skip
+
+
+def cluster_options(function: F) -> F:
+    """Add the options of a cluster to a command."""
+    return cluster_option(workers_option(function))
+
+
+def train_on_cluster(
+    data: tuple[str, ...],
+    cluster: str,
+    workers: int,
+    *,
+    model_path: str | None,
+    summary_path: str | None,
+    radii: tuple[float, ...],
+    checkpoint_every: int | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+    options: dict[str, Any],
+    others: dict[str, Any],
+) -> None:
+    """Learn a model on a cluster, write it and say what it cost.
+
+    Args:
+        data, cluster, workers: as given.
+        model_path, summary_path, radii, checkpoint_every, resume, quiet, as_json: as for ``giftrl train``.
+        options: of reading and of settings.
+        others: those of :data:`WITHOUT`.
+    """
+    begun = time.perf_counter()
+    from giftrl.cli.options import reading_of
+    from giftrl.cli.progress import standard_error
+    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.distributed import train
+    from giftrl.distributed.files import find_files, is_url, source_of
+    from giftrl.errors import require
+    from giftrl.outputs import check_outputs, writing
+    from giftrl.training import Checkpoint, Settings
+    from giftrl.training.summary import summary_of
+    from giftrl.training.target import look
+
+    for name, (usual, why, remedy) in WITHOUT.items():
+        value = others[name] if name in others else options[name]
+        require(value == usual, name.removesuffix("_path"), value, why, remedy)
+    kept = checkpoint_every is not None or resume
+    require(not (kept and model_path is None), "model", None, "is needed for checkpoints", "add --model FILE")
+    reading = reading_of(options)
+    reading.pop("rejects")
+    checkpoint = Checkpoint(Path(f"{model_path}.checkpoint"), checkpoint_every or 10_000_000) if kept else None
+    files = find_files(data)
+    check_outputs(
+        {"data": [file.name for file in files if not is_url(file.name)]},
+        {"model": model_path, "checkpoint": checkpoint and str(checkpoint.path), "summary": summary_path},
+        files_only=["model", "checkpoint"],
+    )
+    options["label_values"] = options.pop("labels")
+    options["bits"] = None if options.pop("dictionary") else options["bits"]
+    console = standard_error(quiet or as_json)
+    given = options["loss"], options["label_values"]
+    target, _ = look([source_of(file.name) for file in files], *given, **reading)
+    settings = Settings(**options | {"loss": target.loss, "label_values": target.label_values})
+    if target.reason is not None:
+        console.print(target.reason)
+    progress = Watching(console)
+    with contextlib.ExitStack() as opened:
+        outputs = [standard_output()] if as_json else []
+        if summary_path is not None:
+            outputs.append(opened.enter_context(writing(summary_path)))
+        model = train(
+            settings, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
+            after=progress, **reading,
+        )  # fmt: skip
+        if model_path is not None:
+            model.save(model_path)
+        summary = summary_of(model, radii) | {
+            "seconds_total": time.perf_counter() - begun,
+            "cluster": {"workers": workers} | progress.costs,
+        }
+        for file in outputs:
+            file.write(json_text(summary).encode() + b"\n")
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
+    say_costs(console, summary, model_path)
+
+
+class Watching:
+    """Prints a line each time the number of rows has doubled, and keeps what the run has cost."""
+
+    def __init__(self, console: Any) -> None:
+        self.console = console
+        self.costs: dict[str, Any] = {}
+        self._next = 0
+
+    def __call__(self, driver: Any) -> None:
+        """Look at a run after a merge."""
+        from dataclasses import asdict
+
+        self.costs = asdict(driver.costs) | {"rows_a_second_and_worker": driver.costs.rows_a_second}
+        rows = driver.model.examples
+        if rows >= self._next:
+            self._next = 2 * rows
+            self.console.print(f"{rows:>15,} examples, average loss {driver.model.average_loss:.6f}")
+
+
+def say_costs(console: Any, summary: dict[str, Any], model_path: str | None) -> None:
+    """Print what a run has come to and what it has cost."""
+    from giftrl.cli.progress import counted, decimals
+    from giftrl.distributed import PAYS
+
+    costs, seconds = summary["cluster"], summary["seconds_total"]
+    rows = summary["examples"]
+    lines = ["\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero"))]
+    if summary["rejected"]:
+        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and were skipped")
+    lines += [
+        f"average loss {decimals(summary['average_loss'])}",
+        f"{seconds:.1f} s with {counted(costs['workers'], 'worker')}, start-up included",
+    ]
+    if costs.get("rounds"):
+        rate, merging = costs["rows_a_second_and_worker"], costs["seconds_merging"]
+        moved = f"{costs['bytes_moved'] / 1e6:,.1f} MB moved"
+        lines.append(
+            f"{counted(costs['rounds'], 'round')}: {rate:,.0f} rows a second and worker, {merging:.1f} s in merging, "
+            f"{moved}"
+        )
+        if costs["repeated"]:
+            lines.append(f"{counted(costs['repeated'], 'order')} carried out twice, as workers died or were slow")
+    if rows < PAYS:
+        lines.append(f"note: a cluster hardly pays below {PAYS:,} rows; without --cluster one machine does as well")
+    if model_path is not None:
+        lines.append(f"model written to {model_path}")
+    console.print("\n".join(lines))

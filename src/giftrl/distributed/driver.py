@@ -1,0 +1,198 @@
+"""The driver of a run: gives out rounds, merges what comes back, and learns the rows of the window."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.distributed.reading import Place, Reading
+from giftrl.distributed.worker import Order, Reply
+from giftrl.errors import Overflowed
+from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
+from giftrl.streams.batch import Batch
+from giftrl.streams.names.features import Hashing
+from giftrl.training.course import joined
+from giftrl.training.model import LinearModel, as_rows
+
+
+class Crew(Protocol):
+    """Workers, wherever they are; see :class:`giftrl.distributed.local.LocalCrew`."""
+
+    repeated: int
+
+    def round(self, orders: Sequence[Order], piece: Any, whole: Callable[[], Any]) -> list[Reply]:
+        """The replies to orders, in their order."""
+
+    def close(self) -> None:
+        """Let the workers go."""
+
+
+@dataclass
+class Costs:
+    """What a run has cost so far."""
+
+    rounds: int = 0
+    seconds: float = 0.0  # all in all
+    seconds_merging: float = 0.0  # in which workers wait for the driver
+    seconds_working: float = 0.0  # of all workers together
+    rows_by_workers: int = 0
+    bytes_moved: int = 0  # pieces and rows from workers, and the merged piece to each worker
+    repeated: int = 0  # orders that were carried out once more
+
+    @property
+    def rows_a_second(self) -> float:
+        """What one worker learns in a second in which it works."""
+        return self.rows_by_workers / max(self.seconds_working, 1e-9)
+
+
+@dataclass
+class Progress:
+    """Where a run is, besides its model: what a checkpoint keeps."""
+
+    places: list[Place]
+    done: list[bool]
+    version: int = 0
+    steps: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    seen: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # features, at any time
+
+
+class Driver:
+    """Learns all rows of all shards, each once, in rounds.
+
+    Args:
+        model: a new one, or that of a checkpoint.
+        reading: of all shards.
+        crew: the workers.
+        progress: that of a checkpoint; None at the beginning.
+    """
+
+    def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: Progress | None = None) -> None:
+        self.model, self.reading, self.crew = model, reading, crew
+        self.costs = Costs()
+        learner, shards = model.learner, reading.shards
+        self.progress = progress or Progress(
+            [Place() for _ in shards], [not shard for shard in shards], 0, first_steps(learner),
+            np.zeros(learner.dimension, np.bool_),
+        )  # fmt: skip
+        self._piece: Any = None  # the state at what changed in the last round; None where nobody knows the state before
+
+    def run(self, after: Callable[["Driver"], None] | None = None) -> LinearModel:
+        """Learn to the end; ``after`` is called after each merge."""
+        begun = time.perf_counter()
+        while not all(self.progress.done):
+            self.round()
+            self.costs.seconds = time.perf_counter() - begun
+            self.costs.repeated = self.crew.repeated
+            if after is not None:
+                after(self)
+        return self.model
+
+    def orders(self) -> list[Order]:
+        """The orders of the next round: one worker learns the first rows, and then all of them learn."""
+        now, rows = self.progress, self.model.examples
+        active = [k for k, done in enumerate(now.done) if not done]
+        first = first_rows(len(now.places)) - rows
+        if first > 0:
+            return [Order(now.version, active[0], now.places[active[0]], first, 0)]
+        size = next_round(rows, len(active))
+        parts, windows = cut(size.parted, len(active)), cut(size.window, len(active))
+        return [
+            Order(now.version, k, now.places[k], part[1] - part[0], window[1] - window[0])
+            for k, part, window in zip(active, parts, windows, strict=True)
+        ]
+
+    def round(self) -> None:
+        """One round."""
+        now, learner = self.progress, self.model.learner
+        orders = self.orders()
+        whole: list[Any] = []
+
+        def state() -> Any:
+            if not whole:
+                whole.append(take(learner, np.flatnonzero(now.seen)))
+            return whole[0]
+
+        piece = self._piece if self._piece is not None else state()
+        replies = self.crew.round(orders, piece, state)
+        begun = time.perf_counter()
+        for reply in replies:
+            now.places[reply.shard], now.done[reply.shard] = reply.place, reply.done
+            self._count(reply)
+        marks = self._merge([reply.piece for reply in replies if reply.counts.examples], replies)
+        now.seen |= marks
+        now.version += 1
+        self._piece = take(learner, np.flatnonzero(marks))
+        self.costs.rounds += 1
+        self.costs.bytes_moved += size_of(self._piece) * len(replies)
+        self.costs.seconds_merging += time.perf_counter() - begun
+
+    def _merge(self, pieces: list[Any], replies: list[Reply]) -> NDArray[np.bool_]:
+        """Merge pieces, and learn the rows of the window; returns which features have changed."""
+        learner, now = self.model.learner, self.progress
+        marks = np.zeros(learner.dimension, np.bool_)
+        touched(learner, [], marks)
+        for piece in pieces:
+            marks[piece.features] = True
+        window = [batch for reply in replies for batch in reply.window]
+        if len(pieces) == 1:
+            put(learner, pieces[0])
+        elif pieces:
+            features = np.flatnonzero(marks)
+            base = take(learner, features)
+            merged, now.steps = merge(learner, base, self._alike(base, pieces), self._window(window), now.steps)
+            put(learner, merged)
+        for batch in window:
+            for _ in self.model.learn(batch):
+                pass
+            touched(learner, [(as_rows(batch), len(batch))], marks)
+        touched(learner, [], marks)
+        return marks
+
+    def _alike(self, base: Any, pieces: list[Any]) -> list[Any]:
+        """The pieces of workers at the features of the base: what a worker has not sent is as it was."""
+        learner, alike = self.model.learner, []
+        for piece in pieces:
+            put(learner, piece)
+            alike.append(take(learner, base.features))
+            put(learner, base)
+        return alike
+
+    def _window(self, batches: list[Batch]) -> Window | None:
+        """The rows to which a merge is fitted: those whose predictions do not start from a base."""
+        batches = [batch.only(batch.bases == 0.0) if len(batch.bases) else batch for batch in batches]
+        batches = [batch for batch in batches if len(batch)]
+        if not batches:
+            return None
+        whole = joined(batches)
+        return Window(as_rows(whole), self.model.settings.mapped(whole.labels), whole.weights)
+
+    def _count(self, reply: Reply) -> None:
+        model, counts, costs = self.model, reply.counts, self.costs
+        model.examples += counts.examples
+        model.nonzeros += counts.nonzeros
+        model.weight += counts.weight
+        model.rejected += counts.rejected
+        if not np.isfinite(model.weight):
+            raise Overflowed("the sum of the weights leaves the range of float64; scale them")
+        for news in reply.news:
+            assert isinstance(model.features, Hashing)
+            model.features.learn(model.features.unknown(news))
+        costs.seconds_working += reply.seconds
+        costs.rows_by_workers += counts.examples
+        costs.bytes_moved += size_of((reply.piece, reply.window, reply.news))
+
+
+def size_of(parts: Any) -> int:
+    """How many bytes the arrays in tuples and batches have.
+
+    >>> size_of((np.zeros(3), ([np.zeros(1)], 7)))
+    32
+    """
+    if isinstance(parts, np.ndarray):
+        return parts.nbytes
+    if isinstance(parts, Batch):
+        return size_of((parts.data, parts.indices, parts.indptr, parts.labels, parts.weights, parts.lines))
+    return sum(map(size_of, parts)) if isinstance(parts, (tuple, list)) else 0

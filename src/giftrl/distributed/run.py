@@ -1,0 +1,144 @@
+"""Training on many machines: from settings and sources to a model."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from giftrl.distributed import checkpoint as checkpoints
+from giftrl.distributed.cluster import RayCrew, connect
+from giftrl.distributed.driver import Driver
+from giftrl.distributed.files import find_files, look_at_files, source_of
+from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.reading import Reading
+from giftrl.distributed.shards import deal
+from giftrl.errors import InvalidInput, require, require_whole
+from giftrl.streams.columns import Columns, Schema
+from giftrl.streams.names.features import Hashing
+from giftrl.streams.reader import Reader
+from giftrl.training.checkpoint import Checkpoint, require_no_checkpoint
+from giftrl.training.model import LinearModel
+from giftrl.training.settings import Settings
+
+Named = str | os.PathLike[str]
+#: For ``cluster``: workers in this process, one after the other.
+SIMULATION = "simulation"
+#: With fewer rows than this, many machines are hardly faster than one.
+PAYS = 100_000_000
+#: How many rows there are between two checkpoints, where only the file is given.
+EVERY = 10_000_000
+
+
+def plan(
+    settings: Settings,
+    sources: Named | Sequence[Named],
+    workers: int,
+    *,
+    format: str | None = None,  # noqa: A002
+    columns: Columns | None = None,
+    schema: Schema | None = None,
+    on_error: str = "stop",
+) -> Reading:
+    """What each worker reads: the files behind the sources cut into shards; arguments as for :func:`train`."""
+    workers = require_whole("workers", workers, 1, "try workers=16")
+    remedy = "give bits, which hashes names; 18 is a good start"
+    require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
+    columns = columns or Columns()
+    found = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)
+    schema = found.schema
+    if schema is None and found.format not in ("libsvm", "vw", "npz"):
+        schema = _schema(settings, found.files[0].name, found.format, columns)
+    # Rows that are kept as witnesses of a certificate would be those of the driver alone.
+    settings = replace(settings, witness_nonzeros=None)
+    return Reading(settings, found.files, deal(found.files, workers), found.format, columns, schema, on_error)
+
+
+def _schema(settings: Settings, name: str, format_: str, columns: Columns) -> Schema | None:
+    """What the columns of tables are for, by the first rows."""
+    reader = Reader(
+        [source_of(name)], Hashing(18), format=format_, columns=columns, labels=settings.label_names, on_error="skip",
+        background=False,
+    )  # fmt: skip
+    next(iter(reader), None)
+    return reader.schema
+
+
+def train(
+    settings: Settings,
+    sources: Named | Sequence[Named],
+    *,
+    workers: int = 16,
+    cluster: str | None = None,
+    checkpoint: Checkpoint | Named | None = None,
+    resume: bool = False,
+    format: str | None = None,  # noqa: A002
+    columns: Columns | None = None,
+    schema: Schema | None = None,
+    on_error: str = "stop",
+    after: Callable[[Driver], None] | None = None,
+) -> LinearModel:
+    """A model trained by many workers, each of which learns its own rows between two merges.
+
+    The same settings, sources and number of workers give the same model, bit by bit, wherever the workers run and
+    whichever of them fail.
+
+    Args:
+        settings: of the model; names are hashed, so ``bits`` must be given.
+        sources: paths, globs and directories that every machine sees, and URLs that fsspec opens, such as ``s3://``.
+        workers: how many.
+        cluster: None for Ray on this machine, "auto" for the cluster that this machine belongs to,
+            "ray://host:10001" for another one, or "simulation" for no Ray: workers in this process, one after the
+            other.
+        checkpoint: a file that is written after merges, or :class:`giftrl.training.Checkpoint` to say how often.
+        resume: go on from the checkpoint.
+        format, columns, schema, on_error: as for :class:`giftrl.streams.Reader`.
+        after: called after each merge with the :class:`giftrl.distributed.Driver`, whose ``costs`` tell what the run
+            has cost.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> data = pathlib.Path(folder.name, "rows.svm")
+    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 50)
+    >>> model = train(Settings(loss="logistic", bits=4), data, workers=2, cluster="simulation")
+    >>> model.examples, model.average_loss < 0.5
+    (100, True)
+    >>> folder.cleanup()
+    """
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(Path(checkpoint), EVERY)
+    require(checkpoint is not None or not resume, "resume", resume, "needs a checkpoint", "give checkpoint")
+    reading = plan(
+        settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error
+    )  # fmt: skip
+    if checkpoint is not None and not resume:
+        require_no_checkpoint(checkpoint.path)
+    if checkpoint is not None and resume and not checkpoint.path.exists():
+        raise InvalidInput("checkpoint", str(checkpoint.path), "there is none to go on from", "start anew")
+    model, progress = LinearModel(reading.settings), None
+    if checkpoint is not None and resume:
+        model, progress = checkpoints.read(checkpoint.path, reading)
+    model.schema = reading.schema
+    driver = Driver(model, reading, _crew(cluster, reading), progress)
+    written = [model.examples]
+
+    def merged(driver: Driver) -> None:
+        if checkpoint is not None:
+            due = driver.model.examples - written[0] >= checkpoint.every or all(driver.progress.done)
+            if due:
+                checkpoints.write(checkpoint.path, driver)
+                written[0] = driver.model.examples
+        if after is not None:
+            after(driver)
+
+    try:
+        return driver.run(merged)
+    finally:
+        driver.crew.close()
+
+
+def _crew(cluster: str | None, reading: Reading) -> Any:
+    if cluster == SIMULATION:
+        return LocalCrew(reading, len(reading.shards))
+    connect(cluster)
+    return RayCrew(reading, len(reading.shards))

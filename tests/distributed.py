@@ -1,0 +1,37 @@
+"""Small runs on many workers, for tests."""
+
+import numpy as np
+
+from giftrl.merging import schedule
+from giftrl.training import Settings
+
+SETTINGS = Settings(loss="logistic", bits=8)
+
+
+def few_rows(patch):
+    """Let rounds begin after few rows; the schedule is the driver's, and workers need not know it."""
+    patch.setattr(schedule, "FIRST", 64)
+    patch.setattr(schedule, "FIRST_EACH", 8)
+    patch.setattr(schedule, "GROWTH", 0.5)
+
+
+def write_rows(path, rows=700, features=40, seed=0):
+    """Rows of VW text whose labels depend on their features."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=features)
+    with path.open("w") as file:
+        for _ in range(rows):
+            chosen = np.unique(np.minimum(rng.geometric(0.1, 5), features - 1))
+            values = rng.normal(size=len(chosen)).round(3)
+            label = 1 if weights[chosen] @ values + 0.3 * rng.normal() > 0.0 else -1
+            weight = rng.integers(1, 4)
+            file.write(f"{label} {weight} |a " + " ".join(f"n{j}:{v}" for j, v in zip(chosen, values, strict=True)))
+            file.write("\n")
+    return path
+
+
+def bytes_of(model, folder):
+    """The bytes of a model's file."""
+    path = folder / "model.giftrl"
+    model.save(path)
+    return path.read_bytes()

@@ -1,0 +1,117 @@
+"""Runs on Ray: the bits of the simulation, with workers and drivers that are killed on the way."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from giftrl import distributed
+from giftrl.distributed import shards
+from giftrl.distributed.cluster import RayCrew
+from giftrl.distributed.driver import Driver
+from giftrl.distributed.local import LocalCrew
+from giftrl.errors import BadRow
+from giftrl.training import LinearModel
+from tests.commands import GIFTRL
+from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
+
+pytestmark = [pytest.mark.verify, pytest.mark.filterwarnings("ignore")]  # Ray's own
+
+WORKERS = 2
+
+
+@pytest.fixture(scope="session")
+def ray():
+    ray = pytest.importorskip("ray", reason="Ray is not installed; make verify installs it")
+    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, logging_level="ERROR",
+             log_to_driver=False)  # fmt: skip
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def reading(tmp_path, monkeypatch):
+    few_rows(monkeypatch)
+    monkeypatch.setattr(shards, "SMALLEST", 256)
+    return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
+
+
+@pytest.fixture
+def expected(reading, tmp_path):
+    return bytes_of(Driver(LinearModel(reading.settings), reading, LocalCrew(reading, WORKERS)).run(), tmp_path)
+
+
+def process_of(ray, actor):
+    return ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
+
+
+def test_ray_gives_the_bits_of_the_simulation(ray, reading, expected, tmp_path):
+    costs = []
+    model = distributed.train(
+        SETTINGS, tmp_path / "rows.vw", workers=WORKERS, after=lambda driver: costs.append(driver.costs)
+    )
+    assert bytes_of(model, tmp_path) == expected
+    assert costs[-1].bytes_moved > 0 and costs[-1].repeated == 0
+
+
+def test_a_killed_worker_is_replaced_and_its_round_repeated(ray, reading, expected, tmp_path):
+    crew = RayCrew(reading, WORKERS)
+
+    def kill(driver):
+        if driver.costs.rounds in (2, 4):
+            os.kill(process_of(ray, crew.actors[driver.costs.rounds // 2 - 1]), signal.SIGKILL)
+
+    model = Driver(LinearModel(reading.settings), reading, crew).run(kill)
+    assert crew.repeated == 2
+    assert bytes_of(model, tmp_path) == expected
+    crew.close()
+
+
+def test_the_slice_of_a_slow_worker_is_given_to_another(ray, reading, expected, tmp_path):
+    crew = RayCrew(reading, WORKERS, slow=1.0, least=0.5)
+    pid = process_of(ray, crew.actors[1])
+
+    def stop(driver):
+        if driver.costs.rounds == 2:
+            os.kill(pid, signal.SIGSTOP)
+        if driver.costs.rounds == 3:
+            os.kill(pid, signal.SIGCONT)
+
+    model = Driver(LinearModel(reading.settings), reading, crew).run(stop)
+    assert crew.repeated >= 1
+    assert bytes_of(model, tmp_path) == expected
+    crew.close()
+
+
+def test_an_error_of_a_worker_is_that_of_the_run(ray, reading, tmp_path):
+    with (tmp_path / "rows.vw").open("a") as file:
+        file.write("x |a b\n")
+    with pytest.raises(BadRow, match="rows.vw from byte"):
+        distributed.train(SETTINGS, tmp_path / "rows.vw", workers=WORKERS)
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):
+    data = write_rows(tmp_path / "rows.vw", rows=60_000)
+    model, alone = tmp_path / "a.giftrl", tmp_path / "b.giftrl"
+    command = [GIFTRL, "train", str(data), "--workers", "2", "--bits", "10", "--quiet"]
+    on_ray = [*command, "--model", str(model), "--cluster", "auto", "--checkpoint-every", "1"]
+    checkpoint = Path(f"{model}.checkpoint")
+    # Another test process may have a cluster of its own.
+    environment = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    running = subprocess.Popen(on_ray, env=environment)
+    limit = threading.Timer(300, running.kill)
+    limit.start()
+    while running.poll() is None and not checkpoint.exists():
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    limit.cancel()
+    assert checkpoint.exists() and not model.exists()
+    subprocess.run([*on_ray, "--resume"], timeout=300, check=True, env=environment)
+    assert not checkpoint.exists()
+    subprocess.run([*command, "--model", str(alone), "--cluster", "simulation"], timeout=300, check=True)
+    assert model.read_bytes() == alone.read_bytes()

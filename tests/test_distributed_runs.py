@@ -1,0 +1,213 @@
+"""Runs on many workers, simulated: the same bits whichever workers are lost, and wherever a run goes on."""
+
+import socket
+import sys
+
+import numpy as np
+import pytest
+
+from giftrl import distributed
+from giftrl.distributed import checkpoint as checkpoints
+from giftrl.distributed import cluster, shards
+from giftrl.distributed.cluster import require_address
+from giftrl.distributed.driver import Driver
+from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.worker import Worker
+from giftrl.errors import BadRow, InvalidInput, ModelFileError
+from giftrl.training import Checkpoint, LinearModel, Settings, train
+from giftrl.training.packing import pack
+from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
+
+WORKERS = 3
+
+
+@pytest.fixture
+def reading(tmp_path, monkeypatch):
+    few_rows(monkeypatch)
+    monkeypatch.setattr(shards, "SMALLEST", 256)
+    return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
+
+
+def run(reading, crew=None, **options):
+    crew = crew or LocalCrew(reading, len(reading.shards))
+    driver = Driver(LinearModel(reading.settings), reading, crew, **options)
+    driver.run()
+    return driver
+
+
+def test_every_row_is_learnt_once(reading, tmp_path):
+    model = run(reading).model
+    alone = train(reading.settings, tmp_path / "rows.vw")
+    assert (model.examples, model.nonzeros, model.weight) == (alone.examples, alone.nonzeros, alone.weight)
+    assert model.average_loss < 1.1 * alone.average_loss
+    assert model.features.report() == alone.features.report()
+    assert {model.features.name(k) for k in range(256)} == {alone.features.name(k) for k in range(256)}
+
+
+def test_one_worker_is_a_run_without_workers(reading, tmp_path):
+    alone = train(reading.settings, tmp_path / "rows.vw")
+    model = distributed.train(SETTINGS, tmp_path / "rows.vw", workers=1, cluster="simulation")
+    ours, theirs = (pack(each.learner, each.features.dimension) for each in (model, alone))
+    different = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
+    assert set(different) <= {"features.stamps"}  # which rows have set anew
+
+
+class Losing(LocalCrew):
+    """Loses a worker in a round: before its order, or after it and before its reply."""
+
+    def __init__(self, reading, lost):
+        super().__init__(reading, len(reading.shards))
+        self.lost = lost
+
+    def one(self, order, piece, whole):
+        if self.lost == (order.version, order.shard, "before"):
+            self.workers[order.shard] = Worker(self.reading)
+        reply = super().one(order, piece, whole)
+        if self.lost == (order.version, order.shard, "after"):
+            self.workers[order.shard] = Worker(self.reading)
+            reply = super().one(order, piece, whole)
+        return reply
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_may_be_lost_in_any_round(reading, tmp_path, when):
+    expected = run(reading)
+    wanted = bytes_of(expected.model, tmp_path)
+    assert expected.progress.version > 4
+    for version in range(expected.progress.version):
+        lost = run(reading, Losing(reading, (version, version % WORKERS, when)))
+        assert bytes_of(lost.model, tmp_path) == wanted
+
+
+class Swapping(LocalCrew):
+    """Gives each order to another worker as well, whose reply counts."""
+
+    def one(self, order, piece, whole):
+        super().one(order, piece, whole)
+        reply = self.workers[(order.shard + 1) % len(self.workers)].round(order, whole(), True)
+        assert reply is not None
+        return reply
+
+
+def test_a_slice_may_be_given_to_another_worker(reading, tmp_path):
+    swapped = run(reading, Swapping(reading, WORKERS))
+    assert bytes_of(swapped.model, tmp_path) == bytes_of(run(reading).model, tmp_path)
+
+
+def test_workers_need_the_state_as_a_whole_once(reading):
+    wholes = []
+
+    class Counting(LocalCrew):
+        def one(self, order, piece, whole):
+            return super().one(order, piece, lambda: wholes.append(order.shard) or whole())
+
+    run(reading, Counting(reading, WORKERS))
+    assert sorted(wholes) == [1, 2]
+
+
+def test_a_run_goes_on_from_any_checkpoint(reading, tmp_path):
+    path, kept = tmp_path / "run.checkpoint", []
+
+    def after(driver):
+        checkpoints.write(path, driver)
+        kept.append(path.read_bytes())
+
+    driver = Driver(LinearModel(reading.settings), reading, LocalCrew(reading, WORKERS))
+    driver.run(after)
+    wanted = bytes_of(driver.model, tmp_path)
+    assert len(kept) > 4
+    for each in kept:
+        path.write_bytes(each)
+        model, progress = checkpoints.read(path, reading)
+        again = Driver(model, reading, LocalCrew(reading, WORKERS), progress)
+        assert bytes_of(again.run(), tmp_path) == wanted
+
+
+def test_train_writes_checkpoints_and_goes_on(reading, tmp_path):
+    data, path = tmp_path / "rows.vw", tmp_path / "run.checkpoint"
+    options = {"workers": WORKERS, "cluster": "simulation"}
+    wanted = bytes_of(distributed.train(SETTINGS, data, **options), tmp_path)
+
+    def stop(driver):
+        if driver.costs.rounds == 4:
+            raise KeyboardInterrupt
+
+    options["checkpoint"] = Checkpoint(path, 1)
+    with pytest.raises(KeyboardInterrupt):
+        distributed.train(SETTINGS, data, after=stop, **options)
+    with pytest.raises(InvalidInput, match="may not have come to its end"):
+        distributed.train(SETTINGS, data, **options)
+    with pytest.raises(InvalidInput, match="workers=2, not 3"):
+        distributed.train(SETTINGS, data, resume=True, **options | {"workers": 2})
+    with pytest.raises(InvalidInput, match="loss='hinge', not 'logistic'"):
+        distributed.train(Settings(loss="hinge", bits=8), data, resume=True, **options)
+    assert bytes_of(distributed.train(SETTINGS, data, resume=True, **options), tmp_path) == wanted
+    with data.open("a") as file:
+        file.write("1 |a more\n")
+    with pytest.raises(InvalidInput, match="other settings or data"):
+        distributed.train(SETTINGS, data, resume=True, **options)
+
+
+def test_a_sequential_checkpoint_is_not_one_of_many_workers(reading, tmp_path):
+    LinearModel(reading.settings).save(tmp_path / "a.checkpoint")
+    with pytest.raises(ModelFileError, match="not a sound checkpoint"):
+        checkpoints.read(tmp_path / "a.checkpoint", reading)
+
+
+def test_a_bad_row_stops_the_run_or_is_counted(reading, tmp_path):
+    data = tmp_path / "rows.vw"
+    with data.open("a") as file:
+        file.write("x |a b\n" * 3)
+    options = {"workers": WORKERS, "cluster": "simulation"}
+    with pytest.raises(BadRow, match="rows.vw from byte"):
+        distributed.train(SETTINGS, data, **options)
+    model = distributed.train(SETTINGS, data, on_error="skip", **options)
+    assert (model.examples, model.rejected) == (700, 3)
+
+
+def test_more_workers_than_files(reading, tmp_path):
+    import gzip
+
+    for k in range(2):
+        (tmp_path / f"rows{k}.vw.gz").write_bytes(gzip.compress((tmp_path / "rows.vw").read_bytes()))
+    model = distributed.train(SETTINGS, str(tmp_path / "*.gz"), workers=5, cluster="simulation")
+    assert model.examples == 1400
+
+
+def test_products_and_their_names(reading, tmp_path):
+    settings = Settings(loss="logistic", bits=10, interactions=(("a", "a"),))
+    options = {"workers": WORKERS, "cluster": "simulation"}
+    model = distributed.train(settings, tmp_path / "rows.vw", **options)
+    alone = train(settings, tmp_path / "rows.vw")
+    assert (model.examples, model.nonzeros) == (alone.examples, alone.nonzeros)
+    assert model.features.report().used == alone.features.report().used
+
+
+def test_ray_is_asked_for_by_name(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r"needs Ray.*giftrl\[ray\]"):
+        distributed.train(SETTINGS, write_rows(tmp_path / "rows.vw", 5), workers=2)
+
+
+@pytest.mark.parametrize("address", ["http://x:1", "ray://x", "ray://", "localhost:6379", "ray://x:notaport"])
+def test_what_is_no_address_is_named(address):
+    with pytest.raises(InvalidInput, match=r"write ray://host:10001"):
+        require_address(address)
+
+
+def test_an_address_where_nothing_answers_is_named_at_once():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound, and not listening
+        with pytest.raises(InvalidInput, match="nothing answers there"):
+            require_address(f"ray://127.0.0.1:{held.getsockname()[1]}")
+
+
+def test_a_cluster_that_has_ended_is_named_at_once(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        record = tmp_path / "ray_current_cluster"
+        record.write_text(f"127.0.0.1:{held.getsockname()[1]}\n")
+        monkeypatch.setattr(cluster, "RECORD", record)
+        with pytest.raises(InvalidInput, match="cluster='auto': nothing answers there"):
+            require_address("auto")
