@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
