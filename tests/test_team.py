@@ -142,7 +142,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatc
 
     whole = trainer("whole")
     whole.run().save(tmp_path / "whole.giftrl")
-    assert whole.spent.merges > 3
+    assert whole.model.spent.merges > 3
 
     class Stop(Exception):
         pass

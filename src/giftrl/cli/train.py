@@ -101,7 +101,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint of an interrupted run.")
 @click.option(
     "--from", "-i", "from_path", type=click.Path(dir_okay=False), metavar="MODEL",
-    help="Go on learning from a model: the same as one run over its data and DATA. Its settings are used.",
+    help="Go on learning from a model and its settings: with one worker, the same as one run over its data and DATA.",
 )  # fmt: skip
 @cluster_options
 @quiet_option("--quiet", help="Print no table and no progress bar.")
@@ -241,7 +241,7 @@ def command(
         summary["seconds_certificate"] = time.perf_counter() - learnt
         # A run that goes on has not read everything, and cannot say what matched nothing.
         if workers > 1:
-            summary["workers"] = {"threads": workers, **trainer.spent._asdict()}
+            summary["workers"] = {"threads": workers, **model.spent._asdict()}
         if passes > 1:
             course = trainer.course.passes
             summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}

@@ -58,15 +58,21 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     _checks: ClassVar[dict[str, Any]] = {}
 
     def _recipe(self, **chosen: Any) -> Recipe:
-        require(
-            bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1),
-            "passes", self.passes, "must be a whole number of at least 1", "passes=1 learns from each row once",
-        )  # fmt: skip
+        good = bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1)
+        rule, remedy = "must be a whole number of at least 1", "passes=1 learns from each row once"
+        require(good, "passes", self.passes, rule, remedy)
         require(
             isinstance(self.validation_fraction, (int, float, np.number)) and 0.0 <= self.validation_fraction <= 0.5,
             "validation_fraction", self.validation_fraction, "must be from 0 to 0.5", "0.1 holds out every tenth row",
         )  # fmt: skip
+        whole = isinstance(self.n_jobs, (int, np.integer)) and not isinstance(self.n_jobs, bool) and self.n_jobs != 0
+        rule, remedy = "must be a whole number of threads, -1 for all cores, or None for one", "try n_jobs=2"
+        require(self.n_jobs is None or whole, "n_jobs", self.n_jobs, rule, remedy)
         return super()._recipe(**chosen)
+
+    @property
+    def _workers(self) -> int:
+        return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
     def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
         """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
@@ -135,7 +141,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 order = random.permutation(order)
             before = self._model.loss_sum
             course.begin()
-            with self._model.together(effective_n_jobs(self.n_jobs) if index == 0 and n >= FIRST else 1):
+            with self._model.together(self._workers if index == 0 and n >= FIRST else 1):
                 self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before

@@ -71,10 +71,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             over rows alone, None for nothing.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
         n_jobs: how many threads learn in the first pass, -1 for all cores; None is 1. Each number gives a model of its
-            own, the same in every call. Models of columns of their own, as of one class against the rest with
-            beta="auto", are the same for any number.
-
-    Attributes:
+            own, the same in every call; with -1 it depends on how many cores there are. Models of columns of their own,
+            as of one class against the rest with beta="auto", are the same for any number.
         classes_: the labels, sorted.
         coef_, intercept_: a row for each class, or one row where there are two classes.
         average_loss_: the progressive loss, of the first pass.

@@ -34,6 +34,7 @@ class Columns:
 
     _team: Team | None = None
     _threads: ThreadPoolExecutor | None = None
+    _steps: Array | None = None  # of the last merge
 
     def __init__(self, learners: Sequence[Any], each: bool = False) -> None:
         self.learners = list(learners)
@@ -49,17 +50,18 @@ class Columns:
         """
         if workers == 1 or isinstance(self.learners[0], LinearLearners):
             yield
-        elif self.each and len(self.learners) > 1:
-            with ThreadPoolExecutor(workers, "giftrl-worker") as self._threads:
-                yield
-            self._threads = None
-        else:
-            with Team(self.learners[0], workers) as self._team:
-                try:
+            return
+        try:
+            if self.each and len(self.learners) > 1:
+                with ThreadPoolExecutor(workers, "giftrl-worker") as self._threads:
+                    yield
+            else:
+                with Team(self.learners[0], workers, steps=self._steps) as self._team:
                     yield
                     self._team.finish()
-                finally:
-                    self._team = None
+                    self._steps = self._team.steps if self._team.fitted else None
+        finally:
+            self._team = self._threads = None
 
     def learn(self, x: Any, y: Array, weights: Array | None) -> Array:
         """Learn from rows in order, and return the predictions, each made before its label was used."""

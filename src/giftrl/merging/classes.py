@@ -54,7 +54,9 @@ def find_class_step(
     low, high = -now, 1.0 - now
     at_low = class_descent(loss, p, d, labels, weights, low, stiff * (now + low - prior), work[0], work[1])
     at_high = class_descent(loss, p, d, labels, weights, high, stiff * (now + high - prior), work[0], work[1])
-    if at_low >= 0.0 or not at_high > at_low:
+    if not at_high > at_low:  # the window says nothing
+        return prior
+    if at_low >= 0.0:
         return 0.0
     if at_high <= 0.0:
         return 1.0

@@ -60,7 +60,9 @@ def find_step(loss: Any, p: Any, d: Any, labels: Any, weights: Any, now: float, 
     low, high = -now, 1.0 - now
     at_low = descent(loss, p, d, labels, weights, low, stiff * (now + low - prior))
     at_high = descent(loss, p, d, labels, weights, high, stiff * (now + high - prior))
-    if at_low >= 0.0 or not at_high > at_low:
+    if not at_high > at_low:  # the window says nothing
+        return prior
+    if at_low >= 0.0:
         return 0.0
     if at_high <= 0.0:
         return 1.0

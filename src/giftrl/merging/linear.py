@@ -236,7 +236,8 @@ def recounted(learner: Any, base: LinearPiece, coordinates: NDArray[Any], state:
 
 def _energy(learner: Any, coordinates: NDArray[Any]) -> float:
     """The sum of soft(u)^2/w over coordinates, w = 1 where all have the same strength."""
-    own = read(learner, coordinates, 1.0)
+    # Without zeros: how NumPy adds up depends on the length, and learners differ in how much they have grown.
+    own = read(learner, coordinates[coordinates.any(axis=tuple(range(1, coordinates.ndim)))], 1.0)
     squares = np.square(own.strength * own.x)
     return float(squares.sum() if learner.uniform else (squares / own.strength).sum())
 

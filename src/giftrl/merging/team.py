@@ -41,6 +41,9 @@ class Notes:
         """Note rows."""
         self.calls.append(call)
 
+    def grow(self, dimension: int) -> None:
+        """More features change nothing in what was noted."""
+
 
 class Team(RowLearner):
     """Workers that learn the rows of a learner in parallel, and merge what they have learnt.
@@ -48,6 +51,10 @@ class Team(RowLearner):
     Args:
         learner: has learnt nothing yet, or any number of rows; it has the merged state after each round.
         workers: how many threads.
+        steps: those of an earlier team of the same learner, if there was one.
+        first: how many rows one worker learns; None for what the schedule says.
+
+    Rows that overflow end the round that is open: the learner keeps the state of the last merge.
 
     >>> import numpy as np
     >>> from giftrl.mixtures import MixtureLearner
@@ -65,7 +72,7 @@ class Team(RowLearner):
     def __init__(self, learner: Any, workers: int, *, steps: Array | None = None, first: int | None = None) -> None:
         self.workers = require_whole("workers", workers, 1, "give the number of threads, at most that of cores")
         first_ones = first_steps(learner)
-        self.steps = first_ones if steps is None else steps
+        self.steps, self.fitted = first_ones if steps is None else steps, steps is not None
         self.learner = learner
         self.classes, self.compiled = learner.classes, learner.compiled
         self.spent = Spent()
@@ -123,7 +130,7 @@ class Team(RowLearner):
             try:
                 made.append(learn(*given))
             except Overflowed as problem:
-                raise Overflowed(str(problem), None if problem.row is None else at + problem.row) from None
+                raise _at(at, problem) from None
             at += count
         return np.concatenate(made) if made else self.learner.learn_rows(rows, y, weights)
 
@@ -158,10 +165,9 @@ class Team(RowLearner):
         futures = [self._pool.submit(_learn, *part) for part in parts]
         problems = [future.exception() for future in futures]
         for problem, (a, _) in zip(problems, edges, strict=True):
-            if isinstance(problem, Overflowed):
-                raise Overflowed(str(problem), None if problem.row is None else a + problem.row)
             if problem is not None:
-                raise problem
+                self._disband()
+                raise _at(a, problem) if isinstance(problem, Overflowed) else problem
         self._left -= len(y)
         self._parted += len(y)
         self._note([(rows, len(y))])
@@ -178,6 +184,7 @@ class Team(RowLearner):
                 member = copy(self.learner)
                 member.witnesses = None
                 member.restore(state)
+                member.merges = self.learner.merges
                 member.witnesses = None if self.learner.witnesses is None else Notes()
                 self._members.append(member)
         for member in self._members:
@@ -216,14 +223,18 @@ class Team(RowLearner):
         self._note([] if window is None else [(window.rows, len(window.labels))])
         features = np.flatnonzero(self._marks)
         base, *pieces = take_all([self.learner, *self._members], features)
-        merged, self.steps = merge(self.learner, base, pieces, window, self.steps)
+        # Without a window, and where none has been before, the average is safe; the sum need not be.
+        steps = self.steps if window is not None or self.fitted else np.zeros_like(self.steps)
+        merged, fitted = merge(self.learner, base, pieces, window, steps)
+        if window is not None:
+            self.steps, self.fitted = fitted, True
         put(self.learner, merged)
         self._parted = self._left = 0
         merging = self.spent.merging + time.perf_counter() - begun
         self.spent = self.spent._replace(merges=self.spent.merges + 1, merging=merging)
 
     def finish(self) -> None:
-        """Merge what is left, with the steps of the merge before, and end the threads."""
+        """Merge what is left, with the steps of the merge before if there was one, and end the threads."""
         if not self.whole:
             self._unite(None)
         self.close()
@@ -231,7 +242,11 @@ class Team(RowLearner):
     def close(self) -> None:
         """End the threads; the learner keeps the state of the last merge."""
         self._pool.shutdown()
-        self._members, self._parted = [], 0
+        self._disband()
+
+    def _disband(self) -> None:
+        """Let go of what the workers have learnt since the last merge."""
+        self._members, self._parted, self._left = [], 0, 0
 
     def __enter__(self) -> "Team":
         return self
@@ -244,3 +259,12 @@ def _learn(member: Any, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
     """Let a worker learn its rows, of which there may be none."""
     made: Array = member.learn_rows(rows, y, weights)
     return made
+
+
+def _at(first: int, problem: Overflowed) -> Overflowed:
+    """The problem of rows that begin at ``first``, as one of all rows."""
+    if problem.row is None:
+        return problem
+    row = first + problem.row
+    rule = "scale the features or the weights, use a smaller beta, or an implicit update, which does not overshoot"
+    return Overflowed(f"row {row} leads to numbers that cannot be stored; {rule}", row)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import CSR, slice_rows
 from giftrl.errors import GiftrlError, ModelFileError, Overflowed
-from giftrl.merging.team import Team
+from giftrl.merging.team import Spent, Team
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
 from giftrl.recipes import Labels, Predictor, freeze
@@ -69,13 +69,12 @@ class LinearModel:
         self.schema: Schema | None = None
         constant = self.features.constant if settings.constant else None
         self.learner = settings.make_learner(self.features.dimension, constant)
-        self.examples = 0
-        self.nonzeros = 0
+        self.examples = self.nonzeros = self.rejected = 0
         self.weight = 0.0
-        self.rejected = 0
         self.repeated = Repeated()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
+        self.spent = Spent()  # what the last team did
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
@@ -83,16 +82,23 @@ class LinearModel:
         if workers == 1:
             yield
             return
-        with Team(self.learner, workers, steps=self.steps) as self.team:
+        with Team(self.learner, workers, steps=self.steps) as team:
+            self.team = team
             try:
                 yield
-                self.team.finish()
+            except GiftrlError as problem:  # a row that cannot be read: those before it have been learnt
+                if not isinstance(problem, Overflowed):
+                    team.finish()
+                raise
+            else:
+                team.finish()
             finally:
-                self.steps, self.team = self.team.steps, None
+                self.team, self.spent = None, team.spent
+                self.steps = team.steps if team.fitted else None
 
     @property
     def whole(self) -> bool:
-        """Whether the learner has learnt all rows so far, and none is in the hands of a team."""
+        """Whether the learner has learnt all rows so far, and no round of a team is open."""
         return self.team is None or self.team.whole
 
     @property
@@ -117,7 +123,7 @@ class LinearModel:
         """Learn from a batch, in pieces that end where the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
-        stream gives the same model, bit by bit.
+        stream gives the same model, bit by bit, but for teams.
         """
         first = 0
         while first < len(batch):

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.growing import FileDigest, GrowingFile, unfinished
-from giftrl.merging.team import Spent
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
@@ -37,9 +36,9 @@ class Trainer:
 
     A checkpoint holds the model, the position in the stream, how the data is read, and digests of what was read and
     written; it is written atomically between two batches, and once more at the end. A run that goes on from one gives
-    the same model, byte by byte, as a run that was never interrupted. So does a run that begins with the model of an
-    earlier run: the same as one run over the data of both. Delete the checkpoint once the model is saved: where there
-    is one, a new run does not start.
+    the same model, byte by byte, as a run that was never interrupted. With one worker, a run that
+    begins with the model of an earlier run gives the same as one run over the data of both. Delete the checkpoint once
+    the model is saved: where there is one, a new run does not start.
 
     Args:
         model: a new one, or one that has learnt from other data.
@@ -77,7 +76,6 @@ class Trainer:
         self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
-        self.spent = Spent()  # what several threads did
         self.order = Order()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
         self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
@@ -203,8 +201,6 @@ class Trainer:
                     model.rejected += len(batch.rejected)
                     self.order.add(batch.labels, settings.label_names)
                 self._position = batch.end
-                if model.team is not None:
-                    self.spent = model.team.spent
                 due = self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every
                 if due and model.whole:
                     self.write_checkpoint()
@@ -245,7 +241,8 @@ class Trainer:
         } | {name: digest.until(None) for name, digest in self._digests.items()}
         more["course"], extra = self.course.state()
         kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
-        steps = self.model.steps if self.model.team is None else self.model.team.steps
+        team = self.model.team
+        steps = self.model.steps if team is None else team.steps if team.fitted else None
         kept |= {} if steps is None else {"steps": steps}
         self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
