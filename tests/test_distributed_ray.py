@@ -27,7 +27,7 @@ WORKERS = 2
 @pytest.fixture(scope="session")
 def ray():
     ray = pytest.importorskip("ray", reason="Ray is not installed; make verify installs it")
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, logging_level="ERROR",
+    ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, logging_level="ERROR",
              log_to_driver=False)  # fmt: skip
     yield ray
     ray.shutdown()

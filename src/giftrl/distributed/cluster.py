@@ -47,7 +47,7 @@ def connect(cluster: str | None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if cluster is None:
-            ray.init(include_dashboard=False, **quiet)
+            ray.init(address="local", include_dashboard=False, **quiet)
         elif cluster == "auto":
             ray.init(address=cluster, **quiet)
         else:  # the server at the other end takes no settings of logs
