@@ -1,5 +1,6 @@
 """Several threads learn one stream: what depends on them, what does not, and going on after an interruption."""
 
+import pickle
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from giftrl import FTRLClassifier, FTRLRegressor
 from giftrl.compiled.rows import as_rows, slice_rows
-from giftrl.errors import BadRow, Incompatible, InvalidInput
+from giftrl.errors import BadRow, Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner
 from giftrl.merging.schedule import FIRST, cut, first_rows, next_round
 from giftrl.merging.team import Team
@@ -173,6 +174,73 @@ def test_wrong_rows_end_a_run_with_workers(tmp_path: Path) -> None:
     with pytest.raises(BadRow):
         Trainer(model, data, workers=2).run()
     assert model.team is None and model.learner.sound
+    assert model.learner.rounds == model.examples == 2 * FIRST
+
+
+def test_features_may_grow_in_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("giftrl.training.trainer.Reader", partial(Reader, block=1 << 14))
+    data = tmp_path / "a.vw"
+    n = 2 * FIRST
+    data.write_text("".join(f"{1 if k % 3 else -1} | f{k % 7} new{k // 50}\n" for k in range(n)))
+    for beta in ("auto", 1.0):
+        model = LinearModel(Settings(bits=None, beta=beta))
+        Trainer(model, data, workers=2).run()
+        assert model.examples == model.learner.rounds == n and model.spent.merges > 0
+
+
+def test_without_a_window_workers_are_averaged() -> None:
+    """The sum of workers can be far off, and with no window nobody would know."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(330, 1)) + 0.1 * rng.normal(size=(330, 20))
+    y = x.sum(axis=1)
+    learner = LinearLearner(20, "squared", compiled=False)
+    with Team(learner, 8, first=300) as team:
+        team.learn(x[:300], y[:300])
+        alone = np.square(x @ learner.x - y).mean()
+        team.learn(x[300:309], y[300:309])
+        team.finish()
+    assert np.square(x @ learner.x - y).mean() < 1.5 * alone + 1e-3
+
+
+def test_a_team_that_overflows_keeps_the_last_merge() -> None:
+    x, y = stream(400)
+    learner = LinearLearner(4, "squared", compiled=False)
+    with Team(learner, 2, first=64) as team:
+        team.learn(x[:300], y[:300])
+        before = learner.rounds
+        bad = x[300:].copy()
+        bad[20] = 1e200
+        with pytest.raises(Overflowed, match="row 20 "):
+            team.learn(bad, y[300:])
+        assert team.whole and learner.rounds >= before and learner.sound
+
+
+def test_merges_are_not_forgotten() -> None:
+    learner, _, _ = taught(300, 2, 70)
+    assert learner.merges > 0
+    x, y = stream(301)
+    with Team(learner, 2, first=0) as team:
+        team.learn(x[300:], y[300:])
+        team.finish()
+    assert learner.certificate.merged
+
+
+@pytest.mark.parametrize("jobs", [0, 1.5, "a", True])
+def test_wrong_numbers_of_jobs(jobs: Any) -> None:
+    x, y = stream(20)
+    with pytest.raises(InvalidInput, match="n_jobs"):
+        FTRLClassifier(n_jobs=jobs).fit(x, y)
+
+
+def test_an_interrupted_estimator_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = stream(FIRST)
+    targets = x[:, :2]
+    model = FTRLRegressor(n_jobs=2).partial_fit(x, targets)
+    with monkeypatch.context() as patched:
+        patched.setattr("giftrl.linear.models.Columns.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(x, targets)
+    assert pickle.loads(pickle.dumps(model.partial_fit(x, targets))).t_ == model.t_
 
 
 def test_many_models_are_refused_by_name() -> None:

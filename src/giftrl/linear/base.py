@@ -61,18 +61,13 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         good = bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1)
         rule, remedy = "must be a whole number of at least 1", "passes=1 learns from each row once"
         require(good, "passes", self.passes, rule, remedy)
-        require(
-            isinstance(self.validation_fraction, (int, float, np.number)) and 0.0 <= self.validation_fraction <= 0.5,
-            "validation_fraction", self.validation_fraction, "must be from 0 to 0.5", "0.1 holds out every tenth row",
-        )  # fmt: skip
+        part, remedy = self.validation_fraction, "0.1 holds out every tenth row"
+        good = isinstance(part, (int, float, np.number)) and 0.0 <= part <= 0.5
+        require(good, "validation_fraction", part, "must be from 0 to 0.5", remedy)
         whole = isinstance(self.n_jobs, (int, np.integer)) and not isinstance(self.n_jobs, bool) and self.n_jobs != 0
         rule, remedy = "must be a whole number of threads, -1 for all cores, or None for one", "try n_jobs=2"
         require(self.n_jobs is None or whole, "n_jobs", self.n_jobs, rule, remedy)
         return super()._recipe(**chosen)
-
-    @property
-    def _workers(self) -> int:
-        return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
     def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
         """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
@@ -136,12 +131,13 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         if len(held) > 0:
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
         course = Passes(self._model.learners, validate)
+        workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)
             before = self._model.loss_sum
             course.begin()
-            with self._model.together(self._workers if index == 0 and n >= FIRST else 1):
+            with self._model.together(workers if index == 0 and n >= FIRST else 1):
                 self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import CSR, slice_rows
-from giftrl.errors import GiftrlError, ModelFileError, Overflowed
+from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
 from giftrl.merging.team import Spent, Team
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts
@@ -74,24 +74,21 @@ class LinearModel:
         self.repeated = Repeated()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
-        self.spent = Spent()  # what the last team did
+        self.spent = Spent()  # of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
         """Learn with that many threads (:mod:`giftrl.merging.team`); the learner is whole again at the end."""
         if workers == 1:
-            yield
-            return
+            return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:
             self.team = team
             try:
                 yield
-            except GiftrlError as problem:  # a row that cannot be read: those before it have been learnt
-                if not isinstance(problem, Overflowed):
-                    team.finish()
-                raise
-            else:
                 team.finish()
+            except (BadRow, BadSource):  # what was read before has been learnt
+                team.finish()
+                raise
             finally:
                 self.team, self.spent = None, team.spent
                 self.steps = team.steps if team.fitted else None
