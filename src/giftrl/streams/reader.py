@@ -25,9 +25,7 @@ from giftrl.streams.rejects import RejectsFile
 from giftrl.streams.sources.ahead import Ahead
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE
 from giftrl.streams.sources.progress import Progress
-from giftrl.streams.sources.source import Stream, find_sources
-
-Named = str | os.PathLike[str]
+from giftrl.streams.sources.source import Named, Stream, find_sources
 
 
 class Reader:
@@ -40,7 +38,7 @@ class Reader:
     written to a file.
 
     Args:
-        sources: files, globs, directories, "-" for standard input; see :func:`find_sources`.
+        sources: files, globs, directories, "-" for standard input, bytes; see :func:`find_sources`.
         features: how the names of features become coordinates: :class:`Hashing` or :class:`Dictionary`.
         format: libsvm, vw, csv, json, parquet, arrow or npz; found for each source if not given.
         columns: which columns of tables are what.
@@ -141,11 +139,27 @@ class Reader:
         wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
         self._parsing = Parsing(features, format, *wanted, compiled, block, max_line, opened or {})
         self._crossing: Crossing | None = None
-        paths = [source.path for source in self.sources]
-        sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
+        self._measure()
+
+    def _measure(self) -> None:
+        """Begin with the first source."""
+        sizes = [source.size for source in self.sources]
         self._sizes = [size or 0 for size in sizes]
         self._total = None if None in sizes else sum(self._sizes)
         self._source = self.start.source  # that is being read
+
+    def over(self, sources: Named | Sequence[Named], format: str | None = None) -> "Reader":  # noqa: A002
+        """This reader for other sources; parsers and the schema of tables go on as they are.
+
+        >>> from giftrl.streams.names.features import Hashing
+        >>> from giftrl.streams.sources.source import Source
+        >>> reader = Reader(Source("first", data=b"1 3:1\\n"), Hashing(4), background=False)
+        >>> [len(batch) for batch in reader], [len(batch) for batch in reader.over(Source("next", data=b"1 |a x\\n"))]
+        ([1], [1])
+        """
+        self.sources, self.start, self._parsing.format = find_sources(sources), Position(), format
+        self._measure()
+        return self
 
     @property
     def schema(self) -> Schema | None:

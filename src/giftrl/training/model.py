@@ -26,6 +26,8 @@ from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 KIND = "linear"
+#: More rows than a batch has.
+MOST = 1 << 62
 
 
 class Repeated(NamedTuple):
@@ -89,21 +91,25 @@ class LinearModel:
         """What the run proves about itself."""
         return self.learner.certificate
 
-    def learn(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+    def learn(self, batch: Batch, most: int = MOST) -> Iterator[tuple[int, Array]]:
         """Learn from a batch, in pieces that end where the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit.
+
+        Args:
+            batch: rows with labels.
+            most: how many rows a piece has at most.
         """
         first = 0
         while first < len(batch):
             power = 1 << self.examples.bit_length()
-            last = min(len(batch), first + power - self.examples)
-            self._require_weight(batch, slice(first, last))
+            last = min(len(batch), first + power - self.examples, first + most)
+            weight = self._weight_after(batch, slice(first, last))
             predictions = self._learn_rows(batch, slice(first, last))
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
-            self.weight += float(batch.weights[first:last].sum())
+            self.weight = weight
             yield last, predictions
             first = last
 
@@ -122,13 +128,14 @@ class LinearModel:
             remedy = "scale the features or the weights, or use beta='auto'"
             raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
 
-    def _require_weight(self, batch: Batch, part: slice) -> None:
-        """Raise an error if the sum of the weights of all rows would leave the range of float64."""
-        with np.errstate(over="ignore"):
-            sums = self.weight + np.cumsum(batch.weights[part])
+    def _weight_after(self, batch: Batch, part: slice) -> float:
+        """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
+        with np.errstate(over="ignore"):  # one after the other, so that pieces change nothing
+            sums = np.cumsum(np.append(self.weight, batch.weights[part]))[1:]
         if not math.isfinite(sums[-1]):
             line = batch.lines[part][np.argmin(np.isfinite(sums))]
             raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
+        return float(sums[-1])
 
     def learn_again(self, batch: Batch) -> NDArray[np.float64]:
         """Learn from a batch of a later pass, and return the predictions."""

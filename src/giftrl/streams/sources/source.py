@@ -17,24 +17,41 @@ STANDARD_INPUT = "-"
 
 
 class Source(NamedTuple):
-    """A file, or standard input."""
+    """A file, standard input, or bytes in memory."""
 
     name: str
-    path: Path | None  # None for standard input
+    path: Path | None = None  # None for standard input, and for bytes in memory
+    data: bytes | None = None  # the bytes themselves, which are never decompressed
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes there are; None where that cannot be known ahead."""
+        if self.data is not None:
+            return len(self.data)
+        return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
 
-def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
+Named = str | os.PathLike[str] | Source
+
+
+def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
+
+    A :class:`Source` stands for itself.
 
     All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
     is reported before any row is read.
     """
-    names = [named] if isinstance(named, (str, os.PathLike)) else list(named)
+    names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [source for name in names for source in _behind(os.fspath(name))]
-    if sum(source.path is None for source in found) > 1:
+    found = [
+        source
+        for name in names
+        for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))
+    ]
+    if sum(source.path is None and source.data is None for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
     for source in found:
         if source.path is not None:
@@ -105,14 +122,14 @@ class Stream:
         self.source = source
         self.consumed = 0  # bytes of the file that have been read, before decompression
         try:
-            self.raw: Any = _standard_input() if source.path is None else io.FileIO(source.path)
-            self.total: int | None = os.fstat(self.raw.fileno()).st_size if _has_size(self.raw) else None
+            self.raw: Any = _opened(source)
+            self.total = len(source.data) if source.data is not None else _size_of(self.raw)
             head = self._read_raw(PIECE)
             while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
                 head += more
         except OSError as problem:
             raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
-        codec = codec_of(head)
+        codec = codec_of(head) if source.data is None else None
         self.compression = codec.name if codec else None
         self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._read_raw, head, codec)
         self._waiting = head if codec is None else b""  # made, and not yet taken
@@ -216,11 +233,18 @@ class Stream:
                 raise BadSource(self.source.name, rule, "give the file that was read before")
 
 
-def _has_size(raw: Any) -> bool:
+def _size_of(raw: Any) -> int | None:
     try:
-        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+        status = os.fstat(raw.fileno())
     except (OSError, AttributeError):  # no file behind it
-        return False
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _opened(source: Source) -> Any:
+    if source.data is not None:
+        return io.BytesIO(source.data)
+    return _standard_input() if source.path is None else io.FileIO(source.path)
 
 
 def _standard_input() -> Any:

@@ -1,0 +1,49 @@
+"""The model that a folder holds: its file, and the log of what was learnt since."""
+
+from pathlib import Path
+
+import orjson
+
+from giftrl.errors import ModelFileError
+from giftrl.service.bodies import Entry
+from giftrl.service.live import Live
+from giftrl.service.store import Store
+from giftrl.service.wanted import Wanted
+from giftrl.training.model import LinearModel
+
+#: The model file in the folder of a model.
+SNAPSHOT = "model.giftrl"
+#: Entries of the log that are learnt at once.
+TOGETHER = 64
+
+
+def recover(folder: Path, store: Store) -> tuple[Live, int]:
+    """The model as it was after the last entry of its log, and the number of that entry.
+
+    Learning the log entry by entry does again, bit for bit, what was done when the entries came.
+    """
+    wanted = Wanted(orjson.loads(store.fact("settings") or "{}"))
+    path, last = folder / SNAPSHOT, 0
+    model = None
+    if path.exists():
+        model, more = LinearModel.load(path)
+        if not isinstance(more.get("log"), int):
+            raise ModelFileError(path, "does not say where its log begins", "restore the folder from a copy")
+        last = more["log"]
+    live = Live(wanted, model)
+    waiting: list[Entry] = []
+    for number, entry in store.entries(last):
+        waiting.append(entry)
+        last = number
+        if len(waiting) == TOGETHER:
+            _learn(live, waiting)
+            waiting = []
+    _learn(live, waiting)
+    return live, last
+
+
+def _learn(live: Live, entries: list[Entry]) -> None:
+    while entries:
+        count = live.together(entries)
+        live.learn(entries[:count])
+        entries = entries[count:]
