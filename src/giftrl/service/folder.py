@@ -74,6 +74,12 @@ class Folder:
         """The names of all models."""
         return sorted(each.name for each in self.path.iterdir() if (each / "log.db").exists())
 
+    @property
+    def writers(self) -> dict[str, Writer]:
+        """The models that are open, by name."""
+        with self._lock:
+            return dict(self._open)
+
     def has(self, name: str) -> bool:
         """Whether there is a model of a name."""
         require_name(name)
@@ -83,7 +89,7 @@ class Folder:
         """A model that is open; None where it is closed."""
         writer = self._open.get(name)
         if writer is not None:
-            with contextlib.suppress(KeyError):
+            with contextlib.suppress(KeyError):  # closed at this moment
                 self._open.move_to_end(name)
         return writer
 
