@@ -1,7 +1,6 @@
 """The service on a port."""
 
 import asyncio
-import contextlib
 import errno
 import socket
 from collections.abc import Callable
@@ -76,8 +75,7 @@ def serve(
             server = make_server(folder, tokens, host, end_after)
             shown = f"[{host}]" if ":" in host else host
             tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
-            with contextlib.suppress(KeyboardInterrupt):
-                asyncio.run(server.serve(sockets=[at]))
+            asyncio.run(server.serve(sockets=[at]))  # which raises a signal again, once all is closed
         finally:
             folder.close()
-    tell("every model is on the disk; the service has ended")
+            tell("every model is on the disk; the service has ended")
