@@ -91,7 +91,7 @@ def test_a_model_file_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch
     from giftrl.training import LinearModel
 
     lines = rows(60)
-    with serving(tmp_path / "models", log=500) as (client, folder):
+    with serving(tmp_path / "models", log=500) as (client, _):
         client.put("/models/m", json=QUICK)
         save = LinearModel.save
         for k, line in enumerate(lines):
@@ -179,8 +179,8 @@ queries = st.sampled_from(
 )  # fmt: skip
 requests = st.tuples(
     st.sampled_from(["GET", "PUT", "POST", "DELETE", "PATCH"]),
-    st.sampled_from(["/models/h", "/models/h/learn", "/models/h/predict", "/models/h/label", "/models/h/file", "/models",
-                     "/metrics", "/models/m/learn", "/models/m/predict", "/models/m/label", "/nowhere"]),
+    st.sampled_from(["/models/h", "/models/h/learn", "/models/h/predict", "/models/h/label", "/models/h/file",
+                     "/models", "/metrics", "/models/m/learn", "/models/m/predict", "/models/m/label", "/nowhere"]),
     queries, bodies,
     st.sampled_from(["application/json", "text/x-vw", "application/vnd.apache.arrow.stream", "x", ""]),
 )  # fmt: skip

@@ -58,8 +58,7 @@ def test_many_clients_at_once_and_one_order(tmp_path):
         client.put("/models/m", json=QUICK)
 
         def send(some):
-            for line in some:
-                answered.append((client.post("/models/m/learn", content=line).json()["examples"], line))
+            answered.extend((client.post("/models/m/learn", content=line).json()["examples"], line) for line in some)
 
         threads = [threading.Thread(target=send, args=(lines[k::8],)) for k in range(8)]
         for each in threads:
@@ -167,7 +166,9 @@ def test_pages_of_other_sites_are_refused(tmp_path):
         assert client.put("/models/m", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 201
 
 
-@pytest.mark.parametrize("name", ["..", "a%2f..%2fb", "%2e%2e", "%2fetc", "a%00b", ".hidden", "x" * 65, "con", "ä", "a."])
+@pytest.mark.parametrize(
+    "name", ["..", "a%2f..%2fb", "%2e%2e", "%2fetc", "a%00b", ".hidden", "x" * 65, "con", "ä", "a."]
+)
 def test_names_cannot_leave_the_folder(name, tmp_path):
     with serving(tmp_path / "models") as (client, _):
         assert client.put(f"/models/{name}").status_code in (404, 405, 422)
@@ -234,5 +235,5 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
     paths = described()["paths"]
     assert routes == {(m, path) for path, each in paths.items() for m in each if m != "parameters"}
     text = json.dumps(described())
-    for reference in set(part.split('"')[0] for part in text.split("#/components/schemas/")[1:]):
+    for reference in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert reference in described()["components"]["schemas"]

@@ -37,7 +37,9 @@ from giftrl.cli.options import quiet_option
     "--remember", type=click.FloatRange(min=0.001), metavar="S",
     help="For how many seconds a prediction waits for its label. Default: a week.",
 )  # fmt: skip
-@click.option("--log", type=click.IntRange(1), metavar="BYTES", help="Write a model file after so much. Default: 32 MiB.")
+@click.option(
+    "--log", type=click.IntRange(1), metavar="BYTES", help="Write a model file after so much. Default: 32 MiB."
+)
 @click.option(
     "--memory", type=click.IntRange(1), metavar="BYTES",
     help="Close the models that were not used for longest beyond this. Default: a quarter of the machine's.",
@@ -79,5 +81,9 @@ def command(
     remedy = "add --token-file FILE, or listen at 127.0.0.1"
     require(local or tokens.needed, "host", host, "can be reached from other machines, so it needs tokens", remedy)
     given = Limits(**{name: value for name, value in limits.items() if value is not None})
-    tell = (lambda line: None) if quiet else (lambda line: click.echo(line, err=True))
+
+    def tell(line: str) -> None:
+        if not quiet:
+            click.echo(line, err=True)
+
     serve(folder, given, tokens, host, port, end_after=end_after, tell=tell)

@@ -21,7 +21,6 @@ from giftrl.service.door import LOOPBACK, Door, answer
 from giftrl.service.folder import Folder
 from giftrl.service.jobs import LABEL as LABELLING
 from giftrl.service.jobs import LEARN, REMEMBER, SAVE, Job, answered
-from giftrl.service.limits import Limits
 from giftrl.service.metrics import Requests, metrics
 from giftrl.service.openapi import described
 from giftrl.service.requests import flag, json_in, key_of, number, rows_in
@@ -93,7 +92,8 @@ class Service:
 
     async def _writer(self, request: Request) -> Writer:
         name = request.path_params["name"]
-        return self.folder.opened(name) or await run_in_threadpool(self.folder.get, name)
+        found = self.folder.opened(name)
+        return await run_in_threadpool(self.folder.get, name) if found is None else found
 
     async def _carried_out(self, request: Request, job: Job) -> Any:
         """What the writer of a model answers to a request."""
@@ -120,9 +120,9 @@ class Service:
 
     async def page(self, request: Request) -> Response:
         """The page about all models."""
-        from giftrl.service.page import HEADERS, page
+        from giftrl.service.page import headers, page
 
-        return Response(page(), 200, HEADERS, "text/html; charset=utf-8")
+        return Response(page(), 200, headers(), "text/html; charset=utf-8")
 
     async def healthz(self, request: Request) -> Response:
         """Whether the service is there."""
@@ -141,7 +141,11 @@ class Service:
         names = await run_in_threadpool(lambda: self.folder.names)
         writers = self.folder.writers
         models = [
-            {"name": name, "open": name in writers, "examples": writers[name].live.examples if name in writers else None}
+            {
+                "name": name,
+                "open": name in writers,
+                "examples": writers[name].live.examples if name in writers else None,
+            }
             for name in names
         ]
         return answer(200, {"models": models})
@@ -158,14 +162,18 @@ class Service:
         seconds = number(request, "certify", LONGEST)
         writer = await self._writer(request)
         said = await run_in_threadpool(whole, writer, seconds)
-        return answer(200, orjson.dumps({"name": request.path_params["name"], **said}, option=orjson.OPT_SERIALIZE_NUMPY))
+        return answer(
+            200, orjson.dumps({"name": request.path_params["name"], **said}, option=orjson.OPT_SERIALIZE_NUMPY)
+        )
 
     async def delete(self, request: Request) -> Response:
         """Delete a model, where its name is said twice."""
         name = request.path_params["name"]
         if request.query_params.get("confirm") != name:
             remedy = "say DELETE /models/NAME?confirm=NAME, with the name twice"
-            raise Refused(400, "to delete a model is to lose what it has learnt, so its name must be said again", remedy)
+            raise Refused(
+                400, "to delete a model is to lose what it has learnt, so its name must be said again", remedy
+            )
         await run_in_threadpool(self.folder.delete, name)
         return answer(200, {"name": name, "deleted": True})
 

@@ -89,11 +89,11 @@ def _json_lines(data: bytes) -> bytes:
         if not one_line:
             return data
         raise Refused(400, f"the body is not JSON ({problem.msg} at byte {problem.pos})", "send an object") from None
-    rows = given.get(ROWS) if isinstance(given, dict) else given
-    if isinstance(given, dict) and not (isinstance(rows, list) and len(given) == 1):
-        return orjson.dumps(given)
     if not isinstance(given, dict):
         raise Refused(400, "the body is no JSON object", 'send one row as an object, or {"rows": [...]}')
+    rows = given.get(ROWS)
+    if not isinstance(rows, list) or len(given) != 1:
+        return orjson.dumps(given)
     return b"\n".join(_line(number, row) for number, row in enumerate(rows))
 
 

@@ -1,4 +1,4 @@
-"""A model that learns and predicts in memory, request by request: bit for bit what ``giftrl train`` makes of the rows."""
+"""A model that learns and predicts in memory, request by request; bit for bit that of ``giftrl train``."""
 
 import threading
 from collections.abc import Sequence
@@ -105,7 +105,8 @@ class Core:
         return reading
 
     def _read(self, reader: Reader, entries: list[Entry]) -> Reading:
-        batches, shares = [], []
+        batches: list[tuple[Batch, News]] = []
+        shares: list[Share] = []
         for source, ends in sources(entries):
             found = []
             for batch in reader.over(source, entries[len(shares)].format):
@@ -219,9 +220,7 @@ def require_usable(entry: Entry, share: Share) -> None:
     if share.rejected and not entry.skip:
         count = len(share.rejected)
         words = f"{count} of {len(share.used)} rows cannot be used, so none is learnt or predicted"
-        raise Refused(
-            422, words, "mend them, or send them with ?on_error=skip", rows=described(share.rejected)
-        )
+        raise Refused(422, words, "mend them, or send them with ?on_error=skip", rows=described(share.rejected))
 
 
 def described(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:

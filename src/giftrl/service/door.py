@@ -79,14 +79,16 @@ class Door:
             await self._say(refused(refusal), scope, receive, noting, status)
         except HTTPException as problem:
             words = {404: "there is nothing under this path", 405: "this path does not take that method"}
-            refusal = Refused(problem.status_code, words.get(problem.status_code, "no"), "look at /openapi.json")
-            await self._say(refused(refusal), scope, receive, noting, status)
+            strange = Refused(problem.status_code, words.get(problem.status_code, "no"), "look at /openapi.json")
+            await self._say(refused(strange), scope, receive, noting, status)
         except Exception:
             log.exception("a request failed")
-            refusal = Refused(500, "the service failed at this request", "look at its log")
-            await self._say(refused(refusal), scope, receive, noting, status)
+            failed = Refused(500, "the service failed at this request", "look at its log")
+            await self._say(refused(failed), scope, receive, noting, status)
         finally:
-            self.requests.add(scope.get("state", {}).get("endpoint", "other"), status or 499, time.perf_counter() - begun)
+            self.requests.add(
+                scope.get("state", {}).get("endpoint", "other"), status or 499, time.perf_counter() - begun
+            )
 
     async def _say(self, said: Response, scope: Scope, receive: Receive, send: Send, status: int) -> None:
         if status == 0:  # otherwise the answer has begun, and breaks off

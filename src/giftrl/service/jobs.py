@@ -12,6 +12,7 @@ from giftrl.errors import Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.core import Answer, described
 
+NOTHING = Entry("json", b"")
 LEARN, LABEL, REMEMBER, SAVE, CLOSE = "learn", "label", "remember", "save", "close"
 
 
@@ -30,7 +31,7 @@ class Job:
     """
 
     kind: str
-    entry: Entry = Entry("json", b"")
+    entry: Entry = NOTHING
     key: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     path: Any = None

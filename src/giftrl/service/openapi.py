@@ -40,7 +40,8 @@ ON_ERROR = _option(
 )  # fmt: skip
 YES = {"type": "boolean", "default": False}
 ERRORS = {
-    "400": "The request cannot be read.", "401": "A token is missing or wrong.", "403": "The token does not allow this.",
+    "400": "The request cannot be read.", "401": "A token is missing or wrong.",
+    "403": "The token does not allow this.",
     "404": "There is no such model or prediction.", "408": "The body came too slowly.",
     "409": "This contradicts what is there.", "413": "The request is too large.",
     "415": "The format is not known.", "422": "The rows or settings cannot be used.",
@@ -58,8 +59,8 @@ PATHS: dict[tuple[str, str], Data] = {
     ("get", "/models"): {"summary": "The names of all models.", "answer": ("The models.", "Models")},
     ("put", "/models/{name}"): {
         "summary": "Create a model. Nothing needs choosing: without settings, its first rows choose the loss.",
-        "body": {"required": False, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Settings"}}},
-                 "description": "The options of giftrl train by name."},
+        "body": {"required": False, "description": "The options of giftrl train by name.",
+                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Settings"}}}},
         "answer": ("There is a model of that name and of these settings.", "Created"),
     },
     ("get", "/models/{name}"): {
@@ -114,7 +115,9 @@ SCHEMAS: Data = {
     "Health": OBJECT | {"properties": {"status": {"const": "ok"}}},
     "Models": OBJECT | {"properties": {"models": {"type": "array", "items": OBJECT}}},
     "Settings": OBJECT | {"examples": [{}, {"loss": "squared"}, {"labels": ["no", "yes"]}]},
-    "Created": OBJECT | {"properties": {"name": {"type": "string"}, "created": {"type": "boolean"}, "settings": OBJECT}},
+    "Created": OBJECT | {"properties": {
+        "name": {"type": "string"}, "created": {"type": "boolean"}, "settings": OBJECT,
+    }},
     "Row": ROW,
     "Rows": {"anyOf": [{"$ref": "#/components/schemas/Row"},
                        OBJECT | {"properties": {"rows": {"type": "array", "items": ROW}}, "required": ["rows"]}]},

@@ -14,7 +14,9 @@ from giftrl.errors import Refused
 from giftrl.service.bodies import Entry
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS entries (number INTEGER PRIMARY KEY AUTOINCREMENT, format TEXT, skip INTEGER, data BLOB) STRICT;
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, format TEXT, skip INTEGER, data BLOB
+) STRICT;
 CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, digest BLOB, answer BLOB, expires REAL) STRICT;
 CREATE INDEX IF NOT EXISTS answers_expire ON answers (expires);
 CREATE TABLE IF NOT EXISTS remembered (id TEXT PRIMARY KEY, row BLOB, expires REAL) STRICT;

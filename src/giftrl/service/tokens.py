@@ -76,5 +76,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         require(sound, "token-file", f"{path}:{number}", rule, "try: openssl rand -hex 32")
         found[words[0]] = words[1]
     require(LEARN in found, "token-file", str(path), "has no token for learning", form)
-    require(found[LEARN] != found.get(READ), "token-file", str(path), "has one token for both", "use two different ones")
+    require(
+        found[LEARN] != found.get(READ), "token-file", str(path), "has one token for both", "use two different ones"
+    )
     return Tokens(found[LEARN], found.get(READ))

@@ -101,7 +101,8 @@ class Wanted(NamedTuple):
             texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
             if not (texts or (name == "weight" and isinstance(value, str))):
                 raise Refused(422, f"{name} is no {'text' if name == 'weight' else 'list of texts'}", "change it")
-        return Columns(label="label", **{k: v if k == "weight" else tuple(v) for k, v in given.items()})
+        named: dict[str, Any] = {k: v if k == "weight" else tuple(v) for k, v in given.items()}
+        return Columns(label="label", **named)
 
     def settings(self, target: Target) -> Settings:
         """The settings of a model with this target."""

@@ -1,8 +1,8 @@
-"""The one thread that changes a model: it takes requests that wait together, learns them, and commits them with one sync.
+"""The one thread that changes a model: requests that wait together are learnt together, and share one sync.
 
 A request is answered when the disk has its rows, and not before. The model in memory may be ahead of the disk by the
-requests that are being committed. If the disk does not take them, they are answered with an error, and the model is made
-again from what the disk has.
+requests that are being committed. If the disk does not take them, they are answered with an error, and the model is
+made again from what the disk has.
 """
 
 import contextlib
@@ -21,7 +21,6 @@ from giftrl.service.clock import Clock
 from giftrl.service.core import Answer, as_refused
 from giftrl.service.jobs import CLOSE, LABEL, LEARN, REMEMBER, SAVE, Job, answered, labels_of, rows_of, with_label
 from giftrl.service.limits import Limits
-from giftrl.service.live import Live
 from giftrl.service.recovery import SNAPSHOT, recover
 from giftrl.service.store import Answered, Store, disk_errors
 from giftrl.service.watch import Watch
@@ -196,7 +195,9 @@ class Writer(threading.Thread):
         if len(set(keys)) < len(keys):
             raise Refused(409, "a key is there twice", "look at one request after the other")
         answers = iter(self._learnt(new) if new else ())
-        return [self._answer(job, next(answers)) if said is None else said for job, said in zip(jobs, found, strict=True)]
+        return [
+            self._answer(job, next(answers)) if said is None else said for job, said in zip(jobs, found, strict=True)
+        ]
 
     def _known(self, job: Job) -> bytes | None:
         """The answer that a request with the same key was given."""

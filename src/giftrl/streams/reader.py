@@ -91,8 +91,8 @@ class Reader:
         normalize: str = "none",
         constant: bool = True,
         on_error: str = "stop",
-        rejects: Named | None = None,
-        checkpoint: Named | None = None,
+        rejects: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         labels: LabelNames | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str | Callable[[str], str] = "a label that can be used",
@@ -149,7 +149,7 @@ class Reader:
         self._source = self.start.source  # that is being read
 
     def over(self, sources: Named | Sequence[Named], format: str | None = None) -> "Reader":  # noqa: A002
-        """This reader for other sources; parsers and the schema of tables go on as they are.
+        """Turn to other sources; parsers and the schema of tables go on as they are.
 
         >>> from giftrl.streams.names.features import Hashing
         >>> from giftrl.streams.sources.source import Source

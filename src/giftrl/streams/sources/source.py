@@ -46,11 +46,7 @@ def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [
-        source
-        for name in names
-        for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))
-    ]
+    found = [source for name in names for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))]
     if sum(source.path is None and source.data is None for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
     for source in found:
