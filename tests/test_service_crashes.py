@@ -66,13 +66,13 @@ def check(address, loads, tmp_path):
     return len(every)
 
 
-def campaign(tmp_path, kills, seed, **more):
+def campaign(tmp_path, kills, seed):
     chosen = random.Random(seed)
     loads = [Load(k) for k in range(CLIENTS)]
     count = 0
     for kill in range(kills + 1):
         # Small logs make model files often, so that a kill comes while one is written, too.
-        with process(tmp_path / "models", "--log", chosen.choice([500, 5_000, 10**7]), **more) as (running, address):
+        with process(tmp_path / "models", "--log", chosen.choice([500, 5_000, 10**7])) as (running, address):
             with httpx.Client(base_url=address, timeout=60.0) as client:
                 client.put("/models/m", json=QUICK).raise_for_status()
             if kill % 10 == 1 or kill == kills:
@@ -100,7 +100,7 @@ def test_a_few_kills_lose_nothing_and_double_nothing(tmp_path):
 @pytest.mark.verify
 @pytest.mark.parametrize("part", range(8))
 def test_two_hundred_kills_lose_nothing_and_double_nothing(part, tmp_path):
-    assert campaign(tmp_path, 25, seed=100 + part, GIFTRL_PLAIN="1") > 100
+    assert campaign(tmp_path, 25, seed=100 + part) > 100
 
 
 @pytest.mark.plain

@@ -39,9 +39,9 @@ BESIDE = 1 << 20
 def require_name(name: str) -> None:
     """Refuse a name that could leave the folder, or that some system cannot have.
 
-    >>> require_name("../secret")
+    >>> require_name("../secret")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    giftrl.errors.Refused: '../secret' is no name of a model; use up to 64 letters, digits, dots, dashes ...
+    giftrl.errors.Refused: '../secret' is no name of a model; use up to 64 letters, digits, dots, ...
     """
     good = NAME.fullmatch(name) and not name.endswith(".") and name.partition(".")[0].lower() not in DEVICES
     if not good:

@@ -1,15 +1,18 @@
 """The service on a port."""
 
 import asyncio
+import contextlib
 import errno
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvicorn
 
 from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
+from giftrl.service.clock import Clock
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
 from giftrl.service.tokens import Tokens
@@ -79,3 +82,27 @@ def serve(
         finally:
             folder.close()
             tell("every model is on the disk; the service has ended")
+
+
+@contextlib.contextmanager
+def background(
+    path: Path, limits: Limits | None = None, tokens: Tokens | None = None, clock: Clock | None = None
+) -> Iterator[str]:
+    """A service of a folder in a thread of this process, at a port that is free; its address.
+
+    >>> import tempfile, urllib.request
+    >>> with tempfile.TemporaryDirectory() as folder, background(Path(folder)) as address:
+    ...     urllib.request.urlopen(f"{address}/healthz").read()
+    b'{"status":"ok"}'
+    """
+    with listening("127.0.0.1", 0) as at:
+        folder = Folder(path, limits or Limits(), clock)
+        server = make_server(folder, tokens)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{at.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            folder.close()

@@ -35,9 +35,9 @@ class Wanted(NamedTuple):
     def checked(cls, given: Any, most_bits: int = 30) -> "Wanted":
         """Settings from a request; refused where no model can be made of them.
 
-        >>> Wanted.checked({"los": "squared"})
+        >>> Wanted.checked({"los": "squared"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        giftrl.errors.Refused: 'los' is no setting; send some of loss, beta, preset, update, ...
+        giftrl.errors.Refused: 'los' is no setting; send some of beta, bits, ...
         """
         if not isinstance(given, dict):
             raise Refused(400, "settings are no JSON object", 'send {}, or some such as {"loss": "squared"}')
