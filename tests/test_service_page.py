@@ -35,7 +35,7 @@ def test_the_page_is_live_and_predicts(browser, tmp_path, width, dark):
         assert browser.evaluate("document.querySelectorAll('#chart polyline').length") == 1
         assert browser.evaluate("document.getElementById('experts').rows.length") > 1
         assert "the label 9" in browser.evaluate("document.getElementById('rejected').innerText")
-        until(browser, "document.getElementById('best').textContent !== '–'")
+        until(browser, "Number(document.getElementById('best').textContent) >= 0")
         browser.evaluate("document.getElementById('row').value = '{\"a\": 0.5}'")
         browser.evaluate("document.querySelector('#try button').click()")
         until(browser, "document.getElementById('said').textContent === '[1]'")

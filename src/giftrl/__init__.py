@@ -49,7 +49,8 @@ __all__ = [
 
 #: Where names come from that are not modules of their own.
 HOMES = {
-    "Certificate": "certificates", "Client": "service.client", "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
+    "Certificate": "certificates", "Client": "service.client",
+    "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
     "Learner": "learner", "Step": "trace", "TheoremTerms": "certificates", "Trace": "trace",
 }  # fmt: skip
 
