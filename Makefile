@@ -46,6 +46,7 @@ bench: bench-test
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
 	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md
+	$(BIN)/python -m benchmarks.serving --out docs/service.md
 
 quality: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.quality --out docs/no-tuning.md --figure docs/figures/no-tuning.svg --json docs/quality/ours.json
