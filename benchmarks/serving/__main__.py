@@ -1,4 +1,4 @@
-"""Requests a second and latencies of ``giftrl serve``, of River and of Vowpal Wabbit behind the same kind of application.
+"""Requests a second and latencies of ``giftrl serve``, and of River and VW behind the same kind of application.
 
     python -m benchmarks.serving --out docs/service.md
 
@@ -76,7 +76,19 @@ def started(name: str, port: int) -> Iterator[int]:
         if name.startswith("giftrl"):
             sync = "--no-sync" if "no sync" in name else "--sync"
             run = "from giftrl.cli import main; main()"
-            command = [sys.executable, "-c", run, "serve", folder, "--port", str(port), sync, "--end-after", "3600", "-q"]
+            command = [
+                sys.executable,
+                "-c",
+                run,
+                "serve",
+                folder,
+                "--port",
+                str(port),
+                sync,
+                "--end-after",
+                "3600",
+                "-q",
+            ]
         with subprocess.Popen(command) as process:
             try:
                 for _ in range(300):

@@ -1,6 +1,6 @@
 """River and Vowpal Wabbit's Python API behind Starlette and uvicorn, as ``giftrl serve`` is; nothing is kept on disk.
 
-    python -m benchmarks.serving.rivals river 8001
+python -m benchmarks.serving.rivals river 8001
 """
 
 import sys
@@ -73,9 +73,8 @@ def application(model: Any) -> Router:
         said = {"predictions": [model.learn(row) for row in rows], "examples": examples}
         return Response(orjson.dumps(said), media_type="application/json")
 
-    return Router([
-        Route("/models/{name}/predict", predict, methods=["POST"]), Route("/models/{name}/learn", learn, methods=["POST"])
-    ])  # fmt: skip
+    routes = {"predict": predict, "learn": learn}
+    return Router([Route(f"/models/{{name}}/{path}", each, methods=["POST"]) for path, each in routes.items()])
 
 
 def _rows(body: bytes) -> list[dict[str, Any]]:

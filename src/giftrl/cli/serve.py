@@ -20,6 +20,11 @@ from giftrl.cli.options import quiet_option
     help="A file with the lines: learn TOKEN, and: read TOKEN. Requests then need one of them.",
 )  # fmt: skip
 @click.option(
+    "--follow", multiple=True, metavar="[NAME=]SOURCE",
+    help="Learn from a growing file, a folder of arriving files, or - for standard input, as tail -F reads it: JSON "
+    "lines, LIBSVM or VW text. May be repeated.",
+)  # fmt: skip
+@click.option(
     "--sync/--no-sync", default=True, show_default=True,
     help="Answer only when the disk has what was learnt. --no-sync is faster, and loses it if the power fails.",
 )  # fmt: skip
@@ -50,8 +55,9 @@ from giftrl.cli.options import quiet_option
 )  # fmt: skip
 @quiet_option("-q", "--quiet", help="Print nothing but errors.")
 def command(
-    folder: Path, host: str, port: int, token_file: str | None, end_after: float | None, quiet: bool, **limits: Any
-) -> None:
+    folder: Path, host: str, port: int, token_file: str | None, follow: tuple[str, ...], end_after: float | None,
+    quiet: bool, **limits: Any,
+) -> None:  # fmt: skip
     """Serve the models in DIR: they learn and predict over HTTP, and nothing acknowledged is lost.
 
     \b
@@ -73,9 +79,11 @@ def command(
     from giftrl.service.tokens import Tokens, read_tokens
 
     try:
+        from giftrl.service.follow import parse
         from giftrl.service.server import serve
     except ModuleNotFoundError as missing:
         raise GiftrlError("the service needs Starlette and uvicorn; pip install 'giftrl[serve]'") from missing
+    followed = [parse(each) for each in follow]
     tokens = Tokens() if token_file is None else read_tokens(token_file)
     local = host in ("127.0.0.1", "::1", "localhost")
     remedy = "add --token-file FILE, or listen at 127.0.0.1"
@@ -86,4 +94,4 @@ def command(
         if not quiet:
             click.echo(line, err=True)
 
-    serve(folder, given, tokens, host, port, end_after=end_after, tell=tell)
+    serve(folder, given, tokens, host, port, end_after=end_after, follow=followed, tell=tell)

@@ -13,7 +13,7 @@ from giftrl.service.bodies import Entry
 from giftrl.service.core import Answer, described
 
 NOTHING = Entry("json", b"")
-LEARN, LABEL, REMEMBER, SAVE, CLOSE = "learn", "label", "remember", "save", "close"
+LEARN, LABEL, REMEMBER, NOTE, SAVE, CLOSE = "learn", "label", "remember", "note", "save", "close"
 
 
 @dataclass(eq=False)
@@ -21,7 +21,8 @@ class Job:
     """A request to the writer of a model.
 
     Args:
-        kind: LEARN rows with labels; LABEL rows that were remembered; REMEMBER rows; SAVE the model; CLOSE it.
+        kind: LEARN rows with labels; LABEL rows that were remembered; REMEMBER rows; NOTE facts; SAVE the model; CLOSE
+            it.
         entry: the rows; of LABEL, lines with "id" and "label"; of REMEMBER, rows without labels.
         key: the idempotency key, or none.
         facts: values to be written down with the rows.

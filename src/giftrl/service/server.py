@@ -5,7 +5,7 @@ import contextlib
 import errno
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -14,6 +14,7 @@ from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
 from giftrl.service.clock import Clock
 from giftrl.service.folder import Folder
+from giftrl.service.follow import Follower
 from giftrl.service.limits import Limits
 from giftrl.service.tokens import Tokens
 
@@ -70,17 +71,23 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(
     path: Path, limits: Limits, tokens: Tokens, host: str, port: int, *, end_after: float | None = None,
-    tell: Callable[[str], None] = print,
+    follow: Sequence[tuple[str, str]] = (), tell: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
-    """Serve a folder until a signal comes, or for so many seconds."""
+    """Serve a folder until a signal comes, or for so many seconds; ``follow`` are names of models and their sources."""
     with listening(host, port) as at:
         folder = Folder(path, limits)
+        followers: list[Follower] = []
         try:
+            followers += [Follower(folder, name, source) for name, source in follow]
             server = make_server(folder, tokens, host, end_after)
+            for each in followers:
+                each.start()
             shown = f"[{host}]" if ":" in host else host
             tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
             asyncio.run(server.serve(sockets=[at]))  # which raises a signal again, once all is closed
         finally:
+            for each in followers:
+                each.end()
             folder.close()
             tell("every model is on the disk; the service has ended")
 

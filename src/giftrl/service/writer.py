@@ -9,7 +9,6 @@ import contextlib
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -19,14 +18,13 @@ from giftrl.errors import GiftrlError, ModelFileError, Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.clock import Clock
 from giftrl.service.core import Answer, as_refused
-from giftrl.service.jobs import CLOSE, LABEL, LEARN, REMEMBER, SAVE, Job, answered, labels_of, rows_of, with_label
+from giftrl.service.jobs import CLOSE, LABEL, LEARN, NOTE, REMEMBER, SAVE, Job, answered, labels_of, rows_of, with_label
 from giftrl.service.limits import Limits
 from giftrl.service.recovery import SNAPSHOT, recover
 from giftrl.service.store import Answered, Store, disk_errors
+from giftrl.service.waiting import Waiting
 from giftrl.service.watch import Watch
 
-#: Requests, and bytes of them, that share a commit at most.
-TOGETHER, BYTES = 512, 16 << 20
 #: Seconds between two looks for what has expired.
 SWEEP = 60.0
 
@@ -53,54 +51,33 @@ class Writer(threading.Thread):
         self._swept = -SWEEP
         self._ahead = False  # whether the model in memory may be ahead of the disk
         self._failing = False  # whether the disk did not take the last commit
-        self._queue: deque[Job] = deque()
-        self._filled = threading.Condition()
-        self._closing = False
+        self._waiting = Waiting(limits.queue)
 
     def submit(self, job: Job, *, always: bool = False) -> Job:
         """Queue a request; refused where too many wait already, unless it is to be taken ``always``."""
-        with self._filled:
-            if self._closing:
-                raise Refused(503, "the model is being closed", "try again", retry_after=1)
-            if len(self._queue) >= self.limits.queue and not always:
-                words = f"{self.limits.queue} requests wait for this model"
-                raise Refused(429, words, "try again after the seconds that Retry-After says", retry_after=1)
-            self._closing = job.kind == CLOSE
-            self._queue.append(job)
-            self._filled.notify()
+        self._waiting.put(job, always=always)
         return job
+
+    def store_fact(self, name: str) -> str | None:
+        """A value that was written down when the model was opened, or before."""
+        with disk_errors():
+            return self.store.fact(name)
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._queue)
+        return len(self._waiting)
 
     def run(self) -> None:
         """Work until the model is closed."""
         while True:
-            jobs = self._taken()
+            jobs = self._waiting.take()
             last = jobs.pop() if jobs and jobs[-1].kind == CLOSE else None
             if jobs:
                 self._work(jobs)
             if last is not None:
                 self._close(last)
                 return
-
-    def _taken(self) -> list[Job]:
-        """The requests that wait, up to a limit."""
-        with self._filled:
-            while not self._queue:
-                self._filled.wait()
-            jobs: list[Job] = []
-            size = 0
-            while self._queue and len(jobs) < TOGETHER and size < BYTES:
-                job = self._queue.popleft()
-                if job.answer.set_running_or_notify_cancel():  # unless nobody waits for it any more
-                    jobs.append(job)
-                    size += len(job.entry.data)
-                if job.kind == CLOSE:
-                    break
-            return jobs
 
     def _work(self, jobs: list[Job]) -> None:
         """Carry out requests and answer them."""
@@ -183,7 +160,8 @@ class Writer(threading.Thread):
 
     def _one(self, job: Job) -> Any:
         carry_out: dict[str, Callable[[Job], Any]] = {
-            LEARN: self._learn, LABEL: self._label, REMEMBER: self._remember, SAVE: self._save
+            LEARN: self._learn, LABEL: self._label, REMEMBER: self._remember, NOTE: self._note,
+            SAVE: self._save,
         }  # fmt: skip
         return carry_out[job.kind](job)
 
@@ -215,8 +193,7 @@ class Writer(threading.Thread):
             self._last = self.store.add(entry)
             self._log_bytes += len(entry.data)
         for job in jobs:
-            for name, value in job.facts.items():
-                self.store.set_fact(name, value)
+            self._note(job)
         self.watch.learnt(answers)
         return answers
 
@@ -264,6 +241,12 @@ class Writer(threading.Thread):
             self.store.remember(name, row, expires)
         self._remembered += len(rows)
         return self._answer(job, answer, ids=names, seconds=self.limits.remember)
+
+    def _note(self, job: Job) -> bytes:
+        """Write values down."""
+        for name, value in job.facts.items():
+            self.store.set_fact(name, value)
+        return b"{}"
 
     def _save(self, job: Job) -> Any:
         """Write the model as ``giftrl train`` would."""
