@@ -166,6 +166,10 @@ class Reader:
         """What the columns of tables are for, once a table has been opened."""
         return self._parsing.schema
 
+    def parser(self, format: str) -> Any:  # noqa: A002
+        """The parser of sources of a format, as it is now."""
+        return self._parsing.parser(format)
+
     @property
     def formats(self) -> dict[str, str]:
         """The formats of the sources that have been opened, by their names."""

@@ -170,9 +170,9 @@ class LinearModel:
         With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
-        return freeze([self.learner], clip=self._clip(clip), labels=self.settings.labels)
+        return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
-    def _clip(self, clip: bool) -> bool | None:
+    def clips(self, clip: bool = False) -> bool | None:
         """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
@@ -187,7 +187,7 @@ class LinearModel:
         learner = self.learner if learner is None else learner
         features, places = np.unique(batch.indices, return_inverse=True)
         known = features[features < learner.dimension]  # those beyond come last, and count nothing
-        predictor = freeze([learner], clip=self._clip(clip), features=known)
+        predictor = freeze([learner], clip=self.clips(clip), features=known)
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
