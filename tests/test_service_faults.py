@@ -1,6 +1,7 @@
 """Disks that fail, and requests that mean harm."""
 
 import json
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -216,6 +217,7 @@ def test_hostile_requests_are_answered_and_break_nothing(hostile, every):
 @given(st.lists(requests, min_size=10, max_size=10))
 def test_ten_thousand_hostile_requests_are_answered_and_break_nothing(hostile, every):
     attack(hostile, every)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20  # KiB, of the service and this test together
 
 
 def test_errors_of_the_disk_are_all_of_one_kind():

@@ -215,7 +215,7 @@ def test_too_many_requests_are_asked_to_come_later(tmp_path):
         with folder.get("m").live.core.lock:  # the writer waits, and so do they
             for each in threads:
                 each.start()
-            while sum(answer.status_code == 429 for answer in list(statuses)) < 5:
+            while len(statuses) < 4:  # at most two are being learnt, and two wait
                 time.sleep(0.01)
         for each in threads:
             each.join()

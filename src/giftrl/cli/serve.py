@@ -43,7 +43,7 @@ from giftrl.cli.options import quiet_option
     help="For how many seconds a prediction waits for its label. Default: a week.",
 )  # fmt: skip
 @click.option(
-    "--log", type=click.IntRange(1), metavar="BYTES", help="Write a model file after so much. Default: 32 MiB."
+    "--log", type=click.IntRange(1), metavar="BYTES", help="Write a model file after so much. Default: 128 MiB."
 )
 @click.option(
     "--memory", type=click.IntRange(1), metavar="BYTES",

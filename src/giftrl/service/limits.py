@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     remember: float = 7 * 86_400.0
     remembered: int = 1_000_000
     keys: float = 86_400.0
-    log: int = 32 << 20
+    log: int = 128 << 20
     memory: int = physical_memory() // 4
     models: int = 10_000
     bits: int = 24

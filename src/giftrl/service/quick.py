@@ -5,7 +5,7 @@ has one. It is read here as that reader reads lines that are not plain (``orjson
 scored in memory that is kept from row to row. Whatever is out of the ordinary is left to the readers, errors included.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from giftrl.kernels.one_row import OneRow, sparse_row
 from giftrl.recipes.predictor import range_of
@@ -29,7 +29,7 @@ class Quick:
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
         self._model, self._parser = model, parser
         self._places: dict[str, tuple[int, float]] = {}
-        self._learner: Any = model.learner
+        self._learner = cast("Any", model.learner)
         self._row: OneRow = self._learner.one_row(sparse_row(ENTRIES))
 
     @staticmethod
