@@ -62,6 +62,8 @@ class Service:
         """Everything that can be asked: the name and the function of each method and path."""
         model = "/models/{name}"
         return {
+            ("POST", f"{model}/predict"): ("predict", self.predict),  # routes are tried in order
+            ("POST", f"{model}/learn"): ("learn", self.learn),
             ("GET", "/"): ("page", self.page),
             ("GET", "/healthz"): ("healthz", self.healthz),
             ("GET", "/openapi.json"): ("openapi", self.openapi),
@@ -70,8 +72,6 @@ class Service:
             ("PUT", model): ("create", self.create),
             ("GET", model): ("show", self.show),
             ("DELETE", model): ("delete", self.delete),
-            ("POST", f"{model}/learn"): ("learn", self.learn),
-            ("POST", f"{model}/predict"): ("predict", self.predict),
             ("POST", f"{model}/label"): ("label", self.label),
             ("GET", f"{model}/file"): ("file", self.file),
             ("GET", f"{model}/events"): ("events", self.events),

@@ -41,6 +41,8 @@ class Asking:
                 answer = (await run_in_threadpool(core.predict, [entry], kind))[0]
             core.warm.add((entry.format, kind))
             return answer
+        if core.quick(entry):  # which takes less time than to wait for others
+            return core.predict([entry], kind)[0]
         loop = asyncio.get_running_loop()
         asked = Asked(entry, loop.create_future())
         key = id(core), entry.format, kind

@@ -180,10 +180,14 @@ class Core:
         said = self._said(np.concatenate(scores) if scores else np.empty((0, model.settings.classes)), kind)
         return self._answers(reading.shares, said, model.examples)
 
+    def quick(self, entry: Entry) -> bool:
+        """Whether an entry is one row that takes a few microseconds."""
+        return self._quick is not None and entry.format == "json" and entry.lines == 1
+
     def _quickly(self, entries: list[Entry]) -> NDArray[np.float64] | None:
         """The scores of a few entries of one row each; None where the reader must look at them."""
         quick = self._quick
-        if quick is None or len(entries) > FEW or any(each.format != "json" or each.lines > 1 for each in entries):
+        if quick is None or len(entries) > FEW or not all(map(self.quick, entries)):
             return None
         scores = [quick.score(each.data) for each in entries]
         return None if None in scores else np.array(scores)
