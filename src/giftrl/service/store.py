@@ -106,13 +106,20 @@ class Store:
         for number, format_, skip, data in self._run(every, (after,)):
             yield number, Entry(format_, data, bool(skip))
 
-    def log_bytes(self) -> int:
-        """How many bytes of rows the log has."""
-        return int(self._run("SELECT coalesce(sum(length(data)), 0) FROM entries").fetchone()[0])
+    def log_bytes(self, after: int) -> int:
+        """How many bytes of rows the log has after a number."""
+        total = "SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?"
+        return int(self._run(total, (after,)).fetchone()[0])
 
-    def cut(self, until: int) -> None:
-        """Forget the log up to a number, which a model file holds."""
-        self._run("DELETE FROM entries WHERE number <= ?", (until,))
+    def cut(self, until: int, most: int = -1) -> bool:
+        """Forget the log up to a number, which a model file holds; whether all of it is forgotten.
+
+        Args:
+            until: the number.
+            most: how many entries to forget at most; large ones take their time. -1 for all.
+        """
+        first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
+        return self._run(f"DELETE FROM entries WHERE number IN ({first})", (until, most)).rowcount < max(most, 1)
 
     def answered(self, key: str) -> Answered | None:
         """What a request with a key was answered."""

@@ -25,6 +25,8 @@ from giftrl.service.store import Answered, Store, disk_errors
 from giftrl.service.waiting import Waiting
 from giftrl.service.watch import Watch
 
+#: Entries of the log that are forgotten with one commit.
+AT_ONCE = 64
 #: Seconds between two looks for what has expired.
 SWEEP = 60.0
 
@@ -44,8 +46,9 @@ class Writer(threading.Thread):
         self.store = Store(folder / "log.db", limits.sync)
         self.watch = Watch()
         clock.reached(float(self.store.fact("now") or 0.0))
-        self.live, self._last = recover(folder, self.store)
-        self._log_bytes = self.store.log_bytes()
+        self.live, self._last, self._saved = recover(folder, self.store)
+        self._cut = False  # whether the log is cut up to what the model file has
+        self._log_bytes = self.store.log_bytes(self._saved)
         self._snapshot_at = limits.log
         self._remembered = self.store.count_remembered()
         self._swept = -SWEEP
@@ -128,11 +131,13 @@ class Writer(threading.Thread):
 
     def _go_back(self) -> None:
         """Make the model again from what the disk has."""
-        self.live, self._last = recover(self.folder, self.store)
+        self.live, self._last, self._saved = recover(self.folder, self.store)
         self._ahead = False
 
     def _sweep(self) -> None:
+        """Remove a little of what is needed no more."""
         now = self.clock.now()
+        self._cut = self._cut or self.store.cut(self._saved, AT_ONCE)
         if now - self._swept >= SWEEP:
             self._swept = now
             self.store.forget(now)
@@ -261,19 +266,20 @@ class Writer(threading.Thread):
         return job.path
 
     def snapshot(self) -> None:
-        """Write the model file and cut the log; where that fails the log stays, and the next try is later."""
+        """Write the model file, so that the log can be cut; where that fails the log stays, and is tried again."""
         if self.live.core is None or self.live.young:
             return
         self._snapshot_at = self._log_bytes + self.limits.log
         with contextlib.suppress(GiftrlError, OSError):
             self.live.core.model.save(self.folder / SNAPSHOT, {"log": self._last})
-            with disk_errors(), self.store.transaction():
-                self.store.cut(self._last)
+            self._saved, self._cut = self._last, False  # the log is cut bit by bit, with later commits
             self._log_bytes, self._snapshot_at = 0, self.limits.log
 
     def _close(self, job: Job) -> None:
         if self._log_bytes and not self._ahead:
             self.snapshot()
         with contextlib.suppress(Exception):
+            with self.store.transaction():
+                self.store.cut(self._saved)
             self.store.close()
         job.answer.set_result(None)
