@@ -17,6 +17,10 @@ os.environ.setdefault("GIFTRL_CACHE_DIR", str(Path(__file__).parent / ".pytest_c
 # Commands look for a certificate where a test is about that; it takes plain Python seconds.
 os.environ.setdefault("GIFTRL_CERTIFICATE_SECONDS", "0")
 
+# The examples of the service's help end by themselves, and do not get into each other's way.
+os.environ.setdefault("GIFTRL_SERVE_SECONDS", "0.5")
+os.environ.setdefault("GIFTRL_SERVE_PORT", "0")
+
 pytest_plugins = ["tests.browser", "tests.costs"]
 
 common = {

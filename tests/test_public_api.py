@@ -11,8 +11,8 @@ import giftrl.mixtures
 #: What each module exports besides the members of its kind.
 PUBLIC = {
     "giftrl": {
-        "Certificate", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms", "Trace",
-        "__version__",
+        "Certificate", "Client", "FTRLClassifier", "FTRLRegressor", "GiftrlError", "Learner", "Step", "TheoremTerms",
+        "Trace", "__version__",
         "algorithms", "domains", "errors", "losses", "regularizers", "schedules", "updates",
     },
     "losses": {

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from giftrl.errors import GiftrlError
     from giftrl.learner import Learner
     from giftrl.linear import FTRLClassifier, FTRLRegressor
+    from giftrl.service.client import Client
     from giftrl.trace import Step, Trace
 
     __version__: str
 
 __all__ = [
     "Certificate",
+    "Client",
     "FTRLClassifier",
     "FTRLRegressor",
     "GiftrlError",
@@ -47,7 +49,8 @@ __all__ = [
 
 #: Where names come from that are not modules of their own.
 HOMES = {
-    "Certificate": "certificates", "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
+    "Certificate": "certificates", "Client": "service.client",
+    "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
     "Learner": "learner", "Step": "trace", "TheoremTerms": "certificates", "Trace": "trace",
 }  # fmt: skip
 

@@ -9,6 +9,7 @@
     │   └── BadRow                      a row that cannot be used
     ├── ModelFileError                  a model file, or another file of ours, that cannot be read or written
     ├── DownloadFailed                  a data set that did not arrive as it should
+    ├── Refused                         a request that the service does not carry out
     ├── Incompatible (TypeError)        two parts that do not work together
     ├── AssumptionFailed (ValueError)   a theorem was asked about a run it does not cover
     ├── NotConverged (ArithmeticError)  an inner solver stopped short of its tolerance
@@ -143,6 +144,24 @@ class DownloadFailed(GiftrlError):
 
     def __init__(self, name: str, address: str, problem: str, remedy: str) -> None:
         super().__init__(f"{name}: {address} {problem}; {remedy}")
+
+
+class Refused(GiftrlError):
+    """A request that the service does not carry out.
+
+    Args:
+        status: the status of the answer in HTTP.
+        problem: what is wrong, in words that tell nothing of the machine.
+        remedy: what to do instead.
+        more: what else the answer says.
+
+    >>> str(Refused(404, "there is no model 'a'", "create it with PUT /models/a"))
+    "there is no model 'a'; create it with PUT /models/a"
+    """
+
+    def __init__(self, status: int, problem: str, remedy: str, **more: Any) -> None:
+        self.status, self.problem, self.remedy, self.more = status, problem, remedy, more
+        super().__init__(f"{problem}; {remedy}")
 
 
 def require(condition: bool, argument: str, value: object, rule: str, remedy: str) -> None:

@@ -127,6 +127,7 @@ EXAMPLES = {
     "datasets": [(("datasets", "get", "a9a", "--to", "paper", "--from", "http://127.0.0.1:9"), ())],
     "convert": [(("convert", "DATA", "c.arrow", "--bits", "5", "--quiet"), ("c.arrow",))],
     "demo": [(("demo", "churn", "--out", "demo"), ("demo",))],
+    "serve": [(("serve", "models", "--port", "0", "--end-after", "0.2", "-q"), ("models",))],
     "warmup": [(("warmup", "--loss", "squared", "--regularizer", "squared_norm", "-q"), ())],
 }
 

@@ -13,7 +13,7 @@ from tests.campaign.harness import LENGTH, Commands, contents, counted, orderly,
 pytestmark = pytest.mark.verify
 
 #: How many of the moments of an example are tried with each signal. A command that draws takes seconds.
-MOST = {"sweep": 4, "warmup": 2, "inspect": 4, "demo": 4}
+MOST = {"sweep": 4, "warmup": 2, "serve": 4, "inspect": 4, "demo": 4}
 FILES = [f"rows{FORMATS[name][0]}" for name in WRITERS] + [f"rows.svm{ending}" for ending, _ in PACKERS.values()]
 #: What the summary of a run and a figure say of the time, and what else differs from run to run.
 VARIES = ("s", "page.html", "plot.svg", "sweep/", "out/")

@@ -19,6 +19,7 @@ GROUPS = {
     "Learn": {
         "train": "Learn a linear model from a stream.",
         "predict": "Predict with a model.",
+        "serve": "Let models learn and predict over HTTP.",
     },
     "Look": {
         "inspect": "Show a model's settings, weights and certificate.",

@@ -46,7 +46,7 @@ def is_url(name: Named) -> bool:
 
 def source_of(name: str) -> Source:
     """The whole of a file."""
-    return Source(name, None, partial(open_url, name)) if is_url(name) else Source(name, Path(name))
+    return Source(name, opener=partial(open_url, name)) if is_url(name) else Source(name, Path(name))
 
 
 def open_url(name: str) -> Any:

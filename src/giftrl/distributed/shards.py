@@ -61,7 +61,7 @@ def source_of_cut(file: File, cut: Cut) -> Source:
     """The rows of a part of a file, as a reader takes them."""
     if not file.lines:
         return source_of(file.name)
-    return Source(f"{file.name} from byte {cut.begin}", None, partial(open_cut, file, cut))
+    return Source(f"{file.name} from byte {cut.begin}", opener=partial(open_cut, file, cut))
 
 
 def open_cut(file: File, cut: Cut) -> Any:

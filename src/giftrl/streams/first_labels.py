@@ -61,7 +61,7 @@ def first_labels(
     size, converted = 0, False
     opened: dict[str, Stream] = {}
     for number, source in enumerate(find_sources(named)):
-        piped = source.opener is None and (source.path is None or is_stream(source.name))
+        piped = source.is_input or (source.path is not None and is_stream(source.name))
         # A pipe is not waited for before its turn.
         if len(labels) >= ROWS or size >= MOST or (piped and number > 0):
             break

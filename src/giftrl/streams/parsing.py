@@ -110,7 +110,8 @@ class Parsing:
             read = self._lines if format_ in TEXT else self._rows
             yield from read(stream, start, format_)
 
-    def _parser(self, format_: str) -> Any:
+    def parser(self, format_: str) -> Any:
+        """The parser of a format, made when it is first asked for."""
         tabular = format_ in ("csv", "json", "arrow")
         if format_ not in self._parsers:
             settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
@@ -123,7 +124,7 @@ class Parsing:
         return parser
 
     def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
-        parser, name = self._parser(format_), stream.source.name
+        parser, name = self.parser(format_), stream.source.name
         if format_ == "csv":
             size = max(self.block, HEAD)
             head = stream.peek(size)
@@ -156,7 +157,7 @@ class Parsing:
                 self.consumed = int(total * matrix.fraction)
                 yield Parsed(self._in_one_group(batch, "npz"), None, matrix)
             return
-        table = self._parser("arrow")
+        table = self.parser("arrow")
         for batch in table.read(stream, format_, start):
             self._found(table)
             self.consumed = int(total * table.fraction)

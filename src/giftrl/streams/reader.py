@@ -25,9 +25,7 @@ from giftrl.streams.rejects import RejectsFile
 from giftrl.streams.sources.ahead import Ahead
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE
 from giftrl.streams.sources.progress import Progress
-from giftrl.streams.sources.source import Source, Stream, find_sources
-
-Named = str | os.PathLike[str]
+from giftrl.streams.sources.source import Named, Stream, find_sources
 
 
 class Reader:
@@ -81,31 +79,17 @@ class Reader:
     """
 
     def __init__(
-        self,
-        sources: Named | Sequence[Named | Source],
-        features: Features,
-        *,
-        format: str | None = None,  # noqa: A002
-        columns: Columns | None = None,
-        schema: Schema | None = None,
+        self, sources: Named | Sequence[Named], features: Features, *, format: str | None = None,  # noqa: A002
+        columns: Columns | None = None, schema: Schema | None = None,
         interactions: Interactions | Sequence[str | tuple[str, ...]] | None = None,
-        ngrams: Ngrams | Sequence[tuple[str, int]] | None = None,
-        normalize: str = "none",
-        constant: bool = True,
-        on_error: str = "stop",
-        rejects: Named | None = None,
-        checkpoint: Named | None = None,
-        labels: LabelNames | None = None,
+        ngrams: Ngrams | Sequence[tuple[str, int]] | None = None, normalize: str = "none", constant: bool = True,
+        on_error: str = "stop", rejects: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None, labels: LabelNames | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
-        expected: str | Callable[[str], str] = "a label that can be used",
-        no_base: str | None = None,
-        start: Position | None = None,
-        opened: dict[str, Stream] | None = None,
-        background: bool = True,
-        compiled: bool = True,
-        block: int = BLOCK,
-        max_line: int = MAX_LINE,
-    ) -> None:
+        expected: str | Callable[[str], str] = "a label that can be used", no_base: str | None = None,
+        start: Position | None = None, opened: dict[str, Stream] | None = None, background: bool = True,
+        compiled: bool = True, block: int = BLOCK, max_line: int = MAX_LINE,
+    ) -> None:  # fmt: skip
         for argument, value, known in (
             ("format", format, (None, *FORMATS)), ("normalize", normalize, NORMALIZATIONS),
             ("on_error", on_error, ("stop", "skip")),
@@ -141,16 +125,36 @@ class Reader:
         wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
         self._parsing = Parsing(features, format, *wanted, compiled, block, max_line, opened or {})
         self._crossing: Crossing | None = None
-        paths = [source.path for source in self.sources]
-        sizes = [path.stat().st_size if path is not None and path.is_file() else None for path in paths]
+        self._measure()
+
+    def _measure(self) -> None:
+        """Begin with the first source."""
+        sizes = [source.size for source in self.sources]
         self._sizes = [size or 0 for size in sizes]
         self._total = None if None in sizes else sum(self._sizes)
         self._source = self.start.source  # that is being read
+
+    def over(self, sources: Named | Sequence[Named], format: str | None = None) -> "Reader":  # noqa: A002
+        """Turn to other sources; parsers and the schema of tables go on as they are.
+
+        >>> from giftrl.streams.names.features import Hashing
+        >>> from giftrl.streams.sources.source import Source
+        >>> reader = Reader(Source("first", data=b"1 3:1\\n"), Hashing(4), background=False)
+        >>> [len(batch) for batch in reader], [len(batch) for batch in reader.over(Source("next", data=b"1 |a x\\n"))]
+        ([1], [1])
+        """
+        self.sources, self.start, self._parsing.format = find_sources(sources), Position(), format
+        self._measure()
+        return self
 
     @property
     def schema(self) -> Schema | None:
         """What the columns of tables are for, once a table has been opened."""
         return self._parsing.schema
+
+    def parser(self, format: str) -> Any:  # noqa: A002
+        """The parser of sources of a format, as it is now."""
+        return self._parsing.parser(format)
 
     @property
     def formats(self) -> dict[str, str]:

@@ -12,8 +12,9 @@ from giftrl.errors import GiftrlError, ModelFileError
 from giftrl.recipes.passes import Passes
 from giftrl.streams.batch import Batch, Position
 from giftrl.training.evaluation import Evaluation
-from giftrl.training.model import LinearModel, Repeated, under
+from giftrl.training.model import LinearModel, under
 from giftrl.training.packing import pack, unpack
+from giftrl.training.repeated import Repeated
 
 #: From this row on fewer are held out, so that those kept in memory grow with the logarithm of the data.
 FIRST = 1 << 16

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,24 +24,13 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
 from giftrl.training.bases import learn_with_bases
 from giftrl.training.packing import pack, unpack
+from giftrl.training.repeated import Repeated
 from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 KIND = "linear"
-
-
-class Repeated(NamedTuple):
-    """What the counts of a learner have besides the first pass.
-
-    Rows of later passes add to a learner that takes them for new ones; a mixture does not. Rows held out are learnt
-    after the last pass.
-    """
-
-    examples: int = 0  # of later passes
-    weight: float = 0.0
-    loss: float = 0.0
-    late_weight: float = 0.0  # of rows held out
-    late_loss: float = 0.0
+#: More rows than a batch has.
+MOST = 1 << 62
 
 
 class LinearModel:
@@ -116,21 +105,25 @@ class LinearModel:
         """What the run proves about itself."""
         return self.learner.certificate
 
-    def learn(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+    def learn(self, batch: Batch, most: int = MOST) -> Iterator[tuple[int, Array]]:
         """Learn from a batch, in pieces that end where the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit, but for teams.
+
+        Args:
+            batch: rows with labels.
+            most: how many rows a piece has at most.
         """
         first = 0
         while first < len(batch):
             power = 1 << self.examples.bit_length()
-            last = min(len(batch), first + power - self.examples)
-            self._require_weight(batch, slice(first, last))
+            last = min(len(batch), first + power - self.examples, first + most)
+            weight = self._weight_after(batch, slice(first, last))
             predictions = self._learn_rows(batch, slice(first, last))
             self.examples += last - first
             self.nonzeros += int(batch.indptr[last] - batch.indptr[first])
-            self.weight += float(batch.weights[first:last].sum())
+            self.weight = weight
             yield last, predictions
             first = last
 
@@ -150,13 +143,14 @@ class LinearModel:
             remedy = "scale the features or the weights, or use beta='auto'"
             raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
 
-    def _require_weight(self, batch: Batch, part: slice) -> None:
-        """Raise an error if the sum of the weights of all rows would leave the range of float64."""
-        with np.errstate(over="ignore"):
-            sums = self.weight + np.cumsum(batch.weights[part])
+    def _weight_after(self, batch: Batch, part: slice) -> float:
+        """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
+        with np.errstate(over="ignore"):  # one after the other, so that pieces change nothing
+            sums = np.cumsum(np.append(self.weight, batch.weights[part]))[1:]
         if not math.isfinite(sums[-1]):
             line = batch.lines[part][np.argmin(np.isfinite(sums))]
             raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
+        return float(sums[-1])
 
     def learn_again(self, batch: Batch) -> NDArray[np.float64]:
         """Learn from a batch of a later pass, and return the predictions."""
@@ -191,9 +185,9 @@ class LinearModel:
         With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
-        return freeze([self.learner], clip=self._clip(clip), labels=self.settings.labels)
+        return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
-    def _clip(self, clip: bool) -> bool | None:
+    def clips(self, clip: bool = False) -> bool | None:
         """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
@@ -208,7 +202,7 @@ class LinearModel:
         learner = self.learner if learner is None else learner
         features, places = np.unique(batch.indices, return_inverse=True)
         known = features[features < learner.dimension]  # those beyond come last, and count nothing
-        predictor = freeze([learner], clip=self._clip(clip), features=known)
+        predictor = freeze([learner], clip=self.clips(clip), features=known)
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:

@@ -11,6 +11,8 @@ from giftrl.streams.sources.source import Stream
 
 BLOCK = 1 << 22
 MAX_LINE = 1 << 28
+#: No block is smaller, so that a file which grows while it is read is read in few blocks.
+SMALLEST = 1 << 12
 #: How many bytes of a line that is too long are kept to be shown.
 SHOWN = 200
 #: The byte order mark that some editors put at the beginning of a file.
@@ -53,7 +55,8 @@ class Lines:
 
     def __init__(self, stream: Stream, start: Position, size: int = BLOCK, max_line: int = MAX_LINE) -> None:
         self.stream = stream
-        self.size = min(size, max_line + 1)
+        whole = stream.total + 1 if stream.compression is None and stream.total is not None else size
+        self.size = min(size, max_line + 1, max(whole, SMALLEST))
         self.max_line = max_line
         stream.skip_to(start.offset)
         self._here = start  # where the next block begins

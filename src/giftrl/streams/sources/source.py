@@ -17,11 +17,24 @@ STANDARD_INPUT = "-"
 
 
 class Source(NamedTuple):
-    """A file, standard input, or bytes from elsewhere."""
+    """A file, standard input, bytes in memory, or bytes from elsewhere."""
 
     name: str
-    path: Path | None  # None for standard input, and where there is an opener
-    opener: Callable[[], Any] | None = None  # opens bytes that are no file of this machine, as often as it is called
+    path: Path | None = None  # None for all that is no file of this machine
+    data: bytes | None = None  # the bytes themselves, which are never decompressed
+    opener: Callable[[], Any] | None = None  # opens bytes from elsewhere, as often as it is called
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is standard input."""
+        return self.path is None and self.data is None and self.opener is None
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes there are; None where that cannot be known ahead."""
+        if self.data is not None:
+            return len(self.data)
+        return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
     @property
     def again(self) -> Any:
@@ -29,7 +42,10 @@ class Source(NamedTuple):
         return self.path if self.opener is None else self.opener()
 
 
-def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Source]) -> tuple[Source, ...]:
+Named = str | os.PathLike[str] | Source
+
+
+def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
 
     A :class:`Source` stands for itself.
@@ -38,11 +54,11 @@ def find_sources(named: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
     is reported before any row is read.
     """
-    names = [named] if isinstance(named, (str, os.PathLike)) else list(named)
+    names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [source for name in names for source in ([name] if isinstance(name, Source) else _behind(os.fspath(name)))]
-    if sum(source.path is None and source.opener is None for source in found) > 1:
+    found = [source for name in names for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))]
+    if sum(source.is_input for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
     for source in found:
         if source.path is not None:
@@ -114,13 +130,13 @@ class Stream:
         self.consumed = 0  # bytes of the file that have been read, before decompression
         try:
             self.raw: Any = _opened(source)
-            self.total: int | None = os.fstat(self.raw.fileno()).st_size if _has_size(self.raw) else None
+            self.total = len(source.data) if source.data is not None else _size_of(self.raw)
             head = self._read_raw(PIECE)
             while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
                 head += more
         except OSError as problem:
             raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
-        codec = codec_of(head)
+        codec = codec_of(head) if source.data is None else None
         self.compression = codec.name if codec else None
         self._pieces: Iterator[bytes] = iter(()) if codec is None else decompressed(self._read_raw, head, codec)
         self._waiting = head if codec is None else b""  # made, and not yet taken
@@ -224,17 +240,20 @@ class Stream:
                 raise BadSource(self.source.name, rule, "give the file that was read before")
 
 
+def _size_of(raw: Any) -> int | None:
+    try:
+        status = os.fstat(raw.fileno())
+    except (OSError, AttributeError):  # no file behind it
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
 def _opened(source: Source) -> Any:
+    if source.data is not None:
+        return io.BytesIO(source.data)
     if source.opener is not None:
         return source.opener()
     return _standard_input() if source.path is None else io.FileIO(source.path)
-
-
-def _has_size(raw: Any) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
-    except (OSError, AttributeError):  # no file behind it
-        return False
 
 
 def _standard_input() -> Any:

@@ -164,12 +164,13 @@ class JsonLines(TextParser):
             raw = whole[begin : whole.find(b"\n", begin)]
             try:
                 if not raw.isspace():
-                    others.append((line, begin, self._row(raw)))
+                    others.append((line, begin, self.row(raw)))
             except BadValue as problem:
                 rejected.append(_rejected(source, line, raw, problem))
         return others, rejected
 
-    def _row(self, raw: bytes) -> Labelled:
+    def row(self, raw: bytes) -> Labelled:
+        """What one line says, read by ``orjson``; a :class:`BadValue` where it breaks a rule."""
         try:
             top = orjson.loads(raw)
         except orjson.JSONDecodeError as problem:

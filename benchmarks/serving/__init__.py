@@ -1,0 +1,1 @@
+"""The service beside River and Vowpal Wabbit behind an application of the same kind."""

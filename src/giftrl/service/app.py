@@ -1,0 +1,240 @@
+"""The service as an application of HTTP: a route for each thing that can be asked."""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route, Router
+
+from giftrl.errors import Refused
+from giftrl.service.asking import Asking
+from giftrl.service.core import KINDS, LABEL
+from giftrl.service.door import LOOPBACK, Door, answer
+from giftrl.service.folder import Folder
+from giftrl.service.jobs import LABEL as LABELLING
+from giftrl.service.jobs import LEARN, REMEMBER, SAVE, Job, answered
+from giftrl.service.metrics import Requests, metrics
+from giftrl.service.openapi import described
+from giftrl.service.requests import flag, json_in, key_of, number, rows_in
+from giftrl.service.status import LONGEST, brief, whole
+from giftrl.service.tokens import Tokens
+from giftrl.service.writer import Writer
+
+#: Pages that may be told of changes at the same time.
+LISTENERS = 64
+
+
+class Service:
+    """The service of a folder.
+
+    Args:
+        folder: of the models.
+        tokens: who may do what.
+        host: the address that it listens at.
+        ending: whether the service has been asked to end.
+    """
+
+    def __init__(
+        self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1",
+        ending: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self.folder, self.limits, self.ending = folder, folder.limits, ending
+        self.requests = Requests()
+        self.asking = Asking()
+        self._listeners = 0
+        tokens = tokens or Tokens()
+        hosts = None if tokens.needed else LOOPBACK | {host}
+        routes = [
+            Route(path, self._named(endpoint, handler), methods=[method])
+            for (method, path), (endpoint, handler) in self.routes().items()
+        ]
+        self.app = Door(Router(routes, redirect_slashes=False, lifespan=self._lifespan), tokens, self.requests, hosts)
+
+    def routes(self) -> dict[tuple[str, str], tuple[str, Any]]:
+        """Everything that can be asked: the name and the function of each method and path."""
+        model = "/models/{name}"
+        return {
+            ("POST", f"{model}/predict"): ("predict", self.predict),  # routes are tried in order
+            ("POST", f"{model}/learn"): ("learn", self.learn),
+            ("GET", "/"): ("page", self.page),
+            ("GET", "/healthz"): ("healthz", self.healthz),
+            ("GET", "/openapi.json"): ("openapi", self.openapi),
+            ("GET", "/metrics"): ("metrics", self.metrics),
+            ("GET", "/models"): ("list", self.list),
+            ("PUT", model): ("create", self.create),
+            ("GET", model): ("show", self.show),
+            ("DELETE", model): ("delete", self.delete),
+            ("POST", f"{model}/label"): ("label", self.label),
+            ("GET", f"{model}/file"): ("file", self.file),
+            ("GET", f"{model}/events"): ("events", self.events),
+        }
+
+    def _named(self, endpoint: str, handler: Any) -> Any:
+        async def handle(request: Request) -> Response:
+            request.scope.setdefault("state", {})["endpoint"] = endpoint
+            found: Response = await handler(request)
+            return found
+
+        return handle
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(self.folder.close)
+
+    async def _writer(self, request: Request) -> Writer:
+        name = request.path_params["name"]
+        found = self.folder.opened(name)
+        return await run_in_threadpool(self.folder.get, name) if found is None else found
+
+    async def _carried_out(self, request: Request, job: Job) -> Any:
+        """What the writer of a model answers to a request."""
+        for _ in range(3):  # a model may be closed for another one at this moment
+            writer = await self._writer(request)
+            try:
+                writer.submit(job)
+                break
+            except Refused as refusal:
+                if refusal.status != 503:
+                    raise
+                await asyncio.sleep(0.05)
+        else:
+            raise Refused(503, "the model is being closed", "try again", retry_after=1)
+        begun = time.perf_counter()
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                found = await asyncio.wrap_future(job.answer)
+        except TimeoutError:
+            words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learnt or not"
+            raise Refused(504, words, "send the request again with the same Idempotency-Key") from None
+        writer.watch.took(job.kind, time.perf_counter() - begun)
+        return found
+
+    async def page(self, request: Request) -> Response:
+        """The page about all models."""
+        from giftrl.service.page import headers, page
+
+        return Response(page(), 200, headers(), "text/html; charset=utf-8")
+
+    async def healthz(self, request: Request) -> Response:
+        """Whether the service is there."""
+        return answer(200, {"status": "ok"})
+
+    async def openapi(self, request: Request) -> Response:
+        """The description of all requests."""
+        return answer(200, described())
+
+    async def metrics(self, request: Request) -> Response:
+        """Counts and times for Prometheus."""
+        return Response(metrics(self.folder, self.requests), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def list(self, request: Request) -> Response:
+        """The names of all models, and what those in memory have learnt."""
+        names = await run_in_threadpool(lambda: self.folder.names)
+        writers = self.folder.writers
+        models = [
+            {
+                "name": name,
+                "open": name in writers,
+                "examples": writers[name].live.examples if name in writers else None,
+            }
+            for name in names
+        ]
+        return answer(200, {"models": models})
+
+    async def create(self, request: Request) -> Response:
+        """Create a model."""
+        given = await json_in(request, self.limits)
+        name = request.path_params["name"]
+        made = await run_in_threadpool(self.folder.create, name, given)
+        return answer(201 if made else 200, {"name": name, "created": made, "settings": given})
+
+    async def show(self, request: Request) -> Response:
+        """Counts, loss, certificate and experts of a model."""
+        seconds = number(request, "certify", LONGEST)
+        writer = await self._writer(request)
+        said = await run_in_threadpool(whole, writer, seconds)
+        return answer(
+            200, orjson.dumps({"name": request.path_params["name"], **said}, option=orjson.OPT_SERIALIZE_NUMPY)
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a model, where its name is said twice."""
+        name = request.path_params["name"]
+        if request.query_params.get("confirm") != name:
+            remedy = "say DELETE /models/NAME?confirm=NAME, with the name twice"
+            raise Refused(
+                400, "to delete a model is to lose what it has learnt, so its name must be said again", remedy
+            )
+        await run_in_threadpool(self.folder.delete, name)
+        return answer(200, {"name": name, "deleted": True})
+
+    async def learn(self, request: Request) -> Response:
+        """Learn from rows with labels."""
+        await self._writer(request)  # before a body is read for a model that is not there
+        entry = await rows_in(request, self.limits)
+        return answer(200, await self._carried_out(request, Job(LEARN, entry, key_of(request))))
+
+    async def predict(self, request: Request) -> Response:
+        """Predict for rows."""
+        writer = await self._writer(request)
+        chosen = [kind for kind in KINDS if flag(request, kind)] or [LABEL]
+        if len(chosen) > 1:
+            raise Refused(422, f"{' and '.join(chosen)} exclude each other", "say one of them")
+        entry = await rows_in(request, self.limits)
+        if flag(request, "remember"):
+            job = Job(REMEMBER, entry, key_of(request), output=chosen[0])
+            return answer(200, await self._carried_out(request, job))
+        begun = time.perf_counter()
+        found = await self.asking.predict(writer.live, entry, chosen[0])
+        writer.watch.took("predict", time.perf_counter() - begun)
+        return answer(200, answered(found))
+
+    async def label(self, request: Request) -> Response:
+        """Learn rows that were remembered, whose labels have come."""
+        await self._writer(request)
+        entry = await rows_in(request, self.limits)
+        if entry.format != "json":
+            raise Refused(415, "labels come in JSON", 'send {"id": "...", "label": 1}')
+        return answer(200, await self._carried_out(request, Job(LABELLING, entry, key_of(request))))
+
+    async def file(self, request: Request) -> Response:
+        """The model file, as ``giftrl train --model`` writes it."""
+        name = request.path_params["name"]
+        folder = tempfile.TemporaryDirectory()
+        try:
+            path = await self._carried_out(request, Job(SAVE, path=Path(folder.name, f"{name}.giftrl")))
+            data = await run_in_threadpool(path.read_bytes)
+        finally:
+            await run_in_threadpool(folder.cleanup)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.giftrl"'}
+        return Response(data, 200, headers, "application/octet-stream")
+
+    async def events(self, request: Request) -> Response:
+        """What a model does, every second, as server-sent events."""
+        writer = await self._writer(request)
+        if self._listeners >= LISTENERS:
+            raise Refused(429, f"{LISTENERS} pages listen already", "try again later", retry_after=10)
+
+        async def told() -> AsyncIterator[bytes]:
+            self._listeners += 1
+            try:
+                while not self.ending() and not await request.is_disconnected():
+                    current = self.folder.opened(request.path_params["name"]) or writer
+                    said = await run_in_threadpool(brief, current)
+                    yield b"data: " + orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n\n"
+                    for _ in range(5):
+                        if not self.ending():
+                            await asyncio.sleep(0.2)
+            finally:
+                self._listeners -= 1
+
+        return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

@@ -1,0 +1,127 @@
+"""The bodies of requests: rows in JSON, JSON lines, LIBSVM or VW text, or an Arrow stream, as the readers take them."""
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from giftrl.errors import BadSource, Refused
+from giftrl.streams.formats import FORMATS, HEAD, detect
+from giftrl.streams.sources.lines import BOM
+from giftrl.streams.sources.source import Source
+
+#: The formats of bodies.
+KNOWN = ("json", "libsvm", "vw", "arrow")
+#: The format of each type of content; the format of any other type is found by the first bytes.
+TYPES = {
+    "application/json": "json",
+    "application/x-ndjson": "json",
+    "application/jsonl": "json",
+    "text/x-libsvm": "libsvm",
+    "text/x-vw": "vw",
+    "application/vnd.apache.arrow.stream": "arrow",
+}
+ROWS = "rows"
+
+
+class Entry(NamedTuple):
+    """Rows of one request.
+
+    Args:
+        format: one of :data:`KNOWN`.
+        data: the rows; text ends with a newline.
+        skip: whether rows that cannot be used are left out; otherwise they make the service refuse all of them.
+    """
+
+    format: str
+    data: bytes
+    skip: bool = False
+
+    @property
+    def lines(self) -> int:
+        """How many lines of text there are; an Arrow stream has none."""
+        return 0 if self.format == "arrow" else self.data.count(b"\n")
+
+
+def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, skip: bool = False) -> Entry:
+    """The rows of a body.
+
+    Args:
+        data: one row as a JSON object, ``{"rows": [...]}``, lines of text, or an Arrow stream.
+        content_type: as the request says.
+        asked: the format, where the request names one.
+        skip: as for :class:`Entry`.
+
+    >>> read_body(b'{"rows": [{"label": 1, "age": 33}, {"label": 0}]}').data
+    b'{"label":1,"age":33}\\n{"label":0}\\n'
+    >>> read_body(b"1 3:0.5").format
+    'libsvm'
+    """
+    data = data.removeprefix(BOM)
+    if not data.strip():
+        raise Refused(400, "the body is empty", 'send a row, such as {"label": 1, "age": 33}')
+    format_ = asked or TYPES.get(content_type.partition(";")[0].strip().lower()) or _found(data)
+    if format_ not in KNOWN:
+        raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(KNOWN)}")
+    if format_ == "arrow":
+        return Entry(format_, data, skip)
+    lines = _json_lines(data) if format_ == "json" else data
+    return Entry(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
+
+
+def _found(data: bytes) -> str:
+    if data.lstrip()[:1] in (b"{", b"["):
+        return "json"
+    try:
+        return detect(data[:HEAD], "the body")
+    except BadSource as problem:
+        raise Refused(415, str(problem.rule), "say which by ?format=json, libsvm, vw or arrow") from None
+
+
+def _json_lines(data: bytes) -> bytes:
+    """JSON as lines of one object each."""
+    data = data.strip()
+    one_line = b"\n" not in data
+    if one_line and not data.startswith((b'{"rows"', b"[")) and b'"rows"' not in data[:64]:
+        return data  # which the reader will look at
+    try:
+        given = orjson.loads(data)
+    except orjson.JSONDecodeError as problem:
+        if not one_line:
+            return data
+        raise Refused(400, f"the body is not JSON ({problem.msg} at byte {problem.pos})", "send an object") from None
+    if not isinstance(given, dict):
+        raise Refused(400, "the body is no JSON object", 'send one row as an object, or {"rows": [...]}')
+    rows = given.get(ROWS)
+    if not isinstance(rows, list) or len(given) != 1:
+        return orjson.dumps(given)
+    return b"\n".join(_line(number, row) for number, row in enumerate(rows))
+
+
+def _line(number: int, row: Any) -> bytes:
+    if not isinstance(row, dict):
+        raise Refused(400, f"rows[{number}] is no object", 'send {"rows": [{"label": 1, "age": 33}]}')
+    return orjson.dumps(row)
+
+
+def sources(entries: list[Entry]) -> list[tuple[Source, list[int]]]:
+    """Entries as few sources, in order: text of one format is joined, with the line at which each entry ends.
+
+    >>> [(source.name, ends) for source, ends in sources([Entry("vw", b"|a\\n"), Entry("vw", b"|b\\n|c\\n")])]
+    [('request.vw', [1, 3])]
+    """
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        if groups and entry.format == groups[-1][0].format != "arrow":
+            groups[-1].append(entry)
+        else:
+            groups.append([entry])
+    found = []
+    for group in groups:
+        ends, line = [], 0
+        for entry in group:
+            line += entry.lines
+            ends.append(line)
+        data = group[0].data if len(group) == 1 else b"".join(entry.data for entry in group)
+        # The name shows the format where the text could be of several.
+        found.append((Source(f"request{FORMATS[group[0].format][0]}", data=data), ends))
+    return found

@@ -1,0 +1,159 @@
+"""A client in Python for a service, with retries that cannot make a row be learnt twice."""
+
+import random
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import orjson
+
+try:
+    import httpx
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError("giftrl.Client needs httpx; pip install 'giftrl[serve]'") from missing
+
+from giftrl.errors import Refused
+
+#: Statuses after which the same request may succeed.
+AGAIN = (429, 502, 503, 504)
+Row = Mapping[str, Any]
+
+
+class Client:
+    """A client of ``giftrl serve``.
+
+    Every request that teaches a model carries an Idempotency-Key, so that it can be repeated after a broken connection
+    or an answer that never came: the service learns it once. A request that the service refuses is a
+    :class:`giftrl.errors.Refused`, with its ``status``, ``problem`` and ``remedy``.
+
+    Args:
+        address: of the service.
+        token: for learning or reading, where the service needs one.
+        retries: how often a request is repeated, with waits that grow from a tenth of a second to ten seconds.
+        timeout: seconds to wait for an answer.
+
+    >>> import pathlib, tempfile
+    >>> from giftrl.service.server import background
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with background(pathlib.Path(folder.name)) as address, Client(address) as client:
+    ...     client.create("houses", loss="squared", beta=1.0)
+    ...     client.learn("houses", [{"label": 3.0, "rooms": 1.0}, {"label": 3.0, "rooms": 1.0}])
+    ...     client.show("houses")["examples"]
+    True
+    [0.0, 2.0]
+    2
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8000",
+        token: str | None = None,
+        *,
+        retries: int = 8,
+        timeout: float = 70.0,
+    ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
+        self._retries = retries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def models(self) -> list[str]:
+        """The names of all models."""
+        return [each["name"] for each in self._ask("GET", "/models")["models"]]
+
+    def create(self, model: str, **settings: Any) -> bool:
+        """Create a model; False where there is one of that name and of these settings already."""
+        return bool(self._ask("PUT", f"/models/{model}", orjson.dumps(settings))["created"])
+
+    def show(self, model: str, certify: float = 0.0) -> dict[str, Any]:
+        """Counts, loss, certificate and experts; ``certify`` is for how many seconds to look for a better bound."""
+        found: dict[str, Any] = self._ask("GET", f"/models/{model}", options={"certify": str(certify)})
+        return found
+
+    def delete(self, model: str) -> None:
+        """Delete a model with all that it has learnt."""
+        self._ask("DELETE", f"/models/{model}", options={"confirm": model})
+
+    def learn(self, model: str, rows: Row | Iterable[Row], key: str | None = None) -> list[Any]:
+        """Learn from rows with labels, and return the predictions that were made before.
+
+        Args:
+            model: its name.
+            rows: one or several, each with its label under "label".
+            key: the idempotency key; a new one where none is given.
+        """
+        return list(self._ask("POST", f"/models/{model}/learn", _lines(rows), key or _new_key())["predictions"])
+
+    def predict(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[Any]:
+        """Predictions for rows: "label", "proba" or "scores"."""
+        return list(self._ask("POST", f"/models/{model}/predict", _lines(rows), options={output: "1"})["predictions"])
+
+    def remember(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[tuple[str, Any]]:
+        """Predictions for rows whose labels come later: the id and the prediction of each."""
+        options = {output: "1", "remember": "1"}
+        found = self._ask("POST", f"/models/{model}/predict", _lines(rows), _new_key(), options)
+        return list(zip(found["ids"], found["predictions"], strict=True))
+
+    def label(self, model: str, labels: Mapping[str, Any], key: str | None = None) -> list[Any]:
+        """Learn rows that were remembered, by their ids."""
+        body = _lines({"id": name, "label": label} for name, label in labels.items())
+        return list(self._ask("POST", f"/models/{model}/label", body, key or _new_key())["predictions"])
+
+    def file(self, model: str) -> bytes:
+        """The model file."""
+        return self._answered("GET", f"/models/{model}/file").content
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, key: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Any:  # fmt: skip
+        return orjson.loads(self._answered(method, path, body, key, options).content)
+
+    def _answered(
+        self, method: str, path: str, body: bytes | None = None, key: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> "httpx.Response":  # fmt: skip
+        headers = {"Content-Type": "application/x-ndjson"} if body is not None else {}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        wait = 0.1
+        for left in range(self._retries, -1, -1):
+            answer: httpx.Response | None = None
+            try:
+                answer = self._http.request(method, path, content=body, headers=headers, params=options)
+            except httpx.TransportError:
+                if left == 0:
+                    raise
+            if answer is not None and (answer.status_code not in AGAIN or left == 0):
+                break
+            after = 0.0 if answer is None else float(answer.headers.get("retry-after", 0.0))
+            time.sleep(max(min(after, 10.0), wait * (0.5 + random.random())))
+            wait = min(2.0 * wait, 10.0)
+        assert answer is not None
+        if answer.is_success:
+            return answer
+        try:
+            said = orjson.loads(answer.content)["error"]
+            raise Refused(said.pop("status"), said.pop("problem"), said.pop("remedy"), **said)
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise Refused(answer.status_code, "the answer is not that of giftrl serve", "check the address") from None
+
+
+def _lines(rows: Row | Iterable[Row]) -> bytes:
+    every: Sequence[Row] | Iterable[Row] = [rows] if isinstance(rows, Mapping) else rows
+    return b"".join(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE) for row in every)
+
+
+def _new_key() -> str:
+    return uuid.uuid4().hex

@@ -1,0 +1,120 @@
+"""What every request passes: who may ask, how long it took, and errors that tell nothing of the machine."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from giftrl.errors import Refused
+from giftrl.service.metrics import Requests
+from giftrl.service.tokens import LEARN, READ, Tokens
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger("giftrl.service")
+
+#: Requests that need no token: they tell nothing of any model.
+FREE = {"/", "/healthz", "/openapi.json"}
+#: The last parts of paths to which a POST only reads.
+READING = {"predict"}
+#: The hosts that a service without tokens answers to. A page of another site could have its own name lead here.
+LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def answer(status: int, said: Any, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(said if isinstance(said, bytes) else orjson.dumps(said), status, headers, "application/json")
+
+
+def refused(refusal: Refused) -> Response:
+    """The answer to a request that is not carried out."""
+    more = dict(refusal.more)
+    after = more.pop("retry_after", None)
+    headers = {} if after is None else {"Retry-After": str(after)}
+    if refusal.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    said = {"status": refusal.status, "problem": refusal.problem, "remedy": refusal.remedy, **more}
+    return answer(refusal.status, {"error": said}, headers)
+
+
+class Door:
+    """The application behind checks, counts and answers to errors.
+
+    Args:
+        app: the application.
+        tokens: of the service.
+        requests: where requests are counted.
+        hosts: the names that this service may be called by; None for any.
+    """
+
+    def __init__(self, app: App, tokens: Tokens, requests: Requests, hosts: set[str] | None) -> None:
+        self.app, self.tokens, self.requests, self.hosts = app, tokens, requests, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 0
+        scope["app"] = self  # so that a path that is not there is an exception
+
+        async def noting(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self.app(scope, receive, noting)
+        except Refused as refusal:
+            await self._say(refused(refusal), scope, receive, noting, status)
+        except HTTPException as problem:
+            words = {404: "there is nothing under this path", 405: "this path does not take that method"}
+            strange = Refused(problem.status_code, words.get(problem.status_code, "no"), "look at /openapi.json")
+            await self._say(refused(strange), scope, receive, noting, status)
+        except Exception:
+            log.exception("a request failed")
+            failed = Refused(500, "the service failed at this request", "look at its log")
+            await self._say(refused(failed), scope, receive, noting, status)
+        finally:
+            self.requests.add(
+                scope.get("state", {}).get("endpoint", "other"), status or 499, time.perf_counter() - begun
+            )
+
+    async def _say(self, said: Response, scope: Scope, receive: Receive, send: Send, status: int) -> None:
+        if status == 0:  # otherwise the answer has begun, and breaks off
+            await said(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        """Refuse what is not allowed."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        if self.hosts is not None and _name(host) not in self.hosts:
+            raise Refused(403, "this service is not called by that name", "call it localhost or 127.0.0.1")
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise Refused(403, "pages of other sites may not use this service", "call it from a page of its own")
+        method, path = scope["method"], scope["path"]
+        if path in FREE:
+            return
+        reads = method in ("GET", "HEAD") or path.rpartition("/")[2] in READING
+        # To remember a prediction is to write.
+        remembers = b"remember" in scope["query_string"]
+        self.tokens.require(headers.get(b"authorization", ""), READ if reads and not remembers else LEARN)
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without the port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""

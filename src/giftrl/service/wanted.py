@@ -1,0 +1,118 @@
+"""What a model is to be: the settings that its creator gave, which may be none at all."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from giftrl.errors import GiftrlError, Refused
+from giftrl.service.core import plain
+from giftrl.streams.columns import Columns
+from giftrl.training.settings import Settings
+from giftrl.training.target import AUTO, Target, anything, chosen_by_rows
+
+#: What rows can have besides their features; the label is always under "label".
+OF_ROWS = ("weight", "ignore", "categorical", "date", "text")
+#: Settings by the names that requests use, where these are not those of :class:`giftrl.training.Settings`.
+RENAMED = {"labels": "label_values"}
+
+
+class Wanted(NamedTuple):
+    """Settings as they were asked for.
+
+    Args:
+        given: as JSON has them: the options of ``giftrl train`` by name, such as ``{"loss": "squared"}``.
+
+    >>> Wanted({"labels": ["no", "yes"]}).target.loss
+    'logistic'
+    >>> Wanted({}).open, Wanted({"loss": "squared"}).open
+    (True, False)
+    """
+
+    given: dict[str, Any]
+
+    @classmethod
+    def checked(cls, given: Any, most_bits: int = 30) -> "Wanted":
+        """Settings from a request; refused where no model can be made of them.
+
+        >>> Wanted.checked({"los": "squared"})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        giftrl.errors.Refused: 'los' is no setting; send some of beta, bits, ...
+        """
+        if not isinstance(given, dict):
+            raise Refused(400, "settings are no JSON object", 'send {}, or some such as {"loss": "squared"}')
+        known = ["loss", "labels", "dictionary", *OF_ROWS]
+        known += [each.name for each in fields(Settings) if each.name not in ("loss", "label_values")]
+        for name in given:
+            if name not in known:
+                shown = ", ".join(sorted(known))
+                raise Refused(422, f"{name!r:.60} is no setting", f"send some of {shown}")
+        wanted = cls(dict(given))
+        try:
+            settings = wanted.settings(wanted.target)
+            if settings.bits is not None and not 1 <= settings.bits <= most_bits:
+                raise Refused(422, f"bits is {settings.bits!r:.20}", f"send a number from 1 to {most_bits}")
+            if settings.classes > MOST_CLASSES:
+                raise Refused(422, f"there are {settings.classes} labels", f"send at most {MOST_CLASSES}")
+            settings.make_learner(1, 0)
+            _ = wanted.columns
+        except Refused:
+            raise
+        except GiftrlError as problem:
+            raise Refused(422, plain(str(problem)), "change the settings") from None
+        except (AttributeError, TypeError, ValueError, ArithmeticError, MemoryError) as problem:
+            raise Refused(422, f"no model can have these settings ({type(problem).__name__})", "change them") from None
+        return wanted
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss, or "auto"."""
+        return str(self.given.get("loss", AUTO))
+
+    @property
+    def labels(self) -> Any:
+        """The labels of all classes; None where they are not given."""
+        labels = self.given.get("labels")
+        if labels is None:
+            return None
+        if not isinstance(labels, list):
+            raise Refused(422, "labels is no list", 'send such as {"labels": ["no", "yes"]}')
+        numbers = [float(each) for each in labels if type(each) in (int, float) and math.isfinite(each)]
+        texts = [each for each in labels if isinstance(each, str)]
+        if len(labels) not in (len(numbers), len(texts)):
+            raise Refused(422, "labels are neither all numbers nor all texts", 'send such as {"labels": ["no", "yes"]}')
+        return tuple(numbers if len(numbers) == len(labels) else texts)
+
+    @property
+    def open(self) -> bool:
+        """Whether the first rows choose the loss or its labels."""
+        return bool(chosen_by_rows(self.loss, self.labels))
+
+    @property
+    def target(self) -> Target:
+        """The loss and its labels; any that go with what is given, where the first rows will choose them."""
+        return anything(self.loss, self.labels)
+
+    @property
+    def columns(self) -> Columns:
+        """What the keys of rows mean."""
+        given: Mapping[str, Any] = {name: self.given[name] for name in OF_ROWS if name in self.given}
+        for name, value in given.items():
+            texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            if not (texts or (name == "weight" and isinstance(value, str))):
+                raise Refused(422, f"{name} is no {'text' if name == 'weight' else 'list of texts'}", "change it")
+        named: dict[str, Any] = {k: v if k == "weight" else tuple(v) for k, v in given.items()}
+        return Columns(label="label", **named)
+
+    def settings(self, target: Target) -> Settings:
+        """The settings of a model with this target."""
+        others = ("loss", "labels", "dictionary", *OF_ROWS)
+        given = {name: value for name, value in self.given.items() if name not in others}
+        if self.given.get("dictionary", False):
+            given["bits"] = None
+        usual = Settings(loss=target.loss, label_values=target.label_values).state()
+        return Settings.restore(usual | given | {"loss": target.loss, "label_values": target.label_values})
+
+
+#: The most classes of a model in the service: each has weights of its own for every feature.
+MOST_CLASSES = 10_000

@@ -1,0 +1,61 @@
+"""What a model has done lately, for the page and for metrics."""
+
+import time
+from collections import deque
+from typing import Any
+
+from giftrl.errors import Refused
+from giftrl.service.core import Answer, described
+from giftrl.service.live import Live
+
+#: Points of a learning curve; when there are more, every other one is left out.
+POINTS = 400
+#: Rows that could not be used, and latencies, that are kept.
+KEPT, LATENCIES = 20, 1_000
+
+
+class Watch:
+    """Counts and recent events of one model, written by its writer and read by anyone.
+
+    >>> watch = Watch()
+    >>> watch.learnt([Answer([1.0], [], 1)])
+    >>> watch.rows
+    1
+    """
+
+    def __init__(self) -> None:
+        self.rows = self.commits = 0
+        self.syncs = self.learning = 0.0  # seconds
+        self.curve: list[tuple[int, float]] = []  # examples, and the average loss of all so far
+        self.rejected: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.latencies: dict[str, deque[float]] = {}
+
+    def learnt(self, answers: list[Answer]) -> None:
+        """Note what was learnt."""
+        for answer in answers:
+            self.rows += len(answer.predictions) - len(answer.rejected)
+            self._reject(described(answer.rejected))
+
+    def refused(self, refusal: Refused) -> None:
+        """Note a request that was refused for its rows."""
+        self._reject(refusal.more.get("rows", []))
+
+    def _reject(self, rows: list[dict[str, Any]]) -> None:
+        self.rejected.extend({"time": time.time(), **row} for row in rows)
+
+    def committed(self, live: Live, learning: float, sync: float) -> None:
+        """Note a commit, and how long it took to learn and to sync."""
+        self.commits += 1
+        self.learning += learning
+        self.syncs += sync
+        if live.core is None:
+            return
+        model = live.core.model
+        if not self.curve or model.examples > self.curve[-1][0]:
+            self.curve.append((model.examples, model.average_loss))
+            if len(self.curve) > POINTS:
+                self.curve = self.curve[1::2]
+
+    def took(self, what: str, seconds: float) -> None:
+        """Note how long a request took."""
+        self.latencies.setdefault(what, deque(maxlen=LATENCIES)).append(seconds)

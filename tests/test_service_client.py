@@ -1,0 +1,123 @@
+"""The client in Python: retries are safe, refusals are exceptions."""
+
+import contextlib
+import socket
+import threading
+
+import pytest
+
+import giftrl
+from giftrl.errors import Refused
+from giftrl.service.server import background
+from tests.serving import QUICK
+
+pytestmark = pytest.mark.plain
+
+
+@contextlib.contextmanager
+def losing_answers(address, every):
+    """A proxy that passes requests on and closes the connection instead of answering, all but each nth time."""
+    host, port = address.removeprefix("http://").split(":")
+    listener = socket.create_server(("127.0.0.1", 0))
+    count = [0]
+
+    def run():
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            with client, socket.create_connection((host, int(port))) as service:
+                client.settimeout(20)
+                head = b""
+                while b"\r\n\r\n" not in head:
+                    head += client.recv(65536)
+                length = int(next((line.split(b":")[1] for line in head.lower().split(b"\r\n")
+                                   if line.startswith(b"content-length")), b"0"))  # fmt: skip
+                while len(head.split(b"\r\n\r\n", 1)[1]) < length:
+                    head += client.recv(65536)
+                service.sendall(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+                answer = b""
+                while piece := service.recv(65536):
+                    answer += piece
+                count[0] += 1
+                if count[0] % every == 0:
+                    client.sendall(answer)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(30)
+
+
+def test_answers_that_are_lost_on_the_way_do_not_make_rows_be_learnt_twice(tmp_path):
+    with background(tmp_path) as address, losing_answers(address, 3) as bad, giftrl.Client(bad) as client:
+        client._http.headers["Connection"] = "close"
+        client.create("m", **QUICK)
+        for k in range(6):
+            assert len(client.learn("m", {"label": k % 2, "a": k})) == 1
+        with giftrl.Client(address) as direct:
+            assert direct.show("m")["examples"] == 6
+
+
+def test_what_a_service_can_do_a_client_can_ask(tmp_path):
+    with background(tmp_path) as address, giftrl.Client(address) as client:
+        assert client.create("m", **QUICK) and not client.create("m", **QUICK)
+        assert client.models() == ["m"]
+        assert client.learn("m", [{"label": 1, "a": 1.0}, {"label": 0, "a": -1.0}]) == [0, 0]
+        assert client.predict("m", {"a": 2.0}) == [1]
+        assert set(client.predict("m", {"a": 2.0}, "proba")[0]) == {"0", "1"}
+        told = client.remember("m", [{"a": 1.0}, {"a": -3.0}])
+        assert [prediction for _, prediction in told] == [1, 0]
+        assert client.label("m", {name: 1 for name, _ in told}) == [1, 0]
+        assert client.show("m")["examples"] == 4
+        assert b"giftrl-model" in client.file("m")
+        client.delete("m")
+        with pytest.raises(Refused, match="no model 'm'") as refusal:
+            client.predict("m", {"a": 1})
+        assert refusal.value.status == 404
+
+
+def test_rows_that_cannot_be_used_are_named(tmp_path):
+    with background(tmp_path) as address, giftrl.Client(address) as client:
+        client.create("m", **QUICK)
+        with pytest.raises(Refused) as refusal:
+            client.learn("m", [{"label": 1, "a": 1}, {"label": 7, "a": 1}])
+        assert refusal.value.status == 422 and refusal.value.more["rows"][0]["row"] == 2
+
+
+def test_nobody_there_is_an_error_after_the_retries():
+    import httpx
+
+    with giftrl.Client("http://127.0.0.1:9", retries=1) as client, pytest.raises(httpx.ConnectError):
+        client.models()
+
+
+def test_an_arrow_stream_is_read_as_train_reads_it_and_a_bomb_is_not(tmp_path):
+    import httpx
+    import pyarrow as pa
+
+    def stream(table, **options):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+    with background(tmp_path) as address, httpx.Client(base_url=address, timeout=60) as client:
+        client.put("/models/m", json=QUICK)
+        table = pa.table({"label": [1.0, 0.0], "a": [1.0, 2.0]})
+        kind = {"Content-Type": "application/vnd.apache.arrow.stream"}
+        assert client.post("/models/m/learn", content=stream(table), headers=kind).json()["examples"] == 2
+        assert len(client.post("/models/m/predict", content=stream(table)).json()["predictions"]) == 2
+        packed = stream(pa.table({"label": [1.0] * 10_000}), compression="zstd")
+        assert client.post("/models/m/learn", content=packed, headers=kind).status_code == 415
+        endless = stream(pa.table({"label": pa.nulls(10**9)}))
+        assert client.post("/models/m/learn", content=endless, headers=kind).status_code == 413
+        for size in range(0, len(packed), 97):
+            assert client.post("/models/m/learn", content=stream(table)[:size], headers=kind).status_code in (
+                200, 400, 415, 422,
+            )  # fmt: skip

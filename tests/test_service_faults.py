@@ -1,0 +1,226 @@
+"""Disks that fail, and requests that mean harm."""
+
+import json
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from giftrl.service import store
+from tests.serving import QUICK, process, quick_settings, rows, serving, trained
+
+pytestmark = pytest.mark.plain
+
+
+class Failing:
+    """A connection to SQLite of which a statement fails."""
+
+    def __init__(self, connection, when):
+        self._connection, self._when = connection, when
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+    def execute(self, statement, *arguments):
+        self._when(statement)
+        return self._connection.execute(statement, *arguments)
+
+
+def break_store(writer, when):
+    """Have statements of a model's store fail where ``when`` raises."""
+    kept = writer.store._run
+    writer.store._run = Failing(writer.store._open, when).execute
+    return lambda: setattr(writer.store, "_run", kept)
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT INTO entries", "INSERT INTO answers", "COMMIT"])
+def test_a_disk_that_fails_is_503_and_the_model_stays_readable(statement, tmp_path):
+    lines = rows(60)
+    with serving(tmp_path / "models") as (client, folder):
+        client.put("/models/m", json=QUICK)
+        for line in lines[:20]:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        writer = folder.get("m")
+
+        def when(given):
+            if given.startswith(statement):
+                raise sqlite3.OperationalError("disk I/O error")
+
+        mend = break_store(writer, when)
+        for k, line in enumerate(lines[20:30]):
+            said = client.post("/models/m/learn", content=line, headers={"Idempotency-Key": f"k{k}"})
+            assert said.status_code == 503 and said.headers["retry-after"] == "5"
+            assert "Traceback" not in said.text and "sqlite" not in said.text.lower()
+            assert client.post("/models/m/predict", content=line).json()["examples"] == 20
+            assert client.get("/models/m").json()["examples"] == 20
+        mend()
+        for k, line in enumerate(lines[20:]):
+            client.post("/models/m/learn", content=line, headers={"Idempotency-Key": f"k{k}"}).raise_for_status()
+        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
+
+
+def test_a_full_database_is_503_until_there_is_room(tmp_path):
+    lines = rows(400)
+    with serving(tmp_path / "models") as (client, folder):
+        client.put("/models/m", json=QUICK)
+        client.post("/models/m/learn", content=lines[0]).raise_for_status()
+        writer = folder.get("m")
+        pages = writer.store._run("PRAGMA page_count").fetchone()[0]
+        writer.store._run(f"PRAGMA max_page_count={pages + 3}").fetchall()
+        learnt, refused = 1, 0
+        for line in lines[1:]:
+            status = client.post("/models/m/learn", content=line).status_code
+            assert status in (200, 503)
+            learnt, refused = learnt + (status == 200), refused + (status == 503)
+            if status == 503:
+                assert client.get("/models/m").json()["examples"] == learnt
+                break
+        assert refused == 1
+        writer.store._run("PRAGMA max_page_count=1000000").fetchall()
+        for line in lines[learnt:]:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
+
+
+def test_a_model_file_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch):
+    from giftrl.training import LinearModel
+
+    lines = rows(60)
+    with serving(tmp_path / "models", log=500) as (client, _):
+        client.put("/models/m", json=QUICK)
+        save = LinearModel.save
+        for k, line in enumerate(lines):
+            if k == 20:
+                monkeypatch.setattr(LinearModel, "save", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+            if k == 40:
+                monkeypatch.setattr(LinearModel, "save", save)
+            client.post("/models/m/learn", content=line).raise_for_status()
+    with serving(tmp_path / "models") as (client, _):
+        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
+
+
+#: Makes every sync fail while a file is there.
+NO_SYNC = """
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int failing(void) { const char *flag = getenv("FAIL_SYNC"); return flag && access(flag, F_OK) == 0; }
+int fsync(int fd) { if (failing()) { errno = EIO; return -1; } return 0; }
+int fdatasync(int fd) { return fsync(fd); }
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="needs gcc on Linux")
+def test_a_sync_that_fails_is_503_in_the_real_command(tmp_path):
+    (tmp_path / "sync.c").write_text(NO_SYNC)
+    library = tmp_path / "sync.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "sync.c"], check=True)
+    flag, lines = tmp_path / "flag", rows(30)
+    faults = {"LD_PRELOAD": str(library), "FAIL_SYNC": str(flag)}
+    with process(tmp_path / "models", **faults) as (running, address), httpx.Client(base_url=address) as client:
+        client.put("/models/m", json=QUICK).raise_for_status()
+        for k, line in enumerate(lines):
+            key = {"Idempotency-Key": str(k)}
+            if k % 10 == 5:
+                flag.touch()
+                assert client.post("/models/m/learn", content=line, headers=key, timeout=60).status_code == 503
+                assert client.post("/models/m/predict", content=line, timeout=60).json()["examples"] == k
+                flag.unlink()
+            client.post("/models/m/learn", content=line, headers=key, timeout=60).raise_for_status()
+        running.kill()
+    with process(tmp_path / "models") as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())
+
+
+def test_the_log_of_another_crash_is_read_as_far_as_it_is_whole(tmp_path):
+    """A write-ahead log that is cut short, as by a power failure, has the commits before the cut."""
+    lines = rows(30)
+    with process(tmp_path / "models") as (running, address), httpx.Client(base_url=address, timeout=60) as client:
+        client.put("/models/m", json=QUICK).raise_for_status()
+        for line in lines:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        running.kill()
+    log = tmp_path / "models" / "m" / "log.db-wal"
+    whole = log.read_bytes()
+    for size in range(len(whole) - 5000, len(whole), 1500):
+        log.write_bytes(whole[:size])
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.copytree(tmp_path / "models", tmp_path / "copy")
+        with serving(tmp_path / "copy") as (client, _):
+            count = client.get("/models/m").json()["examples"]
+            assert 20 <= count < 30
+            assert client.get("/models/m/file").content == trained(tmp_path, lines[:count], quick_settings())
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+lists = st.lists(scalars, max_size=4)
+inner = st.dictionaries(st.text(max_size=8), scalars | lists, max_size=4)
+json_values = (
+    scalars | lists | inner | st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=8), inner, max_size=2)
+)
+keys = st.sampled_from(["label", "features", "weight", "tag", "rows", "a", "b", "id"])
+objects = st.dictionaries(keys, json_values, max_size=5)
+bodies = (
+    st.binary(max_size=200)
+    | st.text(max_size=200).map(str.encode)
+    | objects.map(lambda each: json.dumps(each).encode())
+    | st.lists(objects, max_size=4).map(lambda each: json.dumps({"rows": each}).encode())
+    | st.lists(st.sampled_from(["1 1:1", "-1 |a x:1", '{"label": 1}', "0 9:9 9:9", "1 |", "\0", "{"]), max_size=4).map(
+        lambda each: "\n".join(each).encode()
+    )
+)
+queries = st.sampled_from(
+    ["", "?format=json", "?format=vw", "?format=libsvm", "?format=arrow", "?format=csv", "?on_error=skip", "?proba=1",
+     "?remember=1", "?scores=maybe", "?certify=nan", "?certify=0.01", "?confirm=m"]
+)  # fmt: skip
+requests = st.tuples(
+    st.sampled_from(["GET", "PUT", "POST", "DELETE", "PATCH"]),
+    st.sampled_from(["/models/h", "/models/h/learn", "/models/h/predict", "/models/h/label", "/models/h/file",
+                     "/models", "/metrics", "/models/m/learn", "/models/m/predict", "/models/m/label", "/nowhere"]),
+    queries, bodies,
+    st.sampled_from(["application/json", "text/x-vw", "application/vnd.apache.arrow.stream", "x", ""]),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("hostile") / "models", seconds=20.0) as (client, folder):
+        client.put("/models/m", json=QUICK)
+        yield client, folder
+
+
+def attack(hostile, every):
+    client, _ = hostile
+    for method, path, query, body, kind in every:
+        said = client.request(method, path + query, content=body, headers={"Content-Type": kind})
+        assert said.status_code < 500, (method, path, query, body, said.text)
+        assert "Traceback" not in said.text and "/src/" not in said.text
+        if said.status_code >= 400:
+            assert set(said.json()["error"]) >= {"status", "problem", "remedy"}
+    assert client.get("/healthz").status_code == 200
+    assert client.post("/models/m/predict", json={"a": 1}).status_code == 200
+
+
+@settings(max_examples=25)
+@given(st.lists(requests, min_size=10, max_size=10))
+def test_hostile_requests_are_answered_and_break_nothing(hostile, every):
+    attack(hostile, every)
+
+
+@pytest.mark.verify
+@settings(max_examples=1000)
+@given(st.lists(requests, min_size=10, max_size=10))
+def test_ten_thousand_hostile_requests_are_answered_and_break_nothing(hostile, every):
+    attack(hostile, every)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20  # KiB, of the service and this test together
+
+
+def test_errors_of_the_disk_are_all_of_one_kind():
+    with pytest.raises(Exception, match="nothing was learnt"), store.disk_errors():
+        raise OSError(28, "No space left on device", "/secret/path")

@@ -1,0 +1,239 @@
+"""The service over HTTP: what it answers, whom it refuses, and what it keeps."""
+
+import json
+import socket
+import threading
+import time
+
+import pytest
+
+from giftrl.service.clock import Clock
+from giftrl.service.openapi import described
+from giftrl.service.tokens import Tokens
+from tests.serving import QUICK, quick_settings, rows, serving, trained
+
+pytestmark = pytest.mark.plain
+
+
+def test_from_nothing_to_a_prediction(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        assert client.put("/models/churn").status_code == 201
+        assert client.put("/models/churn").json()["created"] is False
+        first = client.post("/models/churn/learn", json={"label": "yes", "age": 33}).json()
+        assert first == {"predictions": [None], "examples": 0, "waiting": 1}
+        several = {"rows": [{"label": "no", "age": 8}, {"label": "no", "age": 9}]}
+        assert client.post("/models/churn/learn", json=several).json()["examples"] == 3
+        assert client.post("/models/churn/predict", content=b'{"age": 8}\n{"age": 9}\n').json()["predictions"] == [
+            "no", "no",
+        ]  # fmt: skip
+        shares = client.post("/models/churn/predict?proba=1", json={"age": 8}).json()["predictions"][0]
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert isinstance(client.post("/models/churn/predict?scores=1", json={}).json()["predictions"][0], float)
+        shown = client.get("/models/churn").json()
+        assert (shown["examples"], shown["chosen"]["loss"], len(shown["experts"]) > 1) == (3, "logistic", True)
+        assert client.get("/models").json()["models"] == [{"name": "churn", "open": True, "examples": 3}]
+        assert 'giftrl_examples{model="churn"} 3' in client.get("/metrics").text
+        assert client.delete("/models/churn").status_code == 400
+        assert client.delete("/models/churn?confirm=churn").status_code == 200
+        assert client.get("/models/churn").status_code == 404
+        assert client.get("/models").json() == {"models": []}
+
+
+def test_the_file_is_that_of_train_and_survives_a_restart(tmp_path):
+    lines = rows(50)
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        for line in lines:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        before = client.get("/models/m/file").content
+    with serving(tmp_path / "models") as (client, _):
+        assert client.get("/models/m/file").content == before == trained(tmp_path, lines, quick_settings())
+
+
+def test_many_clients_at_once_and_one_order(tmp_path):
+    """The rows in the order of the numbers that their answers have give the model, whoever sent them."""
+    lines = rows(120)
+    answered = []
+    with serving(tmp_path / "models") as (client, folder):
+        client.put("/models/m", json=QUICK)
+
+        def send(some):
+            answered.extend((client.post("/models/m/learn", content=line).json()["examples"], line) for line in some)
+
+        threads = [threading.Thread(target=send, args=(lines[k::8],)) for k in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        file, commits = client.get("/models/m/file").content, folder.get("m").watch.commits
+    ordered = sorted(answered)
+    assert [number for number, _ in ordered] == list(range(1, 121))
+    assert file == trained(tmp_path, [line for _, line in ordered], quick_settings())
+    assert commits < 121  # requests that wait together share a commit
+
+
+def test_a_key_gets_the_same_answer_and_is_learnt_once(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        key = {"Idempotency-Key": "a"}
+        first = client.post("/models/m/learn", content=rows(1)[0], headers=key)
+        client.post("/models/m/learn", content=rows(2)[1])
+        assert client.post("/models/m/learn", content=rows(1)[0], headers=key).content == first.content
+        other = client.post("/models/m/learn", content=rows(2)[1], headers=key)
+        assert other.status_code == 422
+        assert client.get("/models/m").json()["examples"] == 2
+    with serving(tmp_path / "models") as (client, _):
+        assert client.post("/models/m/learn", content=rows(1)[0], headers=key).content == first.content
+        assert client.get("/models/m").json()["examples"] == 2
+
+
+def test_the_same_key_at_the_same_time_is_learnt_once(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        said = []
+
+        def send():
+            said.append(client.post("/models/m/learn", content=rows(1)[0], headers={"Idempotency-Key": "k"}).content)
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert len(set(said)) == 1
+        assert client.get("/models/m").json()["examples"] == 1
+
+
+def test_labels_that_come_later_are_learnt_with_the_row_as_it_was(tmp_path):
+    lines = rows(20)
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        bare = [{k: v for k, v in json.loads(line).items() if k != "label"} for line in lines]
+        told = client.post("/models/m/predict?remember=1", json={"rows": bare}).json()
+        assert len(told["ids"]) == 20 and len(told["predictions"]) == 20
+    later = []
+    with serving(tmp_path / "models") as (client, _):
+        for name, line in zip(told["ids"], lines, strict=True):
+            label = {"id": name, "label": json.loads(line)["label"]}
+            assert client.post("/models/m/label", json=label).status_code == 200
+            assert client.post("/models/m/label", json=label).status_code == 409
+            given = json.loads(line)
+            later.append(json.dumps({k: v for k, v in given.items() if k != "label"} | {"label": given["label"]}))
+        assert client.post("/models/m/label", json={"id": "nobody", "label": 1}).status_code == 404
+        wanted = trained(tmp_path, [each.encode() + b"\n" for each in later], quick_settings())
+        assert client.get("/models/m/file").content == wanted
+
+
+def test_predictions_are_forgotten_after_their_time_whatever_the_clock_does(tmp_path):
+    wall, steady = [1000.0], [0.0]
+    clock = Clock(wall=lambda: wall[0], steady=lambda: steady[0])
+    with serving(tmp_path / "models", clock, remember=100.0) as (client, _):
+        client.put("/models/m", json=QUICK)
+        first, second = client.post("/models/m/predict?remember=1", json={"rows": [{"a": 1}, {"a": 2}]}).json()["ids"]
+        wall[0] += 1e9  # which nothing here can be late for
+        assert client.post("/models/m/label", json={"id": first, "label": 1}).status_code == 200
+        wall[0], steady[0] = 0.0, 101.0
+        assert client.post("/models/m/label", json={"id": second, "label": 1}).status_code == 404
+    # A clock that was set back before the start does not make old predictions young.
+    with serving(tmp_path / "models", Clock(wall=lambda: 5.0, steady=lambda: 0.0), remember=100.0) as (client, folder):
+        client.get("/models/m")
+        assert folder.clock.now() >= 1101.0
+        assert client.post("/models/m/label", json={"id": second, "label": 1}).status_code == 404
+
+
+def test_tokens_for_learning_and_reading(tmp_path):
+    tokens = Tokens("learn-0123456789", "read-0123456789a")
+    with serving(tmp_path / "models", tokens=tokens) as (client, _):
+        learn, read, none = ({"Authorization": f"Bearer {each}"} for each in (*tokens, "wrong"))
+        assert client.put("/models/m", json=QUICK, headers=learn).status_code == 201
+        for headers, statuses in ((learn, (200, 200, 200, 200)), (read, (403, 200, 403, 200)), (none, (401,) * 4)):
+            found = (
+                client.post("/models/m/learn", content=rows(1)[0], headers=headers).status_code,
+                client.post("/models/m/predict", json={"a": 1}, headers=headers).status_code,
+                client.post("/models/m/predict?remember=1", json={"a": 1}, headers=headers).status_code,
+                client.get("/models/m", headers=headers).status_code,
+            )
+            assert found == statuses
+        assert client.get("/models/m").status_code == 401
+        assert client.get("/healthz").status_code == 200
+        assert client.delete("/models/m?confirm=m", headers=read).status_code == 403
+
+
+def test_pages_of_other_sites_are_refused(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        assert client.get("/models", headers={"Host": "evil.example"}).status_code == 403
+        assert client.put("/models/m", headers={"Origin": "https://evil.example"}).status_code == 403
+        assert client.put("/models/m", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "a%2f..%2fb", "%2e%2e", "%2fetc", "a%00b", ".hidden", "x" * 65, "con", "ä", "a."]
+)
+def test_names_cannot_leave_the_folder(name, tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        assert client.put(f"/models/{name}").status_code in (404, 405, 422)
+    assert sorted(each.name for each in tmp_path.rglob("*")) in (["models"], [".lock", "models"])
+
+
+def test_limits_of_size_count_and_time(tmp_path):
+    with serving(tmp_path / "models", body=2000, rows=5, seconds=0.3) as (client, _):
+        client.put("/models/m", json=QUICK)
+        assert client.post("/models/m/learn", content=b"x" * 2001).status_code == 413
+        assert client.post("/models/m/learn", content=iter([b"x" * 1500, b"x" * 1500])).status_code == 413
+        assert client.post("/models/m/learn", content=b'{"label": 1}\n' * 6).status_code == 413
+
+        def slowly():
+            yield b'{"label"'
+            time.sleep(1.0)
+            yield b": 1}"
+
+        assert client.post("/models/m/learn", content=slowly()).status_code == 408
+        assert client.get("/models/m").json()["examples"] == 0
+
+
+def test_a_body_that_is_half_sent_is_not_learnt(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        url = client.base_url
+        for _ in range(5):
+            with socket.create_connection((url.host, url.port)) as line:
+                line.sendall(b"POST /models/m/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 40\r\n\r\n")
+                line.sendall(b'{"label": 1, "a": 1}')
+        assert client.post("/models/m/learn", content=rows(1)[0]).json()["examples"] == 1
+
+
+def test_too_many_requests_are_asked_to_come_later(tmp_path):
+    with serving(tmp_path / "models", queue=2) as (client, folder):
+        client.put("/models/m", json=QUICK)
+        client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
+        statuses = []
+
+        def send():
+            statuses.append(client.post("/models/m/learn", content=rows(1)[0]))
+
+        threads = [threading.Thread(target=send) for _ in range(8)]
+        with folder.get("m").live.core.lock:  # the writer waits, and so do they
+            for each in threads:
+                each.start()
+            while len(statuses) < 4:  # at most two are being learnt, and two wait
+                time.sleep(0.01)
+        for each in threads:
+            each.join()
+        refused = [answer for answer in statuses if answer.status_code == 429]
+        assert all(answer.headers["retry-after"] == "1" for answer in refused)
+        assert client.get("/models/m").json()["examples"] == 1 + 8 - len(refused)
+
+
+def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
+    from giftrl.service.app import Service
+    from giftrl.service.folder import Folder
+    from giftrl.service.limits import Limits
+
+    folder = Folder(tmp_path / "models", Limits())
+    routes = {(method.lower(), path) for method, path in Service(folder).routes()}
+    folder.close()
+    paths = described()["paths"]
+    assert routes == {(m, path) for path, each in paths.items() for m in each if m != "parameters"}
+    text = json.dumps(described())
+    for reference in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert reference in described()["components"]["schemas"]
