@@ -109,14 +109,9 @@ class Reader:
         if ngrams is not None and not isinstance(ngrams, Ngrams):
             ngrams = Ngrams(ngrams)
         self.ngrams = ngrams if ngrams is not None and ngrams.sizes else None
-        self.normalize = normalize
-        self.constant = constant
-        self.on_error = on_error
-        self.rejects = rejects
-        self.checkpoint = checkpoint
-        self.labels = labels
-        self.accepts = accepts
-        self.expected = expected
+        self.normalize, self.constant, self.on_error = normalize, constant, on_error
+        self.rejects, self.checkpoint = rejects, checkpoint
+        self.labels, self.accepts, self.expected = labels, accepts, expected
         self.no_base = no_base
         self.compiled = compiled
         self.rows = 0  # delivered so far
