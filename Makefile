@@ -47,6 +47,7 @@ bench: bench-test
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
 	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md
+	$(BIN)/python -m benchmarks.workers --out docs/distributed.md
 	$(BIN)/python -m benchmarks.serving --out docs/service.md
 
 quality-workers: $(VENV)/.bench

@@ -1,0 +1,183 @@
+"""``python -m benchmarks.workers``: how much faster several threads learn, and what more would bring by a model.
+
+Two threads are measured: rows in memory through the estimator's learner, and a text file by the command. The command
+with one worker is measured on one core and on all cores, since it parses in a thread of its own. More than two workers
+are computed by a model from what was measured, and say so.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.rcv1_like import rcv1_like
+from benchmarks.table import Grid, machine, write_region
+from benchmarks.text import write_libsvm
+from giftrl.compiled.rows import Rows, as_rows, slice_rows
+from giftrl.merging.schedule import first_rows, next_round
+from giftrl.merging.team import Spent, Team
+from giftrl.mixtures import MixtureLearner
+
+#: The rows of a batch.
+BATCH = 50_000
+#: The numbers of workers and rows of the model.
+MODELLED = (2, 4, 16, 64)
+ROWS = (10**6, 10**7, 10**8, 10**9)
+
+
+class Measured(NamedTuple):
+    """The seconds of one learner and of two threads, and what these spent."""
+
+    name: str
+    rows: int
+    alone: float
+    together: float
+    spent: Spent
+
+
+def sparse_rows(rows: int) -> tuple[Any, Any, int]:
+    """The rcv1-like data."""
+    x, y = rcv1_like(rows)
+    return as_rows(x.astype(np.float64), x.shape[1])[0], y, x.shape[1]
+
+
+def dense_rows(rows: int, features: int = 54) -> tuple[Any, Any, int]:
+    """Dense rows of as many features as covtype has."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, features))
+    y = np.where(x @ rng.normal(size=features) + 3.0 * rng.normal(size=rows) > 0.0, 1.0, -1.0)
+    return as_rows(x, features)[0], y, features
+
+
+def seconds(rows: Rows, y: Any, features: int, workers: int) -> tuple[float, Spent]:
+    """How long learning takes, in batches."""
+    learner = MixtureLearner(features, "logistic")
+    with Team(learner, workers) as team:
+        taught: Any = learner if workers == 1 else team
+        begun = time.perf_counter()
+        for first in range(0, len(y), BATCH):
+            last = min(len(y), first + BATCH)
+            taught.learn_rows(slice_rows(rows, first, last), y[first:last], np.empty(0))
+        team.finish()
+        return time.perf_counter() - begun, team.spent
+
+
+def in_memory(name: str, data: tuple[Any, Any, int], repeats: int) -> Measured:
+    """Both in turn, after a warm-up; medians."""
+    rows, y, features = data
+    pairs = []
+    for k in range(repeats + 1):
+        alone, (together, spent) = seconds(rows, y, features, 1)[0], seconds(rows, y, features, 2)
+        if k > 0:
+            pairs.append((alone, together, spent))
+    spent = sorted(pairs, key=lambda each: each[1])[len(pairs) // 2][2]
+    return Measured(name, len(y), median(a for a, _, _ in pairs), median(b for _, b, _ in pairs), spent)
+
+
+def write_text(path: Path, size: int) -> None:
+    """A LIBSVM file of about this many bytes."""
+    write_libsvm(path, *rcv1_like(100_000))
+    part = path.read_bytes()
+    with path.open("ab") as file:
+        for _ in range(max(0, size // len(part) - 1)):
+            file.write(part)
+
+
+def command(path: Path, workers: int, one_core: bool) -> float:
+    """The seconds of ``giftrl train`` as a whole."""
+    cores = ["taskset", "-c", "0"] if one_core else []
+    giftrl = Path(sys.executable).with_name("giftrl")
+    arguments = ["train", path, "--workers", str(workers), "--certificate-seconds", "0", "--json"]
+    done = subprocess.run([*cores, giftrl, *arguments], capture_output=True, check=True)
+    return float(json.loads(done.stdout)["seconds_total"])
+
+
+def modelled(rows: int, workers: int, a_row: float, a_merge: float) -> float:
+    """The seconds of a run: rows of a round side by side, windows and merges one after the other.
+
+    ``a_merge`` is that of two workers; it grows with the states that are merged, one more than there are workers.
+
+    >>> modelled(10**6, 1, 1e-6, 1.0)
+    1.0
+    """
+    if workers == 1:
+        return rows * a_row
+    done = min(rows, first_rows(workers))
+    total = done * a_row
+    while done < rows:
+        parted, window = next_round(done, workers)
+        total += parted / workers * a_row + window * a_row + a_merge * (workers + 1) / 3.0
+        done += parted + window
+    return total
+
+
+def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str:
+    """The tables."""
+    head = ["", "rows", "one", "two threads", "ratio", "merges", "a merge"]
+    lines = [
+        [
+            each.name, f"{each.rows:,}", f"{each.alone:.2f} s", f"{each.together:.2f} s",
+            f"{each.alone / each.together:.2f}", str(each.spent.merges),
+            f"{1e3 * each.spent.merging / max(each.spent.merges, 1):.0f} ms",
+        ]
+        for each in measured
+    ]  # fmt: skip
+    parts = [f"{machine()}; medians.", Grid("Measured: rows in memory", head, lines).markdown()]
+    if text:
+        best = text["two workers"]
+        rows = [[name, f"{value:.1f} s", f"{value / best:.2f}"] for name, value in text.items()]
+        title = f"Measured: giftrl train on {size / 1e9:.1f} GB of LIBSVM text"
+        parts.append(Grid(title, ["", "whole command", "over two workers"], rows).markdown())
+    each = measured[0]
+    a_row, a_merge = each.alone / each.rows, each.spent.merging / max(each.spent.merges, 1)
+    speed = [
+        [
+            f"{rows:,}",
+            *(f"{modelled(rows, 1, a_row, a_merge) / modelled(rows, w, a_row, a_merge):.1f}" for w in MODELLED),
+        ]
+        for rows in ROWS
+    ]
+    title = "By a model, not measured: speed over one worker, rows like rcv1 in memory, a core for each worker"
+    parts.append(Grid(title, ["rows", *(f"W = {w}" for w in MODELLED)], speed).markdown())
+    return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="a page whose region is written anew")
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--bytes", type=int, default=10**9)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args(arguments)
+    measured = [
+        in_memory("rcv1_like", sparse_rows(given.rows), given.repeats),
+        in_memory("54 dense features", dense_rows(given.rows // 2), given.repeats),
+    ]
+    text: dict[str, float] = {}
+    if given.bytes and os.cpu_count() != 1:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "rows.svm")
+            write_text(path, given.bytes)
+            kinds = {"one worker, one core": (1, True), "one worker, all cores": (1, False), "two workers": (2, False)}
+            command(path, 2, False)
+            for name, (workers, one_core) in kinds.items():
+                text[name] = median(command(path, workers, one_core) for _ in range(given.repeats))
+    made = page(measured, text, given.bytes)
+    if given.out is None:
+        print(made)
+    else:
+        write_region(given.out, "threads", made)
+
+
+if __name__ == "__main__":
+    main()
