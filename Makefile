@@ -1,4 +1,4 @@
-# make run      the product in about a minute on built-in data, beside scikit-learn; ends in a page to open
+# make run      the product on built-in data, beside scikit-learn; ends in a page to open (a minute, once compiled)
 # make test     what every change must pass: format, lint, types, imports, tests (a few minutes)
 # make verify   the slow tests, the plain ones compiled, and those of the benchmarks (CI runs it after make test)
 # make bench    speed: ours, a bare loop and the rivals in one run; writes docs/performance.md and docs/benchmarks.md

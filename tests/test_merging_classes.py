@@ -8,8 +8,7 @@ from giftrl import losses
 from giftrl.compiled.door import ready
 from giftrl.errors import Incompatible
 from giftrl.merging import first_steps, merge, put, take
-from giftrl.merging.classes import class_descent, find_class_steps
-from giftrl.merging.fit import find_steps
+from giftrl.merging.steps import KScores, OneScore, descent, find_steps
 from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import value
 from tests.class_mixtures import mixture, stream
@@ -40,7 +39,9 @@ def found(loss, p, d, labels, weights, prior, stiff, repeated=1):
     """The steps; ``repeated`` beginning where they ended."""
     steps = prior.copy()
     for _ in range(repeated):
-        ready(find_class_steps, False)(loss, p.copy(), d, labels, weights, prior, stiff, steps)
+        rows = KScores(loss, labels, weights, np.empty((2, CLASSES)))
+        flat = p.reshape(EXPERTS, -1).copy(), d.reshape(EXPERTS, GROUPS, -1)
+        ready(find_steps, False)(rows, *flat, prior, stiff, steps)
     return steps
 
 
@@ -62,9 +63,9 @@ def test_the_steps_are_the_best_ones(loss, seed):
 @each_loss
 def test_the_slope_is_the_derivative(loss):
     p, d, labels, weights = problem(loss, 5)
-    scratch, eps = np.empty((2, CLASSES)), 1e-6
+    rows, eps = KScores(loss, labels, weights, np.empty((2, CLASSES))), 1e-6
     ends = [objective(loss, p[0], d[0, :1], labels, weights, 0.0, 0.0, np.array([by])) for by in (0.3 - eps, 0.3 + eps)]
-    slope = class_descent(loss, p[0], d[0, 0], labels, weights, 0.3, 0.0, *scratch)
+    slope = descent(rows, p[0].reshape(-1), d[0, 0].reshape(-1), 0.3)
     assert slope == pytest.approx((ends[1] - ends[0]) / (2.0 * eps), rel=1e-5)
 
 
@@ -74,9 +75,11 @@ def test_two_classes_are_one_score():
     p, d, y = rng.normal(size=(1, ROWS)), rng.normal(size=(1, GROUPS, ROWS)), rng.choice([-1.0, 1.0], ROWS)
     prior, weights = rng.random((1, GROUPS)), rng.random(ROWS)
     one, two = prior.copy(), prior.copy()
-    ready(find_steps, False)(losses.Logistic(), p.copy(), d, y, weights, prior, 2.0, one)
+    ready(find_steps, False)(OneScore(losses.Logistic(), y, weights), p.copy(), d, prior, 2.0, one)
     both = [np.stack([each, np.zeros_like(each)], axis=-1) for each in (p, d)]
-    ready(find_class_steps, False)(losses.Softmax(), *both, (y < 0).astype(np.int64), weights, prior, 2.0, two)
+    flat = both[0].reshape(1, -1), both[1].reshape(1, GROUPS, -1)
+    rows = KScores(losses.Softmax(), (y < 0).astype(np.int64), weights, np.empty((2, 2)))
+    ready(find_steps, False)(rows, *flat, prior, 2.0, two)
     np.testing.assert_allclose(one, two, atol=1e-10)
 
 

@@ -1,8 +1,7 @@
 """How far to go from the average of workers to their sum: a small convex problem on rows that nobody has learnt.
 
-Features are grouped by how often they occur, an octave or two a group. An expert has a step in [0, 1] for each group:
-its prediction for a row of the window is then p + sum_g a_g d_g, and the steps minimise the loss of the window, one
-after the other, each by the secant method on the slope.
+Features are grouped by how often they occur, an octave or two a group, and an expert has a step for each group
+(:mod:`giftrl.merging.steps`). Here are p and d of a mixture with one score.
 """
 
 from typing import Any, NamedTuple
@@ -15,22 +14,18 @@ from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.merging.experts import Ends
 from giftrl.merging.mixture import Merger
+from giftrl.merging.steps import STIFFNESS, find_steps, window_of
 from giftrl.mixtures.coin import WEALTH, bet
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
 from giftrl.mixtures.labels import HIGH, LOW, per_norm, temperature
 from giftrl.mixtures.weights import UNIT
-from giftrl.ops.loss import slope
 
 Array = NDArray[np.float64]
 #: The groups end where a feature is in one of 4, 16, ... rows; the constant has a group of its own.
 OCTAVES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 GROUPS = len(OCTAVES) + 2
-#: How often the steps are gone through, and how often each is improved.
-SWEEPS, SECANTS = 2, 4
-#: How firmly a step is held where it was: moving it by 1 costs half of this many units of loss.
-STIFFNESS = 4.0
 
 
 def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
@@ -42,54 +37,6 @@ def groups_of(merger: Merger, constant: int | None) -> NDArray[np.int64]:
     if constant is not None:
         group[merger.piece.features == constant] = GROUPS - 1
     return group
-
-
-@formula
-def descent(loss: Any, p: Any, d: Any, labels: Any, weights: Any, by: float, pull: float) -> float:
-    """The slope of the loss of all rows in the step of a group, ``by`` further than p, and the pull to the prior."""
-    total = pull
-    for i in range(len(p)):
-        if d[i] != 0.0:
-            total += weights[i] * slope(loss, p[i] + by * d[i], labels[i]) * d[i]
-    return total
-
-
-@formula
-def find_step(loss: Any, p: Any, d: Any, labels: Any, weights: Any, now: float, prior: float, stiff: float) -> float:
-    """The best step of a group, while the others stay."""
-    low, high = -now, 1.0 - now
-    at_low = descent(loss, p, d, labels, weights, low, stiff * (now + low - prior))
-    at_high = descent(loss, p, d, labels, weights, high, stiff * (now + high - prior))
-    if not at_high > at_low:  # the window says nothing
-        return prior
-    if at_low >= 0.0:
-        return 0.0
-    if at_high <= 0.0:
-        return 1.0
-    for _ in range(SECANTS):
-        by = low - at_low * (high - low) / (at_high - at_low)
-        at = descent(loss, p, d, labels, weights, by, stiff * (now + by - prior))
-        if at < 0.0:
-            low, at_low, at_high = by, at, at_high / 2.0
-        else:
-            high, at_high, at_low = by, at, at_low / 2.0
-    return now + low - at_low * (high - low) / (at_high - at_low)
-
-
-@formula
-def find_steps(loss: Any, p: Any, d: Any, labels: Any, weights: Any, prior: Any, stiff: float, steps: Any) -> None:
-    """The steps of each expert and group; p and d have a row for each expert."""
-    for r in range(len(p)):
-        for g in range(steps.shape[1]):
-            for i in range(len(labels)):
-                p[r, i] += steps[r, g] * d[r, g, i]
-        for _ in range(SWEEPS):
-            for g in range(steps.shape[1]):
-                best = find_step(loss, p[r], d[r, g], labels, weights, steps[r, g], prior[r, g], stiff)
-                best = min(max(best, 0.0), 1.0)
-                for i in range(len(labels)):
-                    p[r, i] += (best - steps[r, g]) * d[r, g, i]
-                steps[r, g] = best
 
 
 def first_steps(learner: Any) -> Array:
@@ -182,8 +129,8 @@ def fit_mixture(
     ready(score_window, learner.compiled)(scene, np.flatnonzero(known.dense), rows, p, d)
     units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
-    h = np.ones(n) if len(weights) == 0 else np.asarray(weights, np.float64)
     stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
     by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.transpose(2, 1, 0))
-    ready(find_steps, learner.compiled)(loss, *by_expert, labels, h, previous, stiff, steps)
+    window = window_of(loss, labels, weights, None)
+    ready(find_steps, learner.compiled)(window, *by_expert, previous, stiff, steps)
     return steps

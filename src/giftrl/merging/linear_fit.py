@@ -15,10 +15,10 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.scalars import LAM
-from giftrl.merging.classes import find_class_steps
-from giftrl.merging.fit import GROUPS, OCTAVES, STIFFNESS, find_steps
+from giftrl.merging.fit import GROUPS, OCTAVES
 from giftrl.merging.linear import LinearMerger, point, read
 from giftrl.merging.scores import Scorer, counts_of
+from giftrl.merging.steps import STIFFNESS, find_steps, window_of
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import l1_strength
 
@@ -85,6 +85,7 @@ def fit_linear(
     # What a step costs that moves is measured in the loss of a row.
     unit = abs(ready(total_loss, learner.compiled)(learner.loss, p, y, h)) / max(float(h.sum()), 1e-300)
     stiff = STIFFNESS * min(unit, 1e150)
-    loop = ready(find_steps if learner.classes is None else find_class_steps, learner.compiled)
-    loop(learner.loss, p[None], d[None], y, h, previous, stiff, steps)
+    window = window_of(learner.loss, y, h, learner.classes)
+    loop = ready(find_steps, learner.compiled)
+    loop(window, p.reshape(1, -1), d.reshape(1, GROUPS, -1), previous, stiff, steps)
     return steps
