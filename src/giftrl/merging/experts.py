@@ -5,9 +5,9 @@ worker k after it, all in the units of the merged features,
 
     x_sum = x + sum_k L_k dx_k / (L + sum_k dL_k),        x_average = x + sum_k dL_k dx_k / sum_k dL_k.
 
-The sum adds duals, as one learner of all rows would if no worker had changed what the others see. It is right for rare
-features, which one worker has met; on frequent ones all workers have corrected the same error, and the sum overshoots.
-The average is right for these. :mod:`giftrl.merging.fit` finds where to stop between the two.
+The sum adds duals, as one learner of all rows would if no worker had changed what the others see. On frequent features
+all workers have corrected the same error, and the sum overshoots; the average is right for these. Where several workers
+have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.merging.fit` finds where to stop between the two.
 
 The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, weighted by what
 they have staked, and its sum. (The product of the factors by which each wealth has grown is what one gambler would have
