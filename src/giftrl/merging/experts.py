@@ -7,7 +7,8 @@ worker k after it, all in the units of the merged features,
 
 The sum adds duals, as one learner of all rows would if no worker had changed what the others see. On frequent features
 all workers have corrected the same error, and the sum overshoots; the average is right for these. Where several workers
-have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.merging.fit` finds where to stop between the two.
+have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.merging.fit` finds
+where to stop between the two.
 
 The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, weighted by what
 they have staked, and its sum. (The product of the factors by which each wealth has grown is what one gambler would have
