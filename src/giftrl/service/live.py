@@ -69,9 +69,10 @@ class Live:
         """How many of these entries, the first ones, :meth:`learn` takes at once."""
         if self._entries is None:
             return len(entries)
-        count, rows = 0, self._rows
-        while self.core is not None and count < len(entries) and not self._passes_power(entries[count], rows):
+        count, rows, size = 0, self._rows, self._bytes
+        while self.core is not None and count < len(entries) and not self._passes_power(entries[count], rows, size):
             rows += entries[count].lines
+            size += len(entries[count].data)
             count += 1
         return max(1, count)
 
@@ -94,7 +95,7 @@ class Live:
 
     def _learn_young(self, entry: Entry) -> Answer:
         refusal: Refused | None = None
-        if self.core is not None and not self._passes_power(entry, self._rows):
+        if self.core is not None and not self._passes_power(entry, self._rows, self._bytes):
             try:
                 return self.core.learn(self.core.read([entry]))[0]
             except Refused as problem:
@@ -109,12 +110,11 @@ class Live:
             return self.core.learn(self.core.read([entry]))[0]
         return self._kept_waiting(entry)
 
-    def _passes_power(self, entry: Entry, rows: int) -> bool:
+    def _passes_power(self, entry: Entry, rows: int, size: int) -> bool:
+        """Whether a model that has so many rows, of so many bytes, is learnt anew with this entry."""
         after = rows + entry.lines
-        return entry.format == "arrow" or after.bit_length() > rows.bit_length() or self._grown(after, entry)
-
-    def _grown(self, rows: int, entry: Entry) -> bool:
-        return rows >= ROWS or self._bytes + len(entry.data) >= MOST
+        grown = after >= ROWS or size + len(entry.data) >= MOST
+        return entry.format == "arrow" or after.bit_length() > rows.bit_length() or grown
 
     def _learnt_anew(self, entry: Entry) -> tuple[Core, Answer] | None:
         """What ``giftrl train`` makes of all entries and this one; None where it would stop at a row of theirs."""
@@ -144,7 +144,7 @@ class Live:
             require_usable(entry, share)
         except GiftrlError as problem:
             raise as_refused(problem) from None
-        if self._grown(self._rows + entry.lines, entry):
+        if self._rows + entry.lines >= ROWS or self._bytes + len(entry.data) >= MOST:
             try:
                 look([source for source, _ in sources([*(self._entries or ()), entry])], self.wanted.loss,
                      self.wanted.labels, format=None, columns=self._columns)  # fmt: skip
