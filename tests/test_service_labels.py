@@ -43,7 +43,7 @@ def test_rows_that_do_not_go_with_those_that_wait_are_refused():
     assert live.learn([lines("b")])[0].examples == 2
 
 
-@pytest.mark.parametrize("wanted, first, then, words", [
+@pytest.mark.parametrize(("wanted", "first", "then", "words"), [
     ({"loss": "hinge"}, ["a"], ["b", "c"], "takes two labels"),
     ({}, ["a"], [f"t{k}" for k in range(101)], "different labels"),
     ({}, ["a"], [1] * 9, "learnt before"),
