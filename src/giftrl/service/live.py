@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.errors import GiftrlError, Refused, TooFewLabels
 from giftrl.service.bodies import Entry, sources
-from giftrl.service.core import Answer, Core, Reading, Share, as_refused, plain, require_usable, shares_of
+from giftrl.service.core import LABEL, Answer, Core, Reading, Share, as_refused, plain, require_usable, shares_of
 from giftrl.service.wanted import Wanted
 from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MOST, ROWS, first_labels
@@ -99,6 +99,19 @@ class Live:
         for entry, answer in zip(entries, answers, strict=True):
             self._note(entry, answer)
         return answers
+
+    def predict(self, entry: Entry, kind: str = LABEL) -> Answer:
+        """Predict for rows, as :meth:`Core.predict`; where nothing has been learnt, for each row that can be read None.
+
+        >>> Live(Wanted({})).predict(Entry("json", b'{"a": 1}\\n{"a": 2}\\n')).predictions
+        [None, None]
+        """
+        core = self.core
+        if core is not None:
+            return core.predict([entry], kind)[0]
+        share = unlabelled(entry, self._columns)
+        require_usable(entry, share)
+        return Answer([None] * len(share.used), share.rejected, 0)
 
     def _learn_young(self, entry: Entry) -> Answer:
         core, reading, refusal = self.core, None, None
