@@ -9,6 +9,7 @@ from giftrl.errors import Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.live import Live
 from giftrl.service.wanted import Wanted
+from tests.serving import serving
 
 pytestmark = pytest.mark.plain
 
@@ -83,3 +84,15 @@ def test_rows_without_use_are_still_left_out_of_a_young_model():
     assert len(answer.rejected) == 1 and live.examples == 5
     live.learn([lines("maybe", skip=True)])
     assert live.examples == 6
+
+
+def test_the_rows_left_out_are_told_alike_in_every_state(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m")
+        for count, label in enumerate(["no", "no", "yes", "no"], 1):
+            body = json.dumps({"label": label, "x": 1}).encode() + b"\n{bad\n"
+            client.post("/models/m/learn?on_error=skip&format=json", content=body).raise_for_status()
+            for query in ("", "?certify=0.01"):
+                said = client.get(f"/models/m{query}").json()
+                assert [each["row"] for each in said["rejected"]] == [2] * count
+                assert said["left_out"] == count

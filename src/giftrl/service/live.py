@@ -68,6 +68,11 @@ class Live:
         """How many rows wait until there are enough different labels to choose a loss by."""
         return self._waiting if self.core is None else 0
 
+    @property
+    def left_out(self) -> int:
+        """How many rows could not be used and were left out."""
+        return self._rejected if self.core is None else self.core.model.rejected
+
     def together(self, entries: Sequence[Entry]) -> int:
         """How many of these entries, the first ones, :meth:`learn` takes at once."""
         if self._entries is None:
