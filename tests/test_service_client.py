@@ -1,6 +1,7 @@
 """The client in Python: retries are safe, refusals are exceptions."""
 
 import contextlib
+import http.server
 import socket
 import threading
 
@@ -121,3 +122,38 @@ def test_an_arrow_stream_is_read_as_train_reads_it_and_a_bomb_is_not(tmp_path):
             assert client.post("/models/m/learn", content=stream(table)[:size], headers=kind).status_code in (
                 200, 400, 415, 422,
             )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["m?x=1", "m#", "x/../m", "m/file", "..", "", "m%2Ffile", "m\n", "é"])
+def test_a_name_of_another_model_is_never_taken_for_this_one(name, tmp_path):
+    with background(tmp_path) as address, giftrl.Client(address, retries=0) as client:
+        client.create("m", **QUICK)
+        with pytest.raises(Refused) as refusal:
+            client.show(name)
+        assert refusal.value.status in (404, 422)
+
+
+@pytest.mark.parametrize("after", ["Wed, 21 Oct 2015 07:28:00 GMT", "soon", "", "nan", "-3", "0"])
+def test_any_word_about_when_to_retry_is_understood(after):
+    asked = []
+
+    class Busy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(503 if len(asked) == 1 else 200)
+            self.send_header("Retry-After", after)
+            self.send_header("Content-Length", "13")
+            self.end_headers()
+            self.wfile.write(b'{"models":[]}')
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Busy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        with giftrl.Client(f"http://127.0.0.1:{server.server_port}") as client:
+            assert client.models() == []
+        server.shutdown()
+        thread.join(30)
+    assert len(asked) == 2

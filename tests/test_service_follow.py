@@ -1,5 +1,6 @@
 """Learning from files that grow, while the service runs."""
 
+import os
 import random
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import httpx
 import pytest
 
 from giftrl.errors import InvalidInput
-from giftrl.service.follow import parse
+from giftrl.service.folder import Folder
+from giftrl.service.follow import Follower, parse
+from giftrl.service.limits import Limits
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, quick_settings, rows, trained
 
@@ -73,3 +76,58 @@ def test_standard_input(tmp_path):
 def test_a_source_without_a_name_for_its_model_is_an_error():
     with pytest.raises(InvalidInput, match="NAME=SOURCE"):
         parse("-")
+
+
+@pytest.fixture
+def followed(tmp_path):
+    """A file that grows; how to look at it once, as a follower that begins anew or goes on; and the model."""
+    folder = Folder(tmp_path / "models", Limits())
+    folder.create("m", QUICK)
+    log = tmp_path / "log.json"
+    followers = [Follower(folder, "m", str(log))]
+
+    def look(anew=False):
+        if anew:
+            followers[-1]._let_go()
+            followers.append(Follower(folder, "m", str(log)))
+            followers[-1]._recall()
+        while any(followers[-1]._read(path) for path in followers[-1]._files()):
+            pass
+        return folder.get("m").live.examples
+
+    yield log, look
+    followers[-1]._let_go()
+    folder.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="nobody renames an open file on Windows")
+def test_a_file_is_read_to_its_end_after_it_was_renamed(followed):
+    log, look = followed
+    lines = rows(60)
+    log.write_bytes(b"".join(lines[:20]))
+    assert look() == 20
+    with log.open("ab") as old:
+        old.write(b"".join(lines[20:30]))
+        old.flush()
+        log.rename(log.with_suffix(".1"))
+        assert look() == 30
+        old.write(b"".join(lines[30:35]))
+        old.flush()
+        log.write_bytes(b"".join(lines[35:50]))
+        assert look() == 50
+    log.with_suffix(".1").unlink()
+    assert look() == 50
+    assert look(anew=True) == 50
+
+
+def test_a_file_that_was_written_anew_is_another_one(followed):
+    log, look = followed
+    lines = rows(60)
+    log.write_bytes(b"".join(lines[:20]))
+    assert look() == 20
+    inode = log.stat().st_ino
+    log.write_bytes(b"".join(lines[20:50]))  # longer than it was, and with the same number
+    assert log.stat().st_ino == inode and look() == 50
+    log.write_bytes(b"".join(lines[:30]))
+    assert look(anew=True) == 80
+    assert look(anew=True) == 80

@@ -141,6 +141,29 @@ def test_predictions_are_forgotten_after_their_time_whatever_the_clock_does(tmp_
         assert client.post("/models/m/label", json={"id": second, "label": 1}).status_code == 404
 
 
+@pytest.mark.parametrize("request_", [
+    "PUT /models/predict", "DELETE /models/predict?confirm=predict", "PUT /models/m/predict", "POST /models/predict",
+    "POST /models/m/predict?remember=1", "POST /models/m/predict?%72emember=1", "POST /models/m/predict?a=b&remember",
+    "POST /models/m/learn?x=/predict", "POST /models/predict/learn", "POST /models/predict/label",
+])  # fmt: skip
+def test_the_token_for_reading_changes_nothing(request_, tmp_path):
+    tokens = Tokens("learn-0123456789", "read-0123456789a")
+    with serving(tmp_path / "models", tokens=tokens) as (client, folder):
+        for name in ("m", "predict"):
+            folder.create(name, QUICK)
+        method, path = request_.split()
+        read = {"Authorization": f"Bearer {tokens.read}"}
+        assert client.request(method, path, headers=read, content=b'{"a": 1}').status_code == 403
+        assert client.post("/models/predict/predict", headers=read, content=b'{"a": 1}').status_code == 200
+        assert folder.names == ["m", "predict"]
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "http://evil.com", "//"])
+def test_pages_of_other_sites_are_refused_whatever_they_are_called(origin, tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        assert client.get("/models", headers={"Origin": origin}).status_code == 403
+
+
 def test_tokens_for_learning_and_reading(tmp_path):
     tokens = Tokens("learn-0123456789", "read-0123456789a")
     with serving(tmp_path / "models", tokens=tokens) as (client, _):

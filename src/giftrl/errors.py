@@ -5,6 +5,7 @@
     GiftrlError
     ├── InvalidInput (ValueError)       an argument breaks a rule
     │   ├── UnknownName                 no member of that name; the nearest one is suggested
+    │   ├── TooFewLabels                the first rows do not say yet what is to be learnt
     │   ├── BadSource                   a source of rows that cannot be read
     │   └── BadRow                      a row that cannot be used
     ├── ModelFileError                  a model file, or another file of ours, that cannot be read or written
@@ -71,6 +72,10 @@ class UnknownName(InvalidInput):
         near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""
         super().__init__(argument, value, "is not a known name", f"{hint}Known: {', '.join(names)}")
+
+
+class TooFewLabels(InvalidInput):
+    """The first rows do not have enough labels to choose a loss by; more rows may."""
 
 
 class Incompatible(GiftrlError, TypeError):

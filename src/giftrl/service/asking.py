@@ -34,7 +34,8 @@ class Asking:
         """Predict for rows; without predictions where nothing has been learnt."""
         core = live.core
         if core is None:
-            return Answer([None] * max(1, entry.lines), [], 0)
+            async with self._threads:
+                return await run_in_threadpool(live.predict, entry, kind)
         # The first of its kind may have to wait for a compiler, and a large one takes long: not in the event loop.
         if (entry.format, kind) not in core.warm or len(entry.data) > SMALL or core.lock.locked():
             async with self._threads:

@@ -4,7 +4,9 @@ import random
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Self
+from urllib.parse import quote
 
 import orjson
 
@@ -74,16 +76,16 @@ class Client:
 
     def create(self, model: str, **settings: Any) -> bool:
         """Create a model; False where there is one of that name and of these settings already."""
-        return bool(self._ask("PUT", f"/models/{model}", orjson.dumps(settings))["created"])
+        return bool(self._ask("PUT", _path(model), orjson.dumps(settings))["created"])
 
     def show(self, model: str, certify: float = 0.0) -> dict[str, Any]:
         """Counts, loss, certificate and experts; ``certify`` is for how many seconds to look for a better bound."""
-        found: dict[str, Any] = self._ask("GET", f"/models/{model}", options={"certify": str(certify)})
+        found: dict[str, Any] = self._ask("GET", _path(model), options={"certify": str(certify)})
         return found
 
     def delete(self, model: str) -> None:
         """Delete a model with all that it has learnt."""
-        self._ask("DELETE", f"/models/{model}", options={"confirm": model})
+        self._ask("DELETE", _path(model), options={"confirm": model})
 
     def learn(self, model: str, rows: Row | Iterable[Row], key: str | None = None) -> list[Any]:
         """Learn from rows with labels, and return the predictions that were made before.
@@ -93,26 +95,26 @@ class Client:
             rows: one or several, each with its label under "label".
             key: the idempotency key; a new one where none is given.
         """
-        return list(self._ask("POST", f"/models/{model}/learn", _lines(rows), key or _new_key())["predictions"])
+        return list(self._ask("POST", _path(model, "/learn"), _lines(rows), key or _new_key())["predictions"])
 
     def predict(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[Any]:
         """Predictions for rows: "label", "proba" or "scores"."""
-        return list(self._ask("POST", f"/models/{model}/predict", _lines(rows), options={output: "1"})["predictions"])
+        return list(self._ask("POST", _path(model, "/predict"), _lines(rows), options={output: "1"})["predictions"])
 
     def remember(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[tuple[str, Any]]:
         """Predictions for rows whose labels come later: the id and the prediction of each."""
         options = {output: "1", "remember": "1"}
-        found = self._ask("POST", f"/models/{model}/predict", _lines(rows), _new_key(), options)
+        found = self._ask("POST", _path(model, "/predict"), _lines(rows), _new_key(), options)
         return list(zip(found["ids"], found["predictions"], strict=True))
 
     def label(self, model: str, labels: Mapping[str, Any], key: str | None = None) -> list[Any]:
         """Learn rows that were remembered, by their ids."""
         body = _lines({"id": name, "label": label} for name, label in labels.items())
-        return list(self._ask("POST", f"/models/{model}/label", body, key or _new_key())["predictions"])
+        return list(self._ask("POST", _path(model, "/label"), body, key or _new_key())["predictions"])
 
     def file(self, model: str) -> bytes:
         """The model file."""
-        return self._answered("GET", f"/models/{model}/file").content
+        return self._answered("GET", _path(model, "/file")).content
 
     def _ask(
         self, method: str, path: str, body: bytes | None = None, key: str | None = None,
@@ -137,7 +139,7 @@ class Client:
                     raise
             if answer is not None and (answer.status_code not in AGAIN or left == 0):
                 break
-            after = 0.0 if answer is None else float(answer.headers.get("retry-after", 0.0))
+            after = 0.0 if answer is None else _seconds(answer.headers.get("retry-after", "0"))
             time.sleep(max(min(after, 10.0), wait * (0.5 + random.random())))
             wait = min(2.0 * wait, 10.0)
         assert answer is not None
@@ -153,6 +155,27 @@ class Client:
 def _lines(rows: Row | Iterable[Row]) -> bytes:
     every: Sequence[Row] | Iterable[Row] = [rows] if isinstance(rows, Mapping) else rows
     return b"".join(orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE) for row in every)
+
+
+def _path(model: str, what: str = "") -> str:
+    """The path of a model, whose name stays one part of it whatever it is."""
+    if "/" in model or not model.strip("."):  # which no quoting keeps in one part
+        raise Refused(422, f"{model!r:.80} is no name of a model", "use letters, digits, dots, dashes and underscores")
+    return f"/models/{quote(model, safe='')}{what}"
+
+
+def _seconds(after: str) -> float:
+    """How long a Retry-After header says to wait: seconds, or until a date; 0 where it says neither.
+
+    >>> _seconds("3"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT"), _seconds("soon")
+    (3.0, 0.0, 0.0)
+    """
+    try:
+        if after.strip().isdecimal():
+            return float(after)
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _new_key() -> str:

@@ -1,12 +1,14 @@
 """What every request passes: who may ask, how long it took, and errors that tell nothing of the machine."""
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -23,8 +25,8 @@ log = logging.getLogger("giftrl.service")
 
 #: Requests that need no token: they tell nothing of any model.
 FREE = {"/", "/healthz", "/openapi.json"}
-#: The last parts of paths to which a POST only reads.
-READING = {"predict"}
+#: The paths to which a POST only reads.
+PREDICT = re.compile(r"/models/[^/]+/predict")
 #: The hosts that a service without tokens answers to. A page of another site could have its own name lead here.
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
@@ -101,15 +103,27 @@ class Door:
         if self.hosts is not None and _name(host) not in self.hosts:
             raise Refused(403, "this service is not called by that name", "call it localhost or 127.0.0.1")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _of(origin) != host:
             raise Refused(403, "pages of other sites may not use this service", "call it from a page of its own")
-        method, path = scope["method"], scope["path"]
-        if path in FREE:
-            return
-        reads = method in ("GET", "HEAD") or path.rpartition("/")[2] in READING
-        # To remember a prediction is to write.
-        remembers = b"remember" in scope["query_string"]
-        self.tokens.require(headers.get(b"authorization", ""), READ if reads and not remembers else LEARN)
+        if scope["path"] not in FREE:
+            self.tokens.require(headers.get(b"authorization", ""), READ if _reads(scope) else LEARN)
+
+
+def _reads(scope: Scope) -> bool:
+    """Whether a request changes nothing, whatever it says."""
+    if scope["method"] in ("GET", "HEAD"):
+        return True
+    # To remember a prediction is to write.
+    remembers = "remember" in QueryParams(scope["query_string"])
+    return scope["method"] == "POST" and PREDICT.fullmatch(scope["path"]) is not None and not remembers
+
+
+def _of(origin: str) -> str | None:
+    """The host and the port in an Origin header; None where there is none."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def _name(host: str) -> str:

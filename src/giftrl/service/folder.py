@@ -1,14 +1,18 @@
 """A folder of models: each in a folder of its own, opened when it is asked for, closed when memory is short."""
 
 import contextlib
+import logging
 import os
 import re
 import shutil
+import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -25,6 +29,8 @@ try:
     import fcntl
 except ImportError:  # Windows: nothing is locked there
     fcntl = None  # type: ignore[assignment]
+
+log = logging.getLogger("giftrl.service")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 #: The names that Windows keeps for devices.
@@ -66,7 +72,7 @@ class Folder:
             shutil.rmtree(leftover, ignore_errors=True)
         self._open: OrderedDict[str, Writer] = OrderedDict()
         self._lock = threading.Lock()  # of the table of open models
-        self._opening: dict[str, threading.Lock] = {}
+        self._opening: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a lock is there while it is used
         self.closed = False
 
     @property
@@ -87,11 +93,11 @@ class Folder:
 
     def opened(self, name: str) -> Writer | None:
         """A model that is open; None where it is closed."""
-        writer = self._open.get(name)
-        if writer is not None:
-            with contextlib.suppress(KeyError):  # closed at this moment
+        with self._lock:
+            writer = self._open.get(name)
+            if writer is not None:
                 self._open.move_to_end(name)
-        return writer
+            return writer
 
     def get(self, name: str) -> Writer:
         """A model, which is opened if it is closed; that may take a while."""
@@ -106,10 +112,8 @@ class Folder:
                     raise Refused(503, "the service is ending", "try again later", retry_after=5)
                 if not self.has(name):
                     raise Refused(404, f"there is no model {name!r}", f"create it with PUT /models/{name}")
-                try:
+                with _reading(name):
                     found = Writer(self.path / name, self.limits, self.clock)
-                except GiftrlError:
-                    raise Refused(503, f"the files of the model {name!r} cannot be read", "look at the log") from None
                 found.start()
                 with self._lock:
                     self._open[name] = found
@@ -140,11 +144,8 @@ class Folder:
         return True
 
     def _settings(self, name: str) -> Any:
-        store = Store(self.path / name / "log.db", self.limits.sync)
-        try:
+        with _reading(name), contextlib.closing(Store(self.path / name / "log.db", self.limits.sync)) as store:
             return orjson.loads(store.fact("settings") or "{}")
-        finally:
-            store.close()
 
     def delete(self, name: str) -> None:
         """Delete a model with all that it has learnt."""
@@ -162,7 +163,7 @@ class Folder:
     def close(self) -> None:
         """Let every model finish what it was asked, and close it."""
         self.closed = True
-        for name in list(self._open):
+        for name in self.writers:
             with self._exclusive(name):
                 self._close(name)
         if self._lock_file is not None:
@@ -177,7 +178,7 @@ class Folder:
                 writer.submit(Job(CLOSE), always=True)
             writer.join()
 
-    def _exclusive(self, name: str) -> threading.Lock:
+    def _exclusive(self, name: str) -> Any:
         """The lock of opening, creating and deleting a model."""
         with self._lock:
             return self._opening.setdefault(name, threading.Lock())
@@ -199,6 +200,17 @@ def size_of(live: Live) -> int:
     if live.core is None:
         return BESIDE
     return BESIDE + sum(array.nbytes for array in live.core.model.learner.own_state().values())
+
+
+@contextlib.contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Turn whatever is wrong with the files of a model into an answer, and log it."""
+    try:
+        yield
+    except (GiftrlError, sqlite3.Error, OSError, ValueError) as problem:
+        log.error("the files of the model %r cannot be read: %s: %s", name, type(problem).__name__, problem)
+        words = f"the files of the model {name!r} cannot be read"
+        raise Refused(503, words, "look at the log of the service", retry_after=5) from None
 
 
 def _locked(path: Path) -> int | None:

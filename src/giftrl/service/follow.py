@@ -1,17 +1,21 @@
 """Learning from a file that grows, a folder in which files arrive, or standard input, while the service runs.
 
+A file stays open while it is followed, so that it is read to its end after another one has taken its name.
+
 The position in each file is committed together with the rows that end there: after a crash no row is skipped, and none
 is learnt twice. Standard input has no position; what a crash takes from it is gone.
 """
 
+import hashlib
 import logging
 import os
 import re
 import sys
 import threading
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -26,16 +30,19 @@ log = logging.getLogger("giftrl.service")
 
 #: Bytes that are read and learnt at a time, seconds between two looks at a source, and lines of one request.
 PIECE, PAUSE, LINES = 1 << 20, 0.2, 5_000
+#: Bytes before a place by which a file is known again; the file system may give its number to another one.
+KNOWN_BY = 4096
 TEXT = ("json", "libsvm", "vw")
 #: What is said of rows with which nothing can be done; they are passed over.
 UNUSABLE = (400, 413, 415, 422)
 
 
 class Place(NamedTuple):
-    """Where reading goes on in a file: its number in the file system, and the byte."""
+    """Where reading goes on in a file: its number in the file system, the byte, and a digest of the bytes before."""
 
     inode: int = 0
     offset: int = 0
+    before: str = ""
 
 
 def parse(given: str) -> tuple[str, str]:
@@ -71,6 +78,7 @@ class Follower(threading.Thread):
         self._ended = threading.Event()
         self._places: dict[str, Place] = {}
         self._formats: dict[str, str] = {}
+        self._held: FileIO | None = None  # the file, where the source is one
         require(
             source == STANDARD_INPUT or bool(source), "follow", source, "names no source", "give a file or a folder"
         )
@@ -85,9 +93,7 @@ class Follower(threading.Thread):
         """Follow the source until the service ends."""
         while not self._ended.is_set():
             try:
-                kept = self._folder.get(self._model).store_fact(self._fact)
-                found = orjson.loads(kept or "{}")
-                self._places = {path: Place(*place) for path, place in found.items()}
+                self._recall()
                 break
             except Refused:
                 self._ended.wait(PAUSE)
@@ -100,13 +106,20 @@ class Follower(threading.Thread):
             except OSError as problem:
                 log.warning("%s cannot be read (%s)", self._source, problem.strerror)
                 moved = []
+                self._let_go()
             if not any(moved):
                 self._ended.wait(PAUSE)
+        self._let_go()
+
+    def _recall(self) -> None:
+        """Go on where the model was left."""
+        found = orjson.loads(self._folder.get(self._model).store_fact(self._fact) or "{}")
+        self._places = {path: Place(*place) for path, place in found.items()}
 
     def _files(self) -> Iterator[Path]:
         path = Path(self._source)
         if not path.is_dir():
-            yield from [path] if path.exists() else []
+            yield from [path] if path.exists() or self._held is not None else []
             return
         for each in sorted(path.iterdir()):
             if each.is_file() and not each.name.startswith((".", "_")):
@@ -114,18 +127,38 @@ class Follower(threading.Thread):
 
     def _read(self, path: Path) -> bool:
         """Learn what is new in a file, up to its last whole line; whether there was anything."""
+        if self._held is not None:
+            replaced = _replaced(self._held, path)  # before it is read: what comes later is not for this file
+            if self._learn_more(self._held, path):
+                return True
+            if not replaced:
+                return False
+            self._let_go()
+        file = path.open("rb", buffering=0)  # a buffer would show bytes that are no longer there
+        # Windows lets nobody rename a file that is open, and of a folder there may be too many.
+        if os.name == "posix" and str(path) == str(Path(self._source)):
+            self._held = file
+            return self._learn_more(file, path)
+        with file:
+            return self._learn_more(file, path)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def _learn_more(self, file: FileIO, path: Path) -> bool:
         place = self._places.get(str(path), Place())
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            if status.st_ino != place.inode or status.st_size < place.offset:  # another file has taken its name
-                place = Place(status.st_ino, 0)
-                self._formats.pop(str(path), None)
-            file.seek(place.offset)
-            data = _whole_lines(file)
+        inode = os.fstat(file.fileno()).st_ino
+        if inode != place.inode or place.before not in ("", _before(file, place.offset)):  # another file
+            place = Place(inode)
+            self._formats.pop(str(path), None)
+        file.seek(place.offset)
+        data = _whole_lines(file)
         if not data:
             return False
-        after = place._replace(offset=place.offset + len(data))
-        return self._learn(data, str(path), after)
+        offset = place.offset + len(data)
+        return self._learn(data, str(path), Place(inode, offset, _before(file, offset)))
 
     def _follow_input(self) -> None:
         waiting = b""
@@ -170,7 +203,7 @@ class Follower(threading.Thread):
         return True
 
 
-def _whole_lines(file: IO[bytes]) -> bytes:
+def _whole_lines(file: FileIO) -> bytes:
     """The next lines of a file: as many as fit, or one that does not; nothing where the last one has no end yet."""
     data = file.read(PIECE)
     while data and b"\n" not in data and (more := file.read(PIECE)):
@@ -178,3 +211,18 @@ def _whole_lines(file: IO[bytes]) -> bytes:
     data = data[: data.rfind(b"\n") + 1]
     lines = data.split(b"\n", LINES)
     return data if len(lines) <= LINES else data[: len(data) - len(lines[-1])]
+
+
+def _replaced(file: FileIO, path: Path) -> bool:
+    """Whether a path leads to another file than the one that is open."""
+    try:
+        return not os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:  # renamed, and the next one is not there yet
+        return False
+
+
+def _before(file: FileIO, offset: int) -> str:
+    """A digest of the last bytes before a place in a file; of other bytes where the file ends before that place."""
+    file.seek(max(0, offset - KNOWN_BY))
+    data = file.read(min(offset, KNOWN_BY))
+    return hashlib.sha256(data).hexdigest()[:32]

@@ -99,7 +99,9 @@ def rows_of(entry: Entry) -> list[bytes]:
             given = orjson.loads(line)
         except orjson.JSONDecodeError as problem:
             raise Refused(422, f"row {number + 1} is not JSON ({problem.msg})", "send one object a line") from None
-        if isinstance(given, dict) and "label" in given:
+        if not isinstance(given, dict):
+            raise Refused(422, f"row {number + 1} is no JSON object", 'send one object a line, such as {"age": 33}')
+        if "label" in given:
             raise Refused(422, f"row {number + 1} has its label already", "send it to learn, or leave out the label")
         rows.append(orjson.dumps(given))
     return rows

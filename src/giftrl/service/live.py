@@ -7,19 +7,22 @@ that the loss so far does not take has the same effect. From 10,000 rows on the 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from giftrl.errors import GiftrlError, InvalidInput, Refused
+from giftrl.errors import GiftrlError, Refused, TooFewLabels
 from giftrl.service.bodies import Entry, sources
-from giftrl.service.core import Answer, Core, as_refused, plain, require_usable, shares_of
+from giftrl.service.core import LABEL, Answer, Core, Reading, Share, as_refused, plain, require_usable, shares_of
 from giftrl.service.wanted import Wanted
+from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MOST, ROWS, first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.model import LinearModel
-from giftrl.training.target import look
+from giftrl.training.target import Target, choose_target
 
 
 class Live:
@@ -65,13 +68,19 @@ class Live:
         """How many rows wait until there are enough different labels to choose a loss by."""
         return self._waiting if self.core is None else 0
 
+    @property
+    def left_out(self) -> int:
+        """How many rows could not be used and were left out."""
+        return self._rejected if self.core is None else self.core.model.rejected
+
     def together(self, entries: Sequence[Entry]) -> int:
         """How many of these entries, the first ones, :meth:`learn` takes at once."""
         if self._entries is None:
             return len(entries)
-        count, rows = 0, self._rows
-        while self.core is not None and count < len(entries) and not self._passes_power(entries[count], rows):
+        count, rows, size = 0, self._rows, self._bytes
+        while self.core is not None and count < len(entries) and not self._passes_power(entries[count], rows, size):
             rows += entries[count].lines
+            size += len(entries[count].data)
             count += 1
         return max(1, count)
 
@@ -85,71 +94,92 @@ class Live:
             Refused: where an entry cannot be used; then nothing has changed.
         """
         if self.core is not None and (self._entries is None or len(entries) > 1):
-            answers = self.core.learn(self.core.read(entries))
+            reading = self.core.read(entries)
+            if self._entries is not None and any(share.rejected for share in reading.shares):
+                self.core.connect()
+                raise Refused(409, "a row may make the model be learnt anew", "learn one entry after the other")
+            answers = self.core.learn(reading)
         else:
             answers = [self._learn_young(entry) for entry in entries]
         for entry, answer in zip(entries, answers, strict=True):
             self._note(entry, answer)
         return answers
 
+    def predict(self, entry: Entry, kind: str = LABEL) -> Answer:
+        """Predict for rows, as :meth:`Core.predict`; where nothing has been learnt, for each row that can be read None.
+
+        >>> Live(Wanted({})).predict(Entry("json", b'{"a": 1}\\n{"a": 2}\\n')).predictions
+        [None, None]
+        """
+        core = self.core
+        if core is not None:
+            return core.predict([entry], kind)[0]
+        share = unlabelled(entry, self._columns)
+        require_usable(entry, share)
+        return Answer([None] * len(share.used), share.rejected, 0)
+
     def _learn_young(self, entry: Entry) -> Answer:
-        refusal: Refused | None = None
-        if self.core is not None and not self._passes_power(entry, self._rows):
+        core, reading, refusal = self.core, None, None
+        if core is not None and not self._passes_power(entry, self._rows, self._bytes):
             try:
-                return self.core.learn(self.core.read([entry]))[0]
+                reading = core.read([entry])
             except Refused as problem:
                 refusal = problem
-        found = self._learnt_anew(entry)
-        if found is not None:
-            self.core, answer = found
-            return answer
-        if refusal is not None:
-            raise refusal
-        if self.core is not None:
-            return self.core.learn(self.core.read([entry]))[0]
-        return self._kept_waiting(entry)
-
-    def _passes_power(self, entry: Entry, rows: int) -> bool:
-        after = rows + entry.lines
-        return entry.format == "arrow" or after.bit_length() > rows.bit_length() or self._grown(after, entry)
-
-    def _grown(self, rows: int, entry: Entry) -> bool:
-        return rows >= ROWS or self._bytes + len(entry.data) >= MOST
-
-    def _learnt_anew(self, entry: Entry) -> tuple[Core, Answer] | None:
-        """What ``giftrl train`` makes of all entries and this one; None where it would stop at a row of theirs."""
-        entries = [*(self._entries or ()), entry]
-        found = [source for source, _ in sources(entries)]
+            if reading is not None and not (reading.shares[0].rejected and self._changes(entry)):
+                return core.learn(reading)[0]
         try:
-            target, _ = look(found, self.wanted.loss, self.wanted.labels, format=None, columns=self._columns)
-            core = Core(LinearModel(self.wanted.settings(target)), self._columns)
-            reading = core.read(entries)
-        except GiftrlError:
-            return None
-        if sum(len(share.rejected) for share in reading.shares[:-1]) != self._rejected:
-            return None  # what was acknowledged stays learnt
-        return core, core.learn(reading)[-1]
-
-    def _kept_waiting(self, entry: Entry) -> Answer:
-        """Keep rows that can be read until a loss can be chosen."""
-        ((source, ends),) = sources([entry])
-        try:
-            labels = first_labels(source, format=entry.format, columns=self._columns).labels
-            names = LabelNames(sorted(set(labels)) or ["label"])
-            reader = Reader(
-                source, Hashing(18), format=entry.format, columns=self._columns, on_error="skip", labels=names,
-                accepts=lambda given: np.ones(len(given), bool), background=False,
-            )  # fmt: skip
-            (share,) = shares_of(list(reader), ends)
-            require_usable(entry, share)
+            anew, found = self._anew(entry)
         except GiftrlError as problem:
-            raise as_refused(problem) from None
-        if self._grown(self._rows + entry.lines, entry):
-            try:
-                look([source for source, _ in sources([*(self._entries or ()), entry])], self.wanted.loss,
-                     self.wanted.labels, format=None, columns=self._columns)  # fmt: skip
-            except InvalidInput as problem:
-                raise Refused(422, plain(problem.rule), "create a model with settings, such as labels") from None
+            if refusal is not None:
+                raise refusal from None
+            if core is None:
+                return self._kept_waiting(entry, problem)
+        else:
+            if reading is None or len(found.shares[-1].rejected) < len(reading.shares[0].rejected):
+                self.core = anew
+                return anew.learn(found)[-1]
+        assert core is not None
+        return core.learn(reading or core.read([entry]))[0]
+
+    def _passes_power(self, entry: Entry, rows: int, size: int) -> bool:
+        """Whether a model that has so many rows, of so many bytes, is learnt anew with this entry."""
+        after = rows + entry.lines
+        grown = after >= ROWS or size + len(entry.data) >= MOST
+        return entry.format == "arrow" or after.bit_length() > rows.bit_length() or grown
+
+    def _target(self, entry: Entry) -> Target:
+        """What ``giftrl train`` would learn from all entries and this one."""
+        if self.wanted.labels is not None:
+            return self.wanted.target
+        found = [source for source, _ in sources([*(self._entries or ()), entry])]
+        return choose_target(first_labels(found, columns=self._columns).labels, self.wanted.loss)
+
+    def _changes(self, entry: Entry) -> bool:
+        """Whether this entry changes what is to be learnt."""
+        assert self.core is not None
+        settings = self.core.model.settings
+        try:
+            return self._target(entry)[:2] != (settings.loss, settings.label_values)
+        except GiftrlError:
+            return False
+
+    def _anew(self, entry: Entry) -> tuple[Core, Reading]:
+        """A new model, and all entries and this one as it reads them; an error where it would lose a row of theirs."""
+        core = Core(LinearModel(self.wanted.settings(self._target(entry))), self._columns)
+        reading = core.read([*(each._replace(skip=True) for each in self._entries or ()), entry])
+        if sum(len(share.rejected) for share in reading.shares[:-1]) != self._rejected:
+            words = "with these labels, rows that were learnt before could not have been"
+            raise Refused(422, words, "create a model with settings, such as labels")
+        return core, reading
+
+    def _kept_waiting(self, entry: Entry, problem: GiftrlError) -> Answer:
+        """Keep rows that can be read until a loss can be chosen; refuse them where more rows will not change that."""
+        share = unlabelled(entry, self._columns, accepts=_any_label)
+        require_usable(entry, share)
+        if not isinstance(problem, TooFewLabels):
+            raise as_refused(problem)
+        if self._rows + entry.lines >= ROWS or self._bytes + len(entry.data) >= MOST:
+            raise Refused(422, plain(problem.rule), "create a model with settings, such as labels")
         return Answer([None] * len(share.used), share.rejected, 0)
 
     def _note(self, entry: Entry, answer: Answer) -> None:
@@ -162,3 +192,32 @@ class Live:
         self._entries.append(entry)
         if self.core is not None and (self._rows >= ROWS or self._bytes >= MOST):
             self._entries = None
+
+
+def unlabelled(entry: Entry, columns: Columns, **more: Any) -> Share:
+    """Which rows of an entry can be read, whatever is to be learnt from them; an error where it cannot be read at all.
+
+    Args:
+        entry: the rows.
+        columns: what the keys of rows mean.
+        more: as for :class:`giftrl.streams.Reader`.
+
+    >>> unlabelled(Entry("json", b'{"label": "no", "a": 1}\\n{"label": "yes", "a": {\\n'), Columns(label="label")).used
+    array([ True, False])
+    """
+    ((source, ends),) = sources([entry])
+    try:
+        labels = first_labels(source, format=entry.format, columns=columns).labels
+        names = LabelNames(sorted(set(labels)) or ["label"])
+        reader = Reader(
+            source, Hashing(18), format=entry.format, columns=columns, on_error="skip", labels=names,
+            background=False, **more,
+        )  # fmt: skip
+        (share,) = shares_of(list(reader), ends)
+    except GiftrlError as problem:
+        raise as_refused(problem) from None
+    return share
+
+
+def _any_label(given: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.ones(len(given), bool)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import orjson
 
-from giftrl.errors import ModelFileError
+from giftrl.errors import ModelFileError, Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.live import Live
 from giftrl.service.store import Store
@@ -53,6 +53,13 @@ def recover(folder: Path, store: Store) -> Recovered:
 
 def _learn(live: Live, entries: list[Entry]) -> None:
     while entries:
-        count = live.together(entries)
-        live.learn(entries[:count])
-        entries = entries[count:]
+        some = entries[: live.together(entries)]
+        try:
+            live.learn(some)
+        except Refused:
+            # A label that made a young model be learnt anew came alone, and so it must now.
+            if len(some) == 1:
+                raise
+            for entry in some:
+                live.learn([entry])
+        entries = entries[len(some) :]

@@ -31,6 +31,7 @@ def brief(writer: Writer) -> dict[str, Any]:
         "experts": [],
         "curve": list(watch.curve),
         "rejected": list(watch.rejected),
+        "left_out": live.left_out,
         "latencies": latencies(watch),
     }
     if live.core is None:
@@ -79,4 +80,5 @@ def whole(writer: Writer, seconds: float = 0.0) -> dict[str, Any]:
             writer.submit(Job(SAVE, path=path)).answer.result()
             model, _ = LinearModel.load(path)
         summary = summary_of(model, best=best_losses(model.certificate, min(seconds, LONGEST)))
-    return said | summary | {"chosen": summary["settings"], "settings": said["settings"]}
+    # Of names that both have, "rejected" and "settings", what is said here is meant.
+    return said | summary | {"chosen": summary["settings"]} | {name: said[name] for name in ("rejected", "settings")}

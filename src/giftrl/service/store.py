@@ -144,8 +144,8 @@ class Store:
         self._run("UPDATE remembered SET row = x'' WHERE id = ?", (name,))
 
     def count_remembered(self) -> int:
-        """How many rows are remembered."""
-        return int(self._run("SELECT count(*) FROM remembered").fetchone()[0])
+        """How many rows wait for their labels."""
+        return int(self._run("SELECT count(*) FROM remembered WHERE length(row) > 0").fetchone()[0])
 
     def forget(self, now: float) -> None:
         """Remove what has expired."""

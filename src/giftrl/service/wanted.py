@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from giftrl.errors import GiftrlError, Refused
-from giftrl.service.core import plain
+from giftrl.service.core import Core, plain
 from giftrl.streams.columns import Columns
+from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 from giftrl.training.target import AUTO, Target, anything, chosen_by_rows
 
@@ -50,12 +51,13 @@ class Wanted(NamedTuple):
         wanted = cls(dict(given))
         try:
             settings = wanted.settings(wanted.target)
-            if settings.bits is not None and not 1 <= settings.bits <= most_bits:
+            bits = settings.bits
+            if bits is not None and not (type(bits) is int and 1 <= bits <= most_bits):
                 raise Refused(422, f"bits is {settings.bits!r:.20}", f"send a number from 1 to {most_bits}")
             if settings.classes > MOST_CLASSES:
                 raise Refused(422, f"there are {settings.classes} labels", f"send at most {MOST_CLASSES}")
-            settings.make_learner(1, 0)
-            _ = wanted.columns
+            # A model of these settings, and its readers; with few weights, which need no memory.
+            Core(LinearModel(replace(settings, bits=None if bits is None else 1)), wanted.columns)
         except Refused:
             raise
         except GiftrlError as problem:

@@ -229,6 +229,7 @@ class Writer(threading.Thread):
         (answer,) = self._learnt([job], [Entry("json", b"".join(row + b"\n" for row in rows))])
         for name, _ in given:
             self.store.set_labelled(name)
+        self._remembered -= len(given)
         return self._answer(job, answer)
 
     def _remember(self, job: Job) -> bytes:
@@ -237,9 +238,7 @@ class Writer(threading.Thread):
         if self._remembered + len(rows) > self.limits.remembered:
             words = f"{self.limits.remembered} predictions wait for their labels already"
             raise Refused(429, words, "label them, or wait until they expire", retry_after=60)
-        core = self.live.core
-        none = Answer([None] * len(rows), [], 0)
-        answer = none if core is None else core.predict([job.entry._replace(skip=False)], job.output)[0]
+        answer = self.live.predict(job.entry._replace(skip=False), job.output)
         names = [uuid.uuid4().hex for _ in rows]
         expires = self.clock.now() + self.limits.remember
         for name, row in zip(names, rows, strict=True):

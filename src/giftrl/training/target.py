@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadRow, BadSource, InvalidInput, UnknownName
+from giftrl.errors import BadRow, BadSource, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.recipes.labels import takes_signs
 from giftrl.streams.columns import Columns, Schema
@@ -99,7 +99,7 @@ def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
     )
     columns = f" ({listed(map(repr, names))})" if names else ""
     remedy = f"name the column of labels with --label{columns}{', or choose a loss' if automatic else ''}"
-    return InvalidInput("loss", loss, rule, remedy)
+    return TooFewLabels("loss", loss, rule, remedy)
 
 
 def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
@@ -220,9 +220,8 @@ def _automatic(values: LabelValues, rows: int) -> Target:
     _require_several(values, rows, AUTO)
     if text and _too_many(values, rows):
         rule = f"cannot be chosen: {_first(rows)} have {len(values):,} different labels, such as {values[0]!r}"
-        raise InvalidInput(
-            "loss", AUTO, rule, "name another column of labels with --label, or all labels with --labels"
-        )
+        problem = InvalidInput if len(values) > MANY else TooFewLabels
+        raise problem("loss", AUTO, rule, "name another column of labels with --label, or all labels with --labels")
     return _noting_alike(_classes_target(values, _first(rows)))
 
 
@@ -240,7 +239,7 @@ def _require_several(values: LabelValues, rows: int, loss: str) -> None:
         raise _no_label(loss)
     rule = f"needs two labels, and in {_first(rows)} there is only {given[0]}"
     other = "" if loss != AUTO or isinstance(next(iter(values), ""), str) else ", or --loss squared for numbers"
-    raise InvalidInput("loss", loss, rule, f"name all labels, such as --labels no,yes{other}")
+    raise TooFewLabels("loss", loss, rule, f"name all labels, such as --labels no,yes{other}")
 
 
 def _classes(values: LabelValues) -> str:

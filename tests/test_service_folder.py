@@ -1,0 +1,101 @@
+"""The folder of models: files that are no models, and threads that come at the same time."""
+
+import logging
+import threading
+import time
+
+import pytest
+
+from giftrl.errors import Refused
+from giftrl.service import folder as module
+from giftrl.service.folder import Folder
+from giftrl.service.follow import Follower
+from giftrl.service.limits import Limits
+from tests.serving import QUICK, rows, serving
+
+pytestmark = pytest.mark.plain
+
+
+def junk(path):
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"this is no database, and never was one" * 100)
+
+
+def no_file(path):
+    path.mkdir(parents=True)
+
+
+@pytest.mark.parametrize("make", [junk, no_file])
+def test_files_that_are_no_database_are_503_and_in_the_log(make, tmp_path, caplog):
+    make(tmp_path / "models" / "m" / "log.db")
+    with serving(tmp_path / "models") as (client, _), caplog.at_level(logging.ERROR, "giftrl.service"):
+        asked = [("GET", ""), ("POST", "/learn"), ("POST", "/predict"), ("PUT", ""), ("GET", "/file")]
+        for count, (method, what) in enumerate(asked, 1):
+            said = client.request(method, f"/models/m{what}", content=b"{}")
+            assert said.status_code == 503 and "log" in said.json()["error"]["remedy"]
+            assert caplog.text.count("model 'm' cannot be read") == count
+        client.put("/models/n", json=QUICK).raise_for_status()
+        client.delete("/models/m?confirm=m").raise_for_status()
+        assert client.put("/models/m", json=QUICK).status_code == 201
+
+
+def test_a_model_file_that_is_broken_is_in_the_log(tmp_path, caplog):
+    with serving(tmp_path / "models", log=100) as (client, _):
+        client.put("/models/m", json=QUICK)
+        for line in rows(5):
+            client.post("/models/m/learn", content=line).raise_for_status()
+    (tmp_path / "models" / "m" / "model.giftrl").write_bytes(b"no model")
+    with serving(tmp_path / "models") as (client, _), caplog.at_level(logging.ERROR, "giftrl.service"):
+        assert client.get("/models/m").status_code == 503
+    assert "ModelFileError" in caplog.text
+
+
+def test_a_follower_goes_on_once_its_model_can_be_opened(tmp_path):
+    junk(tmp_path / "models" / "m" / "log.db")
+    (tmp_path / "rows.json").write_bytes(b"".join(rows(20)))
+    folder = Folder(tmp_path / "models", Limits())
+    follower = Follower(folder, "m", str(tmp_path / "rows.json"))
+    follower.start()
+    try:
+        time.sleep(0.3)
+        assert follower.is_alive()
+        folder.delete("m")
+        folder.create("m", QUICK)
+        end = time.monotonic() + 60
+        while folder.get("m").live.examples < 20 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert folder.get("m").live.examples == 20
+    finally:
+        follower.end()
+        follower.join(60)
+        folder.close()
+
+
+def test_a_model_may_be_asked_for_while_room_is_made(tmp_path, monkeypatch):
+    folder = Folder(tmp_path, Limits())
+    for name in "abc":
+        folder.create(name, QUICK)
+        folder.get(name)
+    threads = []
+
+    def size_of(live):
+        threads.append(threading.Thread(target=folder.opened, args=("a",)))
+        threads[-1].start()
+        threads[-1].join(0.1)
+        return 1
+
+    monkeypatch.setattr(module, "size_of", size_of)
+    folder._make_room("c")
+    for each in threads:
+        each.join(60)
+    assert len(threads) == 3 and list(folder.writers) == ["b", "c", "a"]
+    folder.close()
+
+
+def test_names_that_were_asked_for_leave_nothing_behind(tmp_path):
+    folder = Folder(tmp_path, Limits())
+    for k in range(50):
+        with pytest.raises(Refused, match="no model"):
+            folder.get(f"x{k}")
+    assert not folder._opening
+    folder.close()

@@ -1,0 +1,97 @@
+"""A model that is made again from its log is the one that answered."""
+
+import json
+import sqlite3
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from giftrl.errors import Refused
+from giftrl.service.bodies import Entry
+from giftrl.service.folder import Folder
+from giftrl.service.jobs import LEARN, Job
+from giftrl.service.limits import Limits
+from giftrl.service.live import Live
+from giftrl.service.recovery import recover
+from giftrl.service.store import Store
+from giftrl.service.wanted import Wanted
+
+pytestmark = pytest.mark.plain
+
+SETTINGS = {"beta": 1.0, "bits": 4}
+NO_YES_MAYBE = ["no", "yes", "no", "yes", "no", "maybe", "no"]
+WORDS, NUMBERS = st.sampled_from(["no", "yes", "maybe", "never"]), st.sampled_from([0, 1, 2, -1, 2.5, 7.25])
+#: Mostly two labels, and at times others.
+LABELS = st.one_of(
+    st.lists(st.one_of(st.sampled_from(["no", "yes"]), kind), min_size=1, max_size=40)
+    for kind in (WORDS, NUMBERS, st.one_of(WORDS, NUMBERS))
+) | st.lists(st.one_of(st.sampled_from([0, 1]), NUMBERS), min_size=1, max_size=40)  # fmt: skip
+
+
+def row(label, k, day=None):
+    more = {} if day is None else {"day": day}
+    return json.dumps({"label": label, "x": k % 5, f"n{k % 3}": 1} | more).encode() + b"\n"
+
+
+def state(live, path):
+    """Everything that a model is, as bytes."""
+    if live.core is None:
+        return live.waiting, live.young
+    live.core.model.save(path / "state")
+    asked = [Entry("json", b'{"x": 2, "n1": 1}\n')]
+    return (path / "state").read_bytes(), live.young, live.core.predict(asked)
+
+
+def check(path, wanted, entries):
+    """Learn entries one by one; recovery must give what they gave."""
+    live, store = Live(Wanted(wanted)), Store(":memory:", False)
+    with store.transaction():
+        store.set_fact("settings", json.dumps(wanted))
+        for entry in entries:
+            try:
+                live.learn([entry])
+            except Refused:
+                continue
+            store.add(entry)
+    assert state(recover(path, store).live, path) == state(live, path)
+    store.close()
+
+
+@settings(max_examples=60)
+@given(LABELS, st.lists(st.booleans(), min_size=1, max_size=5))
+@example(NO_YES_MAYBE, [False])
+def test_any_labels_learnt_one_by_one_are_learnt_again_from_the_log(tmp_path_factory, labels, skip):
+    entries = [Entry("json", row(label, k), skip[k % len(skip)]) for k, label in enumerate(labels)]
+    check(tmp_path_factory.mktemp("log"), SETTINGS, entries)
+
+
+@pytest.mark.parametrize("wanted", [SETTINGS, SETTINGS | {"loss": "logistic", "labels": ["no", "yes"]}])
+@pytest.mark.parametrize("days", [["2024-01-01", "tea"], ["tea", "2024-01-01"], ["2024-01-01", 3], [3, "tea"]])
+def test_what_keys_mean_is_decided_again_as_it_was(wanted, days, tmp_path):
+    entries = [Entry("json", row(("no", "yes")[k % 2], k, days[min(k // 3, 1)])) for k in range(12)]
+    check(tmp_path, wanted, entries)
+
+
+def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_path):
+    folder = Folder(tmp_path / "f", Limits())
+    folder.create("m", SETTINGS)
+    writer = folder.get("m")
+    for k, label in enumerate(NO_YES_MAYBE):
+        writer.submit(Job(LEARN, Entry("json", row(label, k)))).answer.result(60)
+    before, run = state(writer.live, tmp_path), writer.store._run
+
+    def failing(statement, *more):
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("disk I/O error")
+        return run(statement, *more)
+
+    writer.store._run = failing
+    with pytest.raises(Refused, match="disk"):
+        writer.submit(Job(LEARN, Entry("json", row("yes", 9)))).answer.result(60)
+    writer.store._run = run
+    assert not writer._ahead and state(writer.live, tmp_path) == before
+    folder.close()
+    folder = Folder(tmp_path / "f", Limits())
+    assert state(folder.get("m").live, tmp_path) == before
+    folder.close()
