@@ -6,7 +6,7 @@ a batch ends with one: only then has the learner learnt all rows.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ class Team(RowLearner):
         self._left = 0  # rows that are still to be parted in the round that is open
         self._window = 0  # rows of its window
         self._parted = 0  # rows learnt in it
-        self._marks = np.zeros(0, np.bool_)
+        self._marks = np.zeros((workers + 1, 0), np.bool_)
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
 
     @property
@@ -162,7 +162,8 @@ class Team(RowLearner):
             (member, slice_rows(rows, a, b), y[a:b], weights[a:b])
             for member, (a, b) in zip(self._members, edges, strict=True)
         ]
-        futures = [self._pool.submit(_learn, *part) for part in parts]
+        marks = self._marks_of_all()
+        futures = [self._pool.submit(_learn, own, *part) for own, part in zip(marks[1:], parts, strict=True)]
         problems = [future.exception() for future in futures]
         for problem, (a, _) in zip(problems, edges, strict=True):
             if problem is not None:
@@ -170,7 +171,6 @@ class Team(RowLearner):
                 raise _at(a, problem) if isinstance(problem, Overflowed) else problem
         self._left -= len(y)
         self._parted += len(y)
-        self._note([(rows, len(y))])
         self.spent = self.spent._replace(together=self.spent.together + time.perf_counter() - begun)
         for member in self._members:
             self._remember(member)
@@ -190,12 +190,18 @@ class Team(RowLearner):
         for member in self._members:
             member.loss = self.learner.loss  # which may have bases of its own for each batch
 
-    def _note(self, parts: Sequence[tuple[Rows, int]]) -> None:
-        if len(self._marks) < self.learner.dimension:
-            self._marks = np.concatenate([self._marks, np.zeros(self.learner.dimension - len(self._marks), np.bool_)])
-        for learner in (self.learner, *self._members):
-            touched(learner, list(parts), self._marks)
-            parts = []
+    def _marks_of_all(self) -> NDArray[np.bool_]:
+        """The features that were touched in the round, a row for the learner and one for each worker."""
+        missing = self.learner.dimension - self._marks.shape[1]
+        if missing > 0:
+            self._marks = np.concatenate([self._marks, np.zeros((len(self._marks), missing), np.bool_)], axis=1)
+        return self._marks
+
+    def _touched(self, window: Window | None) -> NDArray[np.int64]:
+        """The features that were touched in the round, those of a window included."""
+        marks = self._marks_of_all()
+        touched(self.learner, [] if window is None else [(window.rows, len(window.labels))], marks[0])
+        return np.flatnonzero(marks.any(axis=0))
 
     def _remember(self, member: Any) -> None:
         """Hand what a worker has noted to the witnesses of the learner."""
@@ -209,19 +215,17 @@ class Team(RowLearner):
         self._unite(Window(rows, y, weights))
         begun = time.perf_counter()
         made = self.learner.learn_rows(rows, y, weights)
-        self._note([(rows, len(y))])
-        features = np.flatnonzero(self._marks)
+        features = self._touched(None)
         piece = take(self.learner, features)
         list(self._pool.map(lambda member: put(member, piece), self._members))
-        self._marks[features] = False
+        self._marks[:] = False
         self.spent = self.spent._replace(merging=self.spent.merging + time.perf_counter() - begun)
         return np.asarray(made)
 
     def _unite(self, window: Window | None) -> None:
         """Give the learner the merged state."""
         begun = time.perf_counter()
-        self._note([] if window is None else [(window.rows, len(window.labels))])
-        features = np.flatnonzero(self._marks)
+        features = self._touched(window)
         base, *pieces = take_all([self.learner, *self._members], features)
         # Without a window, and where none has been before, the average is safe; the sum need not be.
         steps = self.steps if window is not None or self.fitted else np.zeros_like(self.steps)
@@ -247,6 +251,7 @@ class Team(RowLearner):
     def _disband(self) -> None:
         """Let go of what the workers have learnt since the last merge."""
         self._members, self._parted, self._left = [], 0, 0
+        self._marks[:] = False
 
     def __enter__(self) -> "Team":
         return self
@@ -255,9 +260,10 @@ class Team(RowLearner):
         self.close()
 
 
-def _learn(member: Any, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-    """Let a worker learn its rows, of which there may be none."""
+def _learn(marks: NDArray[np.bool_], member: Any, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+    """Let a worker learn its rows, of which there may be none, and mark the features that it has touched."""
     made: Array = member.learn_rows(rows, y, weights)
+    touched(member, [(rows, len(y))], marks)
     return made
 
 
