@@ -14,7 +14,9 @@ from giftrl.merging import Window, first_steps, merge, put, take
 from giftrl.merging.experts import merge_experts
 from giftrl.merging.features import merge_features
 from giftrl.merging.merge import take_all
+from giftrl.merging.mixture import merge_mixtures, unit_of
 from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests import merging_twin as twin
 
@@ -196,3 +198,68 @@ def test_a_scale_that_grows_in_one_worker_spoils_nothing() -> None:
     base.learn(x, y)
     assert (base.mixing.totals[own] - before) / 200 < 1.0
     assert np.logaddexp(0.0, -y * base.predict(x)).mean() < 0.7
+
+
+def test_a_dense_feature_stays_dense_for_longer_than_it_took() -> None:
+    """Two features in 28 of 63 rows: one was dense before the round, and the other was not."""
+    make = learners()["logistic"]
+    base, y = make(), np.where(np.arange(33) % 2 == 0, 1.0, -1.0)
+    x = np.zeros((33, FEATURES))
+    x[:, -1] = 1.0
+    before, after = x[:30].copy(), x.copy()
+    before[:28, 0], after[:28, 1] = 1.0 + np.arange(28), 1.0 + np.arange(28)
+    base.learn(before, y[:30])
+    members = []
+    for part in (slice(0, 16), slice(16, 33)):
+        member = make()
+        member.restore(base.state())
+        member.learn(after[part], y[part])
+        members.append(member)
+    piece, *pieces = take_all([base, *members], EVERY)
+    known = merge_features(base, piece, pieces, FEATURES - 1)
+    assert known.rows[:2].tolist() == [28.0, 28.0] and known.dense[:2].tolist() == [True, False]
+
+
+def test_the_full_matrix_adds_precisions() -> None:
+    """With features of -1 and +1 and nothing centred, units stay: what workers add is the change of A^-1."""
+    rng = np.random.default_rng(0)
+
+    def make() -> Any:
+        return MixtureLearner(3, "squared", dtype="float64", compiled=False)
+
+    def taught(learner: Any, n: int) -> Any:
+        x = rng.choice([-1.0, 1.0], (n, 3))
+        learner.learn(x, x @ [1.0, 2.0, 3.0] + rng.normal(size=n))
+        return learner
+
+    def precision(matrix: Any) -> Any:
+        return np.linalg.inv((matrix.inverse - matrix.late.T @ matrix.late)[:3, :3])
+
+    base, members = taught(make(), 21), []
+    for n in (5, 6):
+        member = make()
+        member.restore(base.state())
+        members.append(taught(member, n))
+    assert all(member.matrix.waiting[0] > 0 for member in (base, *members))
+    piece, *pieces = take_all([base, *members], np.arange(3))
+    found = merge(base, piece, pieces, None, first_steps(base))[0].matrix
+    expected = sum(precision(member.matrix) for member in members) - precision(base.matrix)
+    np.testing.assert_allclose(precision(found), expected, rtol=1e-8)
+    duals = [precision(each.matrix) @ each.matrix.x[:3] for each in (base, *members)]
+    np.testing.assert_allclose(expected @ found.x[:3], duals[1] + duals[2] - duals[0], rtol=1e-7)
+
+
+def test_the_constant_of_the_coin_takes_up_what_centres_move() -> None:
+    base, members = workers_of(learners()["logistic"], [20, 7, 13])
+    piece, *pieces = take_all([base, *members], EVERY)
+    obvious = twin.merge_features(base, piece, pieces)
+    own = [twin.in_units(base, each, obvious, base.constant) for each in pieces]
+    n, rows = 8, [20.0, 7.0, 13.0]
+    bets = [
+        unit_of(base, p) * (WEALTH + o.coin[:, 2]) * o.coin[:, 0] / (1.0 + o.coin[:, 1])
+        for p, o in zip(pieces, own, strict=True)
+    ]
+    constants = [o.offsets[n] + o.shift @ bet for o, bet in zip(own, bets, strict=True)]
+    expected = np.average(constants, axis=0, weights=rows)
+    assert any(o.shift.any() for o in own)
+    np.testing.assert_allclose(merge_mixtures(base, piece, pieces).ends.offsets[n], expected, rtol=1e-9)
