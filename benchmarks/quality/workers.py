@@ -6,7 +6,7 @@ table has the loss of W workers over that of one learner: on new rows, and in th
 cores are simulated: the bits are those of as many cores.
 
 One worker learns the first rows (:mod:`giftrl.merging.schedule`), and small data sets end with these. The last column
-is of workers that part sooner, after 100 rows for each.
+is of workers among which rows are split sooner, after 100 rows for each.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from giftrl.recipes.evaluation import losses_of
 
 Array = NDArray[np.float64]
 WORKERS = (2, 4, 16, 64)
-#: How many workers part sooner in the last column.
+#: How many workers there are in the last column.
 SOONER = 16
 ORDERS = ("shuffled", "in order")
 LOSSES = {"binary": "logistic", "regression": "squared", "multiclass": "softmax"}

@@ -8,7 +8,7 @@ learns them before the merge, which is fitted to them, and then the merged learn
 from itertools import pairwise
 from typing import NamedTuple
 
-#: One worker learns at least this many rows, and this many for each worker; parting fewer saves nothing that matters.
+#: One worker learns at least this many rows, and this many for each worker; splitting fewer saves nothing that matters.
 FIRST, FIRST_EACH = 8192, 100
 #: The part of the rows so far that a round has with many workers, and with few; and its fewest rows for each worker.
 GROWTH, MOST_GROWTH, LEAST_EACH = 0.1, 0.25, 16
@@ -17,7 +17,7 @@ WINDOW = 1024
 
 
 class Round(NamedTuple):
-    """The rows of a round: those that are parted among the workers, and those of the window behind them."""
+    """The rows of a round: those that are split among the workers, and those of the window behind them."""
 
     parted: int
     window: int

@@ -78,7 +78,7 @@ class Team(RowLearner):
         self.spent = Spent()
         self._first = first_rows(workers) if first is None else first
         self._members: list[Any] = []
-        self._left = 0  # rows that are still to be parted in the round that is open
+        self._left = 0  # rows that are still to be split in the round that is open
         self._window = 0  # rows of its window
         self._parted = 0  # rows learnt in it
         self._marks = np.zeros((workers + 1, 0), np.bool_)
