@@ -61,7 +61,7 @@ def find_files(sources: Named | Sequence[Named]) -> tuple[File, ...]:
     require(len(names) > 0, "sources", sources, "must name at least one source", "give files or URLs")
     for name in names:
         piped = os.fspath(name) == STANDARD_INPUT
-        require(not piped, "sources", name, "cannot be parted among workers", "write standard input to a file")
+        require(not piped, "sources", name, "cannot be split among workers", "write standard input to a file")
     return tuple(file for name in names for file in (_behind_url(str(name)) if is_url(name) else _on_disk(name)))
 
 
