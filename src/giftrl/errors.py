@@ -29,7 +29,15 @@ from typing import Any
 
 
 class GiftrlError(Exception):
-    """The base of every exception that giftrl raises on purpose."""
+    """The base of every exception that giftrl raises on purpose.
+
+    >>> from giftrl import Learner
+    >>> try:
+    ...     Learner(0)
+    ... except GiftrlError as error:
+    ...     print(type(error).__name__)
+    InvalidInput
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is copied from one process to another by its arguments, which are not those of its class here.
@@ -75,23 +83,47 @@ class UnknownName(InvalidInput):
 
 
 class TooFewLabels(InvalidInput):
-    """The first rows do not have enough labels to choose a loss by; more rows may."""
+    """The first rows do not have enough labels to choose a loss by; more rows may.
+
+    >>> issubclass(TooFewLabels, ValueError)
+    True
+    """
 
 
 class Incompatible(GiftrlError, TypeError):
-    """Two parts that do not work together; the message names both and lists what works."""
+    """Two parts that do not work together; the message names both and lists what works.
+
+    >>> from giftrl import Learner
+    >>> try:
+    ...     Learner(2, "entropy", "whole_space")
+    ... except Incompatible as error:
+    ...     print(type(error).__mro__[2].__name__)
+    TypeError
+    """
 
 
 class AssumptionFailed(GiftrlError, ValueError):
-    """A theorem was asked about a run that it does not cover; the message names the assumption."""
+    """A theorem was asked about a run that it does not cover; the message names the assumption.
+
+    >>> issubclass(AssumptionFailed, ValueError)
+    True
+    """
 
 
 class NotConverged(GiftrlError, ArithmeticError):
-    """An inner solver stopped short of its tolerance; the message gives the gap it reached."""
+    """An inner solver stopped short of its tolerance; the message gives the gap it reached.
+
+    >>> issubclass(NotConverged, ArithmeticError)
+    True
+    """
 
 
 class Overflowed(GiftrlError, ArithmeticError):
-    """A number left the range of float64; the message says which, and ``row`` which row of a batch did it, if known."""
+    """A number left the range of float64; the message says which, and ``row`` which row of a batch did it, if known.
+
+    >>> Overflowed("the score is not finite", row=7).row
+    7
+    """
 
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)

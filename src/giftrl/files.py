@@ -10,12 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from giftrl import system
 from giftrl.errors import ModelFileError
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there, and leftovers are not removed
-    fcntl = None  # type: ignore[assignment]
 
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
@@ -177,7 +173,7 @@ def _private_folder(target: Path) -> Iterator[Path]:
                 lock = _lock(folder)
                 # Another process may take the folder for a leftover before it is locked, and remove it. Where nothing
                 # can be locked, nothing is removed either, and the last attempt will do.
-                if folder.exists() and (lock is not None or fcntl is None or attempt == 9):
+                if folder.exists() and (lock is not None or not system.can_lock() or attempt == 9):
                     break
                 _unlock(lock)
                 with contextlib.suppress(OSError):
@@ -202,18 +198,16 @@ def _remove_leftovers(target: Path) -> None:
 
 def _lock(folder: Path) -> int | None:
     """The handle of a folder that is now locked; None where it is locked already, or cannot be."""
-    if fcntl is None:
+    if not system.can_lock():  # leftovers are not removed there
         return None
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    if system.lock(handle):
+        return handle
+    os.close(handle)
+    return None
 
 
 def _unlock(lock: int | None) -> None:
@@ -236,9 +230,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 def open_stream(path: str, flags: int) -> int:
     """Open a pipe or a device; an error if it is a pipe without a reader, for which a plain open would wait."""
-    handle = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC) | os.O_NONBLOCK)
-    os.set_blocking(handle, True)
-    return handle
+    return system.open_at_once(path, flags & ~(os.O_CREAT | os.O_TRUNC))
 
 
 def require_replaceable(path: str | os.PathLike[str]) -> int | None:
@@ -272,14 +264,8 @@ def require_replaceable(path: str | os.PathLike[str]) -> int | None:
 
 def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:
     """Make the new name survive a power cut, where the system can do that for a folder."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        system.sync_folder(folder)
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             problem = f"is written, but a power cut may undo that ({error.strerror})"

@@ -8,13 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from giftrl import system
 from giftrl.errors import InvalidInput, ModelFileError
 from giftrl.files import Finishing, file_errors, is_stream, leave_if_asked, open_stream, replacing, uninterrupted
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there
-    fcntl = None  # type: ignore[assignment]
 
 Named = str | os.PathLike[str]
 PIECE = 1 << 20
@@ -111,16 +107,10 @@ class GrowingFile(Finishing):
 
     def _claim(self) -> None:
         """Make sure that no other process is writing this file."""
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if system.lock(self._handle) is False:
             self._handle.close()
             rule = f"is being written by another run with the checkpoint {self._checkpoint}"
-            raise InvalidInput(self.argument, str(self.path), rule, "wait for it, or give another file") from None
-        except OSError:  # a disk that cannot lock
-            pass
+            raise InvalidInput(self.argument, str(self.path), rule, "wait for it, or give another file")
 
     def write(self, text: bytes) -> None:
         """Write, and hand what was written to the operating system."""
@@ -155,6 +145,8 @@ class GrowingFile(Finishing):
             if target.exists():
                 shutil.copymode(target, self._new)
             leave_if_asked()
+            if not system.can_lock():  # where an open file cannot be renamed; elsewhere it stays locked until it is
+                self._handle.close()
             self._new.replace(target)
         self._handle.close()
 

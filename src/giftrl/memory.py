@@ -1,12 +1,12 @@
 """Memory, asked for only where the machine has it."""
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl import system
 from giftrl.errors import InvalidInput
 
 
@@ -16,10 +16,8 @@ def physical_memory() -> int:
     >>> physical_memory() > 0
     True
     """
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
+    said = system.physical_memory()
+    return 1 << 62 if said is None else said
 
 
 def zeros(shape: tuple[int, ...], dtype: Any = np.float64, *, beside: int = 0) -> NDArray[Any]:

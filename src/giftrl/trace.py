@@ -13,6 +13,11 @@ class Step(NamedTuple):
 
     The loss is weight phi; g and z are vectors and include the weight. delta = H(g) - H(z) (or H') can be negative only
     for the literal two-step update.
+
+    >>> from giftrl import Learner
+    >>> step = Learner(2).observe("squared", [1.0, 2.0], 1.0)
+    >>> step.t, step.prediction, step.loss
+    (1, 0.0, 0.5)
     """
 
     t: int
@@ -43,7 +48,15 @@ class RoundRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Trace:
-    """A run: its rounds, where it ended, and the parts it was made of."""
+    """A run: its rounds, where it ended, and the parts it was made of.
+
+    >>> from giftrl import Learner
+    >>> learner = Learner(2)
+    >>> _ = learner.observe("squared", [1.0, 2.0], 1.0)
+    >>> trace = learner.trace
+    >>> len(trace.rounds), trace.rounds[0].loss, trace.lookahead
+    (1, 0.5, True)
+    """
 
     algorithm: str
     rounds: tuple[RoundRecord, ...]

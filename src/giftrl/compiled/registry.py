@@ -68,7 +68,11 @@ def compiled_as(twin: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def brings(member: object, name: str) -> bool:
-    """Whether a member has its own method for an operation."""
+    """Whether a member has its own method for an operation.
+
+    >>> brings(1.5, "is_integer"), brings(1.5, "prox")
+    (True, False)
+    """
     return hasattr(type(member), name)
 
 
@@ -77,6 +81,17 @@ def validated(cls: type[T]) -> type[T]:
 
     A ``NamedTuple`` body may not define ``__new__`` itself, so it is wrapped here; ``_make`` (used by ``_replace``)
     is sent the same way.
+
+    >>> from typing import NamedTuple
+    >>> @validated
+    ... class Share(NamedTuple):
+    ...     part: float
+    ...     def validate(self):
+    ...         if not 0 <= self.part <= 1:
+    ...             raise ValueError("part must be between 0 and 1")
+    >>> Share(0.5)._replace(part=2.0)
+    Traceback (most recent call last):
+    ValueError: part must be between 0 and 1
     """
     original = cls.__new__
 

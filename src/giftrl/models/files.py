@@ -27,6 +27,7 @@ from giftrl.errors import ModelFileError, require
 from giftrl.files import file_errors, replacing
 from giftrl.memory import physical_memory
 from giftrl.models.header import from_json, parse, to_json
+from giftrl.system import open_at_once
 
 Array = NDArray[Any]
 
@@ -95,7 +96,8 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
     ...     load(f"{folder}/a.giftrl")
     ({'x': array([0, 1, 2])}, {'beta': 1.0})
     """
-    with file_errors(path), FileIO(os.fspath(path), opener=_open) as file:
+    # A pipe without a writer would make a plain open wait for ever.
+    with file_errors(path), FileIO(os.fspath(path), opener=open_at_once) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(
@@ -114,11 +116,6 @@ class _Problem(Exception):
 
     def __init__(self, problem: str, remedy: str = AGAIN) -> None:
         super().__init__(problem, remedy)
-
-
-def _open(path: str, flags: int) -> int:
-    # A pipe without a writer would make a plain open wait for ever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _checked(name: str, array: Array) -> Array:

@@ -1,0 +1,150 @@
+"""What Windows lacks, taken away here: every module imports, and commands do the same work."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from giftrl import files, system
+from tests.commands import write_rows
+
+pytestmark = pytest.mark.plain
+
+#: Run first: imports of giftrl's modules, not those of other libraries, find no module that Windows has not.
+LIKE_WINDOWS = """
+import builtins, os, pathlib, pkgutil, importlib, sys
+MODULES = {"fcntl", "resource", "termios", "tty", "pwd", "grp", "syslog", "posix"}
+real = builtins.__import__
+
+def without(name, globals=None, *rest, **more):
+    if name.partition(".")[0] in MODULES and (globals or {}).get("__name__", "").startswith("giftrl"):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return real(name, globals, *rest, **more)
+
+builtins.__import__ = without
+for name in ("O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "sched_getaffinity", "getuid", "geteuid", "sysconf", "sync"):
+    delattr(os, name)
+
+# A file that is open cannot be renamed.
+replace = os.replace
+def closed(source, target, **more):
+    for each in os.listdir("/proc/self/fd"):
+        try:
+            if os.path.samefile(f"/proc/self/fd/{each}", source):
+                raise PermissionError(13, "The process cannot access the file because it is being used", str(source))
+        except FileNotFoundError:
+            pass
+    return replace(source, target, **more)
+os.replace = closed
+"""
+
+IMPORT_ALL = """
+import giftrl
+OPTIONAL = {"ray", "fsspec", "river", "starlette", "uvicorn", "httpx", "sklearn", "matplotlib", "pooch"}
+count = 0
+for found in pkgutil.walk_packages(giftrl.__path__, "giftrl."):
+    try:
+        importlib.import_module(found.name)
+    except ModuleNotFoundError as problem:
+        if (problem.name or "").partition(".")[0] not in OPTIONAL:
+            raise
+    count += 1
+from giftrl import system
+assert system.fcntl is None and not system.can_lock() and system.physical_memory() is None
+print(count)
+"""
+
+COMMANDS = """
+from giftrl.cli.main import main
+for arguments in (
+    ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "100", "-p", "p.txt",
+     "--on-error", "skip", "--rejects", "r.jsonl"],
+    ["train", "rows.svm", "--model", "m2.giftrl", "--from", "m.giftrl", "-p", "p2.txt", "--on-error", "skip"],
+    ["predict", "m.giftrl", "rows.svm", "-o", "out.txt", "--on-error", "skip"],
+    ["inspect", "m.giftrl", "--json"],
+):
+    main(arguments, standalone_mode=False)
+"""
+
+
+def run(text, folder):
+    environment = os.environ | {"GIFTRL_PLAIN": "1"}
+    command = [sys.executable, "-c", LIKE_WINDOWS + text]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="takes away what Linux has, to be like Windows")
+
+
+@linux_only
+def test_every_module_imports_without_what_windows_lacks(tmp_path):
+    done = run(IMPORT_ALL, tmp_path)
+    assert done.returncode == 0, done.stderr
+    source = Path(system.__file__).parent
+    assert int(done.stdout) == len([each for each in source.rglob("*.py") if each != source / "__init__.py"])
+
+
+@linux_only
+def test_commands_work_without_it(tmp_path):
+    """Models, checkpoints, predictions and skipped rows are the same, and no open file is renamed."""
+    for name in ("like", "here"):
+        (tmp_path / name).mkdir()
+        write_rows(tmp_path / name / "rows.svm", line="1 x:y")
+    done = run(COMMANDS, tmp_path / "like")
+    assert done.returncode == 0, done.stderr
+    plain = COMMANDS.replace("from giftrl", "import sys\nfrom giftrl", 1)
+    command = [sys.executable, "-c", plain]
+    here = subprocess.run(
+        command, cwd=tmp_path / "here", env=os.environ | {"GIFTRL_PLAIN": "1"}, capture_output=True, text=True
+    )
+    assert here.returncode == 0, here.stderr
+    names = {each.name for each in (tmp_path / "here").iterdir()}
+    assert {each.name for each in (tmp_path / "like").iterdir()} == names and "r.jsonl" in names
+    for name in names:
+        assert (tmp_path / "like" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+
+
+def test_without_locks(monkeypatch, tmp_path):
+    monkeypatch.setattr(system, "fcntl", None)
+    with (tmp_path / "a").open("wb") as file:
+        assert system.lock(file) is None and not system.can_lock()
+    leftover = tmp_path / f"{files._prefix(tmp_path / 'b')}{'0' * 16}.tmp"
+    leftover.mkdir()
+    files.write(tmp_path / "b", [b"content"])
+    assert (tmp_path / "b").read_bytes() == b"content"
+    assert leftover.exists()  # it may be in use, and nobody can tell
+
+
+def test_a_lock_is_kept_until_the_file_is_closed(tmp_path):
+    pytest.importorskip("fcntl", reason="this system locks no files")
+    with (tmp_path / "a").open("wb") as one, (tmp_path / "a").open("wb") as two:
+        assert system.lock(one) is True and system.lock(two) is False
+        one.close()
+        assert system.lock(two) is True
+
+
+def test_a_disk_that_cannot_lock(monkeypatch, tmp_path):
+    fcntl = pytest.importorskip("fcntl", reason="this system locks no files")
+
+    def fail(*arguments):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with (tmp_path / "a").open("wb") as file:
+        assert system.lock(file) is None
+
+
+def test_without_the_flags_and_questions_of_posix(monkeypatch, tmp_path):
+    for name in ("O_NONBLOCK", "O_DIRECTORY", "sched_getaffinity", "sysconf"):
+        monkeypatch.delattr(os, name, raising=False)
+    (tmp_path / "a").write_bytes(b"content")
+    handle = system.open_at_once(tmp_path / "a", os.O_RDONLY)
+    assert os.read(handle, 7) == b"content"
+    os.close(handle)
+    system.sync_folder(tmp_path / "not there")  # nothing is opened
+    assert system.cores() == os.cpu_count() and system.physical_memory() is None
+    from giftrl.memory import physical_memory, zeros
+
+    assert physical_memory() == 1 << 62 and zeros((2, 1)).tolist() == [[0.0], [0.0]]
