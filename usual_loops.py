@@ -1,4 +1,5 @@
-"""The usual loops, by using them: every loss at its defaults, rows dense and sparse, every text format, and Arrow.
+"""The usual loops, by using them: every loss at its defaults, rows dense and sparse, every text format, and Arrow,
+and several workers.
 
 ``hatch_build.py`` runs this to have the loops compiled that a wheel brings, and a test runs it where there is no
 compiler, to see that the wheel brings them all. Names of losses as arguments stand for those losses only. With
@@ -14,6 +15,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from click.testing import CliRunner
@@ -23,6 +25,7 @@ from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.cli.main import main
 from giftrl.compiled import objects
+from giftrl.merging import schedule
 from giftrl.recipes import Recipe, make
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 
@@ -151,6 +154,19 @@ def resume(folder: Path, loss: str) -> None:
         raise SystemExit(f"went on after {before} of {2 * len(VALUES)} examples to {second.model.examples}")
 
 
+def together(folder: Path, loss: str) -> None:
+    """Learn with two workers, from matrices and from text, with rounds that begin after a few rows."""
+    kind: Any = FTRLClassifier if loss in CLASSIFIERS else FTRLRegressor
+    options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
+    with patch.multiple(schedule, FIRST=4, FIRST_EACH=2, LEAST_EACH=4):
+        for values in (VALUES, VALUES.astype(np.float32)):
+            for rows in (values, csr_array(values)):
+                kind(loss=loss, n_jobs=2).fit(rows, labels_of(loss))
+        command("train", folder / "a.svm", "--loss", loss, *options, "--workers", 2, "--summary", folder / "s.json")
+    if not json.loads((folder / "s.json").read_text(encoding="utf-8"))["workers"]["merges"]:
+        raise SystemExit("two workers have merged nothing")
+
+
 def use(wanted: tuple[str, ...]) -> None:
     """Use the loops of these losses; the formats are those of the first one."""
     with tempfile.TemporaryDirectory() as folder:
@@ -160,6 +176,7 @@ def use(wanted: tuple[str, ...]) -> None:
             one_by_one(loss)
             train(Path(folder), loss, (*texts(loss), "a.arrow", "a.parquet", "a.npz") if k == 0 else ("a.svm",))
             resume(Path(folder), loss)
+            together(Path(folder), loss)
 
 
 if __name__ == "__main__":

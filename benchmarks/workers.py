@@ -20,28 +20,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.rcv1_like import rcv1_like
+from benchmarks.scaling import Scaled, cluster_table, measured_table, strong_table, weak_table
 from benchmarks.table import Grid, machine, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
-from giftrl.merging.schedule import first_rows, next_round
 from giftrl.merging.team import Spent, Team
 from giftrl.mixtures import MixtureLearner
 
 #: The rows of a batch.
 BATCH = 50_000
-#: The numbers of workers and rows of the model.
-MODELLED = (2, 4, 16, 64)
-ROWS = (10**6, 10**7, 10**8, 10**9)
 
 
 class Measured(NamedTuple):
-    """The seconds of one learner and of two threads, and what these spent."""
+    """The seconds of one learner, of one over half of the rows, and of two threads, and what these spent."""
 
     name: str
     rows: int
     alone: float
+    half: float
     together: float
     spent: Spent
+    features: int
 
 
 def sparse_rows(rows: int) -> tuple[Any, Any, int]:
@@ -74,13 +73,15 @@ def seconds(rows: Rows, y: Any, features: int, workers: int) -> tuple[float, Spe
 def in_memory(name: str, data: tuple[Any, Any, int], repeats: int) -> Measured:
     """Both in turn, after a warm-up; medians."""
     rows, y, features = data
-    pairs = []
+    middle = len(y) // 2
+    times = []
     for k in range(repeats + 1):
         alone, (together, spent) = seconds(rows, y, features, 1)[0], seconds(rows, y, features, 2)
+        half = seconds(slice_rows(rows, 0, middle), y[:middle], features, 1)[0]
         if k > 0:
-            pairs.append((alone, together, spent))
-    spent = sorted(pairs, key=lambda each: each[1])[len(pairs) // 2][2]
-    return Measured(name, len(y), median(a for a, _, _ in pairs), median(b for _, b, _ in pairs), spent)
+            times.append((alone, half, together, spent))
+    spent = sorted(times, key=lambda each: each[2])[len(times) // 2][3]
+    return Measured(name, len(y), *(median(each[k] for each in times) for k in range(3)), spent, features)
 
 
 def write_text(path: Path, size: int) -> None:
@@ -99,25 +100,6 @@ def command(path: Path, workers: int, one_core: bool) -> float:
     arguments = ["train", path, "--workers", str(workers), "--certificate-seconds", "0", "--json"]
     done = subprocess.run([*cores, giftrl, *arguments], capture_output=True, check=True)
     return float(json.loads(done.stdout)["seconds_total"])
-
-
-def modelled(rows: int, workers: int, a_row: float, a_merge: float) -> float:
-    """The seconds of a run: rows of a round side by side, windows and merges one after the other.
-
-    ``a_merge`` is that of two workers; it grows with the states that are merged, one more than there are workers.
-
-    >>> modelled(10**6, 1, 1e-6, 1.0)
-    1.0
-    """
-    if workers == 1:
-        return rows * a_row
-    done = min(rows, first_rows(workers))
-    total = done * a_row
-    while done < rows:
-        parted, window = next_round(done, workers)
-        total += parted / workers * a_row + window * a_row + a_merge * (workers + 1) / 3.0
-        done += parted + window
-    return total
 
 
 def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str:
@@ -139,15 +121,12 @@ def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str
         parts.append(Grid(title, ["", "whole command", "over two workers"], rows).markdown())
     each = measured[0]
     a_row, a_merge = each.alone / each.rows, each.spent.merging / max(each.spent.merges, 1)
-    speed = [
-        [
-            f"{rows:,}",
-            *(f"{modelled(rows, 1, a_row, a_merge) / modelled(rows, w, a_row, a_merge):.1f}" for w in MODELLED),
-        ]
-        for rows in ROWS
-    ]
-    title = "By a model, not measured: speed over one worker, rows like rcv1 in memory, a core for each worker"
-    parts.append(Grid(title, ["rows", *(f"W = {w}" for w in MODELLED)], speed).markdown())
+    scaled = [Scaled(each.name, each.rows, each.alone, each.half, each.together) for each in measured]
+    a_feature = a_merge / (3 * each.features)  # two workers, and the state before
+    grids = (
+        measured_table(scaled), strong_table(a_row, a_merge), weak_table(a_row, a_merge), cluster_table(a_feature),
+    )  # fmt: skip
+    parts += [grid.markdown() for grid in grids]
     return "\n\n".join(parts)
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
-from giftrl.mixtures.coin import RICHEST
+from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 
@@ -106,17 +106,29 @@ def in_units(learner: Any, piece: Piece, known: Known, place: int | None) -> Own
 
 
 def ends(base: Own, workers: list[Own]) -> tuple[Array, Array]:
-    """The average and the sum of the grid and of the coin's wealth, by feature, score and expert."""
+    """The average and the sum of the grid and of what the coin bets, by feature, score and expert."""
     moved = [own.x - base.x for own in workers]
     gained = [np.maximum(own.strength - base.strength, 0.0)[:, None, :] for own in workers]
     more = sum(gained)
     top = sum(own.strength[:, None, :] * dx for own, dx in zip(workers, moved, strict=True))
     weighted = sum(gain * dx for gain, dx in zip(gained, moved, strict=True))
     part = np.divide(weighted, more, out=sum(moved) / len(workers), where=more > 0.0)
-    rich, richer = wealth(base, workers)
-    average = np.concatenate([base.x + part, rich[:, :, None]], axis=2)
-    total = np.concatenate([base.x + top / (base.strength[:, None, :] + more), richer[:, :, None]], axis=2)
+    cautious, bold = bets(base, workers)
+    average = np.concatenate([base.x + part, cautious[:, :, None]], axis=2)
+    total = np.concatenate([base.x + top / (base.strength[:, None, :] + more), bold[:, :, None]], axis=2)
     return average, total
+
+
+def bets(base: Own, workers: list[Own]) -> tuple[Array, Array]:
+    """What the coin bets, in units of Y/N: with the average share of the average wealth, and with all added up."""
+    poor, rich = wealth(base, workers)
+    shares = [own.coin[:, 0] / (1.0 + own.coin[:, 1]) for own in (base, *workers)]
+    turns = np.array([each - shares[0] for each in shares[1:]])
+    stakes = np.array([np.maximum(own.coin[:, 1] - base.coin[:, 1], 0.0) for own in workers])
+    total = stakes.sum(axis=0)
+    turn = np.divide((stakes * turns).sum(axis=0), total, out=turns.mean(axis=0), where=total > 0.0)
+    theta = base.coin[:, 0] + sum(own.coin[:, 0] - base.coin[:, 0] for own in workers)
+    return (WEALTH + poor) * (shares[0] + turn), (WEALTH + rich) * theta / (1.0 + base.coin[:, 1] + total)
 
 
 def wealth(base: Own, workers: list[Own]) -> tuple[Array, Array]:

@@ -46,6 +46,19 @@ def linear():
     return [learner.learn(rows, y), learner.predict(rows), learner.x]
 
 
+def team():
+    from giftrl.compiled.rows import as_rows
+    from giftrl.merging.team import Team
+
+    many = loss in MULTICLASS
+    learner = MulticlassMixture(7, 3, loss, constant=6) if many else MixtureLearner(7, loss, constant=6)
+    together = Team(learner, 2, first=20)
+    made = together.learn_rows(as_rows(rows, 7)[0], y, np.empty(0))
+    together.finish()
+    assert together.spent.merges == 1
+    return [made, learner.x, together.steps]
+
+
 def text():
     lines = [[f"{j + 1}:{v:.6g}" for j, v in enumerate(row) if v] for row in x]
     if loss == "libsvm":
@@ -79,6 +92,7 @@ print(*kernels)
 CASES = [
     *(("mixture", loss, kind) for loss in losses.EVERY for kind in ("dense", "csr")),
     *(("linear", loss, kind) for loss in losses.EVERY for kind in ("dense", "csr")),
+    *(("team", loss, "csr") for loss in losses.EVERY),
     *(("text", format_, "") for format_ in ("json", "libsvm", "vw")),
 ]
 #: All take a quarter of an hour, in which Numba compiles every loop once more: ``make bits`` runs them, and ``make

@@ -9,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from giftrl import distributed
+from giftrl import distributed, regularizers, schedules, sweeps
 from giftrl.distributed import shards
 from giftrl.distributed.cluster import RayCrew
 from giftrl.distributed.driver import Driver
 from giftrl.distributed.local import LocalCrew
-from giftrl.errors import BadRow
+from giftrl.errors import BadRow, InvalidInput
 from giftrl.training import LinearModel
 from tests.commands import GIFTRL
 from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
+from tests.sweep_rows import examples
 
 pytestmark = [pytest.mark.verify, pytest.mark.filterwarnings("ignore")]  # Ray's own
 
 WORKERS = 2
+PARTS = schedules.TemporalVariability(), regularizers.SquaredNorm()
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +33,11 @@ def ray():
              log_to_driver=False)  # fmt: skip
     yield ray
     ray.shutdown()
+
+
+def environment_of(ray):
+    """For commands: another test process may have a cluster of its own."""
+    return os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
 
 
 @pytest.fixture
@@ -56,6 +63,26 @@ def test_ray_gives_the_bits_of_the_simulation(ray, reading, expected, tmp_path):
     )
     assert bytes_of(model, tmp_path) == expected
     assert costs[-1].bytes_moved > 0 and costs[-1].repeated == 0
+
+
+def test_what_the_driver_learns_needs_no_loop_of_its_own(ray, reading):
+    """Arrays from Ray cannot be written to, and for those every loop would be compiled once more."""
+    crew, windows = RayCrew(reading, WORKERS), []
+
+    class Looking:
+        repeated = 0
+
+        def round(self, *order):
+            replies = crew.round(*order)
+            windows.extend(batch for reply in replies for batch in reply.window)
+            return replies
+
+    Driver(LinearModel(reading.settings), reading, Looking()).run()
+    crew.close()
+    assert len(windows) > 4
+    for batch in windows:
+        arrays = batch.data, batch.indices, batch.indptr, batch.labels, batch.weights
+        assert all(array.flags.writeable for array in arrays)
 
 
 def test_a_killed_worker_is_replaced_and_its_round_repeated(ray, reading, expected, tmp_path):
@@ -100,8 +127,7 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):
     command = [GIFTRL, "train", str(data), "--workers", "2", "--bits", "10", "--quiet"]
     on_ray = [*command, "--model", str(model), "--cluster", "auto", "--checkpoint-every", "1"]
     checkpoint = Path(f"{model}.checkpoint")
-    # Another test process may have a cluster of its own.
-    environment = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    environment = environment_of(ray)
     running = subprocess.Popen(on_ray, env=environment)
     limit = threading.Timer(300, running.kill)
     limit.start()
@@ -115,3 +141,35 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):
     assert not checkpoint.exists()
     subprocess.run([*command, "--model", str(alone), "--cluster", "simulation"], timeout=300, check=True)
     assert model.read_bytes() == alone.read_bytes()
+
+
+def test_repetitions_of_a_sweep_have_the_same_bits(ray):
+    data = sweeps.Data("small", *examples(300), "0" * 64, "raw")
+    grid = sweeps.Grid("logistic", sweeps.parse_updates("linear,proximal", *PARTS), (0.1, 1.0, 10.0))
+    told = []
+    here = sweeps.repeat(data, grid, 5, seed=3)
+    there = sweeps.repeat(data, grid, 5, seed=3, cluster="auto", done=told.append)
+    assert there.runs.tobytes() == here.runs.tobytes()
+    assert told == [False] * 5
+    with pytest.raises(InvalidInput, match="workers=99: must be at most 2, the cores of the cluster"):
+        sweeps.repeat(data, grid, 1, workers=99, cluster="auto")
+
+
+def test_the_command_sweeps_on_a_cluster_and_keeps_repetitions(ray, tmp_path):
+    data = tmp_path / "rows.svm"
+    data.write_text("1 1:1 2:0.5\n-1 1:-1\n" * 40)
+    command = [GIFTRL, "sweep", str(data), "--betas", "0.1,1", "--updates", "proximal", "--repetitions", "3"]
+    on_ray = [*command, "--cluster", "auto", "--out"]
+    for out, run in (("here", [*command, "--out"]), ("there", on_ray), ("there", on_ray)):
+        done = subprocess.run(
+            [*run, str(tmp_path / out)],
+            timeout=300,
+            check=True,
+            env=environment_of(ray),
+            capture_output=True,
+            text=True,
+        )
+    assert "3 of 3 repetitions were read from an earlier run" in done.stdout
+    kept = [sorted((tmp_path / out / "repetitions").iterdir()) for out in ("here", "there")]
+    assert [path.read_bytes() for path in kept[0]] == [path.read_bytes() for path in kept[1]]
+    assert len(kept[0]) == 3

@@ -1,12 +1,16 @@
 """Runs on many workers, simulated: the same bits whichever workers are lost, and wherever a run goes on."""
 
+import re
 import socket
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from giftrl import distributed
+from giftrl.cli.main import main
 from giftrl.distributed import checkpoint as checkpoints
 from giftrl.distributed import cluster, shards
 from giftrl.distributed.cluster import require_address
@@ -47,9 +51,7 @@ def test_every_row_is_learnt_once(reading, tmp_path):
 def test_one_worker_is_a_run_without_workers(reading, tmp_path):
     alone = train(reading.settings, tmp_path / "rows.vw")
     model = distributed.train(SETTINGS, tmp_path / "rows.vw", workers=1, cluster="simulation")
-    ours, theirs = (pack(each.learner, each.features.dimension) for each in (model, alone))
-    different = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
-    assert set(different) <= {"features.stamps"}  # which rows have set anew
+    assert same_but_stamps(model, alone)
 
 
 class Losing(LocalCrew):
@@ -189,6 +191,25 @@ def test_ray_is_asked_for_by_name(monkeypatch, tmp_path):
         distributed.train(SETTINGS, write_rows(tmp_path / "rows.vw", 5), workers=2)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ("ray://127.0.0.1:1", "nothing answers there"),
+        ("simulation", "write ray://host:10001"),
+        ("auto", 'pip install "giftrl\\[ray\\]"'),
+    ],
+)
+def test_a_sweep_on_no_cluster_is_refused_at_once(monkeypatch, tmp_path, cluster, said):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("giftrl.distributed.cluster.RECORD", tmp_path / "none")
+    data = tmp_path / "rows.svm"
+    data.write_text("1 1:1\n")
+    run = CliRunner().invoke(main, ["sweep", str(data), "--cluster", cluster, "--out", str(tmp_path / "out")])
+    assert run.exit_code != 0 and re.search(said, str(run.exception) + run.output)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("address", ["http://x:1", "ray://x", "ray://", "localhost:6379", "ray://x:notaport"])
 def test_what_is_no_address_is_named(address):
     with pytest.raises(InvalidInput, match=r"write ray://host:10001"):
@@ -211,3 +232,63 @@ def test_a_cluster_that_has_ended_is_named_at_once(monkeypatch, tmp_path):
         monkeypatch.setattr(cluster, "RECORD", record)
         with pytest.raises(InvalidInput, match="cluster='auto': nothing answers there"):
             require_address("auto")
+
+
+def same_but_stamps(one, other):
+    """Whether learners are the same, but for when features were set anew."""
+    ours, theirs = (pack(each.learner, each.features.dimension) for each in (one, other))
+    return {name for name in ours if not np.array_equal(ours[name], theirs[name])} <= {"features.stamps"}
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, Settings(loss="hinge", bits=8, beta=1.0, regularizer="curvature")])
+def test_a_run_goes_on_from_a_model(reading, tmp_path, settings):
+    first, second = tmp_path / "rows.vw", write_rows(tmp_path / "more.vw", rows=800)
+    options = {"cluster": "simulation"}
+    settings = replace(settings, witness_nonzeros=None)
+    before = train(settings, first)
+    before.save(tmp_path / "first.giftrl")
+    model = distributed.train(LinearModel.load(tmp_path / "first.giftrl")[0], second, workers=1, **options)
+    assert same_but_stamps(model, train(settings, [first, second]))
+    many = LinearModel.load(tmp_path / "first.giftrl")[0]
+    expected = distributed.plan(settings, second, WORKERS)
+    crew = Losing(expected, (2, 1, "after"))
+    bits = bytes_of(Driver(many, expected, crew).run(), tmp_path)
+    again = LinearModel.load(tmp_path / "first.giftrl")[0]
+    assert bytes_of(distributed.train(again, second, workers=WORKERS, **options), tmp_path) == bits
+    assert again.examples == 1500 and again.learner.rounds == 1500
+    assert again.average_loss < 1.1 * model.average_loss
+
+
+def test_the_command_goes_on_and_says_when_it_does_not_pay(reading, tmp_path):
+    one, two = tmp_path / "one.giftrl", tmp_path / "two.giftrl"
+    more = ["--cluster", "simulation", "--workers", "2", "--model"]
+    first = CliRunner().invoke(main, ["train", str(tmp_path / "rows.vw"), "--bits", "8", *more, str(one)])
+    assert first.exit_code == 0, first.output
+    note = "note: a cluster hardly pays below 100,000,000 rows, and there are about 700 here"
+    assert first.output.startswith(note) and first.output.count("hardly pays") == 1
+    second = CliRunner().invoke(main, ["train", str(tmp_path / "rows.vw"), "--from", str(one), *more, str(two)])
+    assert second.exit_code == 0, second.output
+    assert "continuing after 700 examples" in second.output and "1,400 examples" in second.output
+    assert LinearModel.load(two)[0].examples == 1400
+    for more_quiet in ("--quiet", "--json"):
+        silent = CliRunner().invoke(main, ["train", str(tmp_path / "rows.vw"), *more[:-1], more_quiet])
+        assert silent.exit_code == 0 and silent.stderr == "" and bool(silent.stdout) == (more_quiet == "--json")
+    refused = CliRunner().invoke(
+        main, ["train", str(tmp_path / "rows.vw"), "--from", str(one), "--bits", "9", *more, "x"]
+    )
+    assert refused.exit_code != 0 and "was trained with other settings" in str(refused.exception) + refused.output
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--passes", "2"), "--passes 2: a cluster makes one pass"),
+        (("--report", "r.html"), "--report r.html: the page is about predictions"),
+        (("-p", "p.txt"), "--predictions p.txt: predictions come in no order"),
+        (("--rejects", "r", "--on-error", "skip"), "--rejects r: a cluster counts rows"),
+    ],
+)
+def test_what_a_cluster_does_not_do_is_refused_by_name(tmp_path, option, said):
+    data = write_rows(tmp_path / "rows.vw", 5)
+    run = CliRunner().invoke(main, ["train", str(data), "--cluster", "simulation", *option])
+    assert run.exit_code == 1 and said in run.output

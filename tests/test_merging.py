@@ -1,5 +1,6 @@
 """Merging mixtures: laws of states that become one, and the compiled loops against a slow twin."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from giftrl.merging import Window, first_steps, merge, put, take
 from giftrl.merging.experts import merge_experts
 from giftrl.merging.features import merge_features
 from giftrl.merging.merge import take_all
-from giftrl.merging.mixture import merge_mixtures, unit_of
+from giftrl.merging.mixture import blended, merge_mixtures, unit_of
+from giftrl.merging.sharing import Shared, alone
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.coin import WEALTH
+from giftrl.mixtures.experts import lanes
+from giftrl.mixtures.feature_state import SCALE
 from giftrl.mixtures.multiclass import MulticlassMixture
 from tests import merging_twin as twin
 
@@ -126,6 +130,76 @@ def test_loops_equal_the_twin(kind: str) -> None:
     average, total = twin.ends(own[0], own[1:])
     np.testing.assert_allclose(ends.average, average, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ends.total, total, rtol=1e-9, atol=1e-9)
+    poor, rich = twin.wealth(own[0], own[1:])
+    stakes = own[0].coin[:, 1] + sum(each.coin[:, 1] - own[0].coin[:, 1] for each in own[1:])
+    np.testing.assert_allclose(ends.coin, np.stack([stakes, poor, rich], axis=1), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "no constant", "softmax"])
+def test_weights_that_move_where_no_strength_grows_are_averaged_plainly(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    piece, pieces = _first_and_others(base, members)
+    for each in pieces:
+        for column in (int(base.places.curve), int(base.places.root)):
+            each.x[:, column] = piece.x[:, column]
+        each.record[:, SCALE] = piece.record[:, SCALE]
+    place = -1 if base.constant is None else base.constant
+    ends = merge_experts(base, piece, pieces, merge_features(base, piece, pieces, place), place)
+    obvious = twin.merge_features(base, piece, pieces)
+    own = [twin.in_units(base, each, obvious, base.constant) for each in pieces]
+    n = lanes(base.grid)
+    np.testing.assert_allclose(ends.average[..., :n], np.mean([each.x for each in own], axis=0), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("step", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("kind", learners())
+def test_the_merged_state_has_weights_and_bets_between_the_ends(kind: str, step: float) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    merger = merge_mixtures(base, *_first_and_others(base, members))
+    steps = np.full_like(first_steps(base), step)
+    x = blended(base, merger, steps, np.zeros(FEATURES, np.int64)).x.astype(np.float64)
+    scores, n, coin = base.classes or 1, lanes(base.grid), int(base.places.coin)
+    expected = merger.ends.average + step * (merger.ends.total - merger.ends.average)
+    theta, staked, wealth = (x[:, coin + k * scores : coin + (k + 1) * scores] for k in range(3))
+    np.testing.assert_allclose(x[:, : n * scores].reshape(-1, scores, n), expected[..., :n], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose((WEALTH + wealth) * theta / (1.0 + staked), expected[..., n], rtol=1e-9, atol=1e-9)
+    assert (abs(theta) <= staked * (1.0 + 1e-9) + 1e-9).all()
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_the_average_of_workers_that_agree_is_what_each_of_them_has(kind: str) -> None:
+    """Sixteen that have all made one correction have not made it sixteen times over."""
+    base, members = workers_of(learners()[kind], [20])
+    piece, pieces = _first_and_others(base, members * 16)
+    ends, [own] = merge_mixtures(base, piece, pieces).ends, _first_and_others(base, members)[1]
+    scores, n, coin = base.classes or 1, lanes(base.grid), int(base.places.coin)
+    theta, staked, wealth = (own.x[:, coin + k * scores : coin + (k + 1) * scores] for k in range(3))
+    moved = ends.average[..., n] - (WEALTH + wealth) * theta / (1.0 + staked)
+    still = (own.record[:, SCALE] == piece.record[:, SCALE])[:, None]
+    np.testing.assert_allclose(moved * still, 0.0, atol=1e-9)
+
+
+def _first_and_others(base: Any, members: list[Any]) -> tuple[Any, list[Any]]:
+    piece, *pieces = take_all([base, *members], EVERY)
+    return piece, pieces
+
+
+@pytest.mark.parametrize("kind", learners())
+def test_threads_that_share_a_merge_change_nothing(kind: str) -> None:
+    base, members = workers_of(learners()[kind], [20, 7, 13])
+    x, y = rows_and_labels(base, 5, 16)
+    window = Window(as_rows(x, FEATURES)[0], y, np.empty(0))
+    found = []
+    with ThreadPoolExecutor(3) as pool:
+        for share in (alone, Shared(pool, 3)):
+            piece, *pieces = take_all([base, *members], EVERY, share)
+            made, steps = merge(base, piece, pieces, window, first_steps(base), share)
+            other = learners()[kind]()
+            other.restore(base.state())
+            put(other, made, share)
+            found.append((steps, other.state()))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert all(np.array_equal(array, found[1][1][name]) for name, array in found[0][1].items())
 
 
 @pytest.mark.parametrize("kind", learners())

@@ -41,7 +41,7 @@ def found(loss, p, d, labels, weights, prior, stiff, repeated=1):
     for _ in range(repeated):
         rows = KScores(loss, labels, weights, np.empty((2, CLASSES)))
         flat = p.reshape(EXPERTS, -1).copy(), d.reshape(EXPERTS, GROUPS, -1)
-        ready(find_steps, False)(rows, *flat, prior, stiff, steps)
+        ready(find_steps, False)(rows, *flat, prior, stiff, steps, 0, len(steps))
     return steps
 
 
@@ -75,11 +75,11 @@ def test_two_classes_are_one_score():
     p, d, y = rng.normal(size=(1, ROWS)), rng.normal(size=(1, GROUPS, ROWS)), rng.choice([-1.0, 1.0], ROWS)
     prior, weights = rng.random((1, GROUPS)), rng.random(ROWS)
     one, two = prior.copy(), prior.copy()
-    ready(find_steps, False)(OneScore(losses.Logistic(), y, weights), p.copy(), d, prior, 2.0, one)
+    ready(find_steps, False)(OneScore(losses.Logistic(), y, weights), p.copy(), d, prior, 2.0, one, 0, len(one))
     both = [np.stack([each, np.zeros_like(each)], axis=-1) for each in (p, d)]
     flat = both[0].reshape(1, -1), both[1].reshape(1, GROUPS, -1)
     rows = KScores(losses.Softmax(), (y < 0).astype(np.int64), weights, np.empty((2, 2)))
-    ready(find_steps, False)(rows, *flat, prior, 2.0, two)
+    ready(find_steps, False)(rows, *flat, prior, 2.0, two, 0, len(two))
     np.testing.assert_allclose(one, two, atol=1e-10)
 
 

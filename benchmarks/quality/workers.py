@@ -34,6 +34,8 @@ WORKERS = (2, 4, 16, 64)
 SOONER = 16
 ORDERS = ("shuffled", "in order")
 LOSSES = {"binary": "logistic", "regression": "squared", "multiclass": "softmax"}
+#: How many rows are drawn like rcv1's: what merges get wrong may show only after many of them.
+DRAWN = (125_000, 600_000)
 #: Data sets with fewer rows have no line.
 FEWEST = 5_000
 #: What the table is to reach at 16 workers on new rows: on every data set but two, and on each.
@@ -51,16 +53,17 @@ class Case(NamedTuple):
 
 
 def cases(names: Sequence[str] | None = None) -> Iterator[Case]:
-    """The data sets that are there and large enough; the rcv1-like one is drawn."""
+    """The data sets that are there and large enough; those like rcv1 are drawn."""
     for name, source in DATASETS.items():
         if not isinstance(source, Source) or source.unavailable() or (names and name not in names):
             continue
         x, y, classes = source.read()
         if len(y) >= FEWEST:
             yield Case(name, with_constant(x), y, source.kind, classes)
-    if not names or "rcv1_like" in names:
-        x, y = rcv1_like(125_000)
-        yield Case("rcv1_like", with_constant(x), y, "binary", None)
+    for rows in DRAWN:
+        if not names or "rcv1_like" in names:
+            x, y = rcv1_like(rows)
+            yield Case(f"rcv1_like, {rows:,} rows", with_constant(x), y, "binary", None)
 
 
 def with_constant(x: Any) -> Any:

@@ -31,6 +31,13 @@ class Evidence:
         constant: the feature that is 1 in every row, or None.
         loss_sum: what the run paid.
         model: its weights, d or d x K.
+
+    >>> import numpy as np
+    >>> from giftrl import FTRLRegressor
+    >>> model = FTRLRegressor().fit(np.arange(4.0)[:, None], np.array([1.0, 2.0, 3.0, 4.0]))
+    >>> evidence = model.certificate_.evidence
+    >>> evidence.dimension, evidence.loss_sum > 0.0
+    (2, True)
     """
 
     loss: Any

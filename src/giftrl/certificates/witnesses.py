@@ -192,13 +192,26 @@ class Witnesses:
         if len(self.store.parts):
             self.store = groups.with_room(self.store, self.dimension)
 
-    def evidence(self, loss_sum: float, model: NDArray[Any]) -> Evidence:
-        """What has been remembered so far, which stays as it is when more rows come."""
+    def evidence(self, loss_sum: float, model: NDArray[Any], merged: bool = False) -> Evidence:
+        """What has been remembered so far, which stays as it is when more rows come.
+
+        Args:
+            loss_sum: what the run paid.
+            model: its weights.
+            merged: whether sums of workers were added up (:mod:`giftrl.certificates.sharing`).
+        """
         self._lent = True
         seen = np.flatnonzero(self.store.record.any(axis=1))
         store = self.store._replace(sums=self.store.sums.copy(), record=self.store.record[seen])
         if len(store.ladder):
             store = store._replace(parts=store.parts[seen], ladder=store.ladder.copy())
+        if merged:
+            # A sum over n rows is rounded n times, and twice more for each worker and round: once where its part is
+            # taken, once where it is added. A worker that has added anything has committed a row, so that is 3 n times
+            # at most, and the allowance, which is (n + 4) eps times the root of the one sum or times the other, is
+            # three times as large.
+            store.sums[at.DUAL_SQUARES] *= 9.0
+            store.sums[at.SIZE] *= 3.0
         return Evidence(self.loss, store, seen, self.summed, self.dimension, self.constant, loss_sum, model)
 
     def state(self) -> Arrays:

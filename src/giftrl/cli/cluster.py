@@ -13,11 +13,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Options of ``giftrl train`` that a run on a cluster does not have, what they are when they are not given, and why.
 WITHOUT = {
     "passes": (1, "a cluster makes one pass", "leave it out"),
-    "from_path": (None, "a cluster begins with a new model", "leave it out"),
-    "report_path": (None, "the page needs rows in order, which a cluster has not", "leave it out"),
+    "report_path": (None, "the page is about predictions, which workers do not send back", "leave it out"),
     "predictions": (None, "predictions come in no order from a cluster", "leave it out"),
     "rejects": (None, "a cluster counts rows that cannot be used", "leave it out, or mend the rows first"),
 }
+
+#: When to do without a cluster, and what then.
+SELDOM, ALONE = "a cluster hardly pays below 100,000,000 rows", "without --cluster one machine does as well"
 
 cluster_option = click.option(
     "--cluster", metavar="auto|ray://HOST:PORT",
@@ -41,6 +43,8 @@ def train_on_cluster(
     cluster: str,
     workers: int,
     *,
+    from_path: str | None,
+    seconds: float,
     model_path: str | None,
     summary_path: str | None,
     radii: tuple[float, ...],
@@ -55,20 +59,23 @@ def train_on_cluster(
 
     Args:
         data, cluster, workers: as given.
-        model_path, summary_path, radii, checkpoint_every, resume, quiet, as_json: as for ``giftrl train``.
+        from_path, seconds, model_path, summary_path, radii, checkpoint_every, resume, quiet, as_json: as for
+            ``giftrl train``.
         options: of reading and of settings.
         others: those of :data:`WITHOUT`.
     """
     begun = time.perf_counter()
+    from giftrl.cli.bar import proving
+    from giftrl.cli.going_on import model_of
     from giftrl.cli.options import reading_of
-    from giftrl.cli.progress import standard_error
+    from giftrl.cli.progress import counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
-    from giftrl.distributed import train
-    from giftrl.distributed.files import find_files, is_url, source_of
+    from giftrl.distributed import PAYS, train
+    from giftrl.distributed.files import about_rows, find_files, is_url, source_of
     from giftrl.errors import require
     from giftrl.outputs import check_outputs, writing
     from giftrl.training import Checkpoint, Settings
-    from giftrl.training.summary import summary_of
+    from giftrl.training.summary import best_losses, summary_of
     from giftrl.training.target import look
 
     for name, (usual, why, remedy) in WITHOUT.items():
@@ -81,45 +88,67 @@ def train_on_cluster(
     checkpoint = Checkpoint(Path(f"{model_path}.checkpoint"), checkpoint_every or 10_000_000) if kept else None
     files = find_files(data)
     check_outputs(
-        {"data": [file.name for file in files if not is_url(file.name)]},
+        {
+            "data": [file.name for file in files if not is_url(file.name)],
+            "from": [] if from_path is None else [from_path],
+        },
         {"model": model_path, "checkpoint": checkpoint and str(checkpoint.path), "summary": summary_path},
         files_only=["model", "checkpoint"],
+        kept=[("from", "model")],
     )
     options["label_values"] = options.pop("labels")
     options["bits"] = None if options.pop("dictionary") else options["bits"]
-    console = standard_error(quiet or as_json)
-    given = options["loss"], options["label_values"]
-    target, _ = look([source_of(file.name) for file in files], *given, **reading)
-    settings = Settings(**options | {"loss": target.loss, "label_values": target.label_values})
-    if target.reason is not None:
-        console.print(target.reason)
-    progress = Watching(console)
+    quiet = quiet or as_json
+    console = standard_error(quiet)
+    say: Callable[[str], None] = (lambda _: None) if quiet else console.print
+    rows = about_rows(files, reading["format"])
+    early = rows is not None and rows < PAYS
+    if early:
+        say(f"note: {SELDOM}, and there are about {rows:,} here; {ALONE}")
+    begin: Any
+    if from_path is not None:
+        begin = model_of(from_path, options)
+        before = begin.examples
+        say(f"continuing after {counted(before, 'example')}")
+    else:
+        given = options["loss"], options["label_values"]
+        target, _ = look([source_of(file.name) for file in files], *given, **reading)
+        begin, before = Settings(**options | {"loss": target.loss, "label_values": target.label_values}), 0
+        if target.reason is not None:
+            say(target.reason)
+    progress = Watching(say)
     with contextlib.ExitStack() as opened:
         outputs = [standard_output()] if as_json else []
         if summary_path is not None:
             outputs.append(opened.enter_context(writing(summary_path)))
         model = train(
-            settings, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
+            begin, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
             after=progress, **reading,
         )  # fmt: skip
         if model_path is not None:
             model.save(model_path)
-        summary = summary_of(model, radii) | {
-            "seconds_total": time.perf_counter() - begun,
+        learnt = time.perf_counter()
+        shown = seconds > 0.0 and (outputs or not quiet)
+        with proving(console, seconds if shown else 0.0):
+            best = best_losses(model.certificate, seconds) if shown else []
+        summary = summary_of(model, radii, best) | {
+            "seconds_total": learnt - begun,
+            "seconds_certificate": time.perf_counter() - learnt,
             "cluster": {"workers": workers} | progress.costs,
         }
         for file in outputs:
             file.write(json_text(summary).encode() + b"\n")
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
-    say_costs(console, summary, model_path)
+    said = early or model.examples - before >= PAYS
+    say_costs(say, summary, model_path, best, "" if said else f"note: {SELDOM}; {ALONE}")
 
 
 class Watching:
     """Prints a line each time the number of rows has doubled, and keeps what the run has cost."""
 
-    def __init__(self, console: Any) -> None:
-        self.console = console
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
         self.costs: dict[str, Any] = {}
         self._next = 0
 
@@ -131,16 +160,16 @@ class Watching:
         rows = driver.model.examples
         if rows >= self._next:
             self._next = 2 * rows
-            self.console.print(f"{rows:>15,} examples, average loss {driver.model.average_loss:.6f}")
+            self._say(f"{rows:>15,} examples, average loss {driver.model.average_loss:.6f}")
 
 
-def say_costs(console: Any, summary: dict[str, Any], model_path: str | None) -> None:
-    """Print what a run has come to and what it has cost."""
+def say_costs(
+    say: Callable[[str], None], summary: dict[str, Any], model_path: str | None, best: Any, note: str
+) -> None:
+    """Print what a run has come to, what is proved about it, and what it has cost."""
     from giftrl.cli.progress import counted, decimals
-    from giftrl.distributed import PAYS
 
     costs, seconds = summary["cluster"], summary["seconds_total"]
-    rows = summary["examples"]
     lines = ["\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero"))]
     if summary["rejected"]:
         lines.append(f"{counted(summary['rejected'], 'row')} could not be used and were skipped")
@@ -157,8 +186,10 @@ def say_costs(console: Any, summary: dict[str, Any], model_path: str | None) -> 
         )
         if costs["repeated"]:
             lines.append(f"{counted(costs['repeated'], 'order')} carried out twice, as workers died or were slow")
-    if rows < PAYS:
-        lines.append(f"note: a cluster hardly pays below {PAYS:,} rows; without --cluster one machine does as well")
+    if note:
+        lines.append(note)
     if model_path is not None:
         lines.append(f"model written to {model_path}")
-    console.print("\n".join(lines))
+    if best:
+        lines.append(f"certificate: {best[0].in_words(best[1])}")
+    say("\n".join(lines))

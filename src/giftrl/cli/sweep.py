@@ -35,12 +35,16 @@ from giftrl.cli.tables import print_table
     help="End the axis at the highest value of all curves but the linear one, or use a logarithmic axis for all.",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Repetitions at a time. Default: one for each core.")
+@click.option(
+    "--cluster", metavar="auto|ray://HOST:PORT",
+    help="Run the repetitions on a Ray cluster: the one of this machine (auto), or another. The losses are the same.",
+)  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("out/sweep"), show_default=True)
 @quiet_option("-q", "--quiet", help="Print the path of the page and nothing else.")
 def command(
     data: Path, loss: str, updates: str, betas: str, schedule: str, regularizer: str, floor: float | None,
     repetitions: int, seed: int, prepare: str, format_: str | None, positive: str | None, axis: str,
-    workers: int | None, out: Path, quiet: bool,
+    workers: int | None, cluster: str | None, out: Path, quiet: bool,
 ) -> None:  # fmt: skip
     """Run every beta and update over DATA, in one pass for each random order.
 
@@ -57,6 +61,7 @@ def command(
     More examples:
       giftrl sweep a9a.gz --loss hinge
       giftrl sweep cpusmall.gz --loss absolute --betas 1e-3:1e8:23 --axis log
+      giftrl sweep covtype.gz --repetitions 64 --cluster auto
     """
     from giftrl import regularizers, schedules
     from giftrl.cli.bar import Bar
@@ -78,6 +83,10 @@ def command(
     rule = schedules.BY_NAME.make(schedule, **parameters)
     curves = parse_updates(updates, rule, regularizers.BY_NAME.make(regularizer))
     grid = Grid(loss, curves, parse_betas(betas))
+    if cluster is not None:
+        from giftrl.distributed import connect
+
+        connect(cluster)  # before the data is read, so that a problem shows at once
     examples = load(data, loss, prepare, positive, format=format_)
     if not quiet:
         click.echo(f"{examples.name}: {examples.rows} rows, {examples.features} features ({examples.preparation})")
@@ -94,7 +103,9 @@ def command(
             tell()
 
         tell()
-        summary = repeat(examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done)
+        summary = repeat(
+            examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done, cluster=cluster
+        )
     path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:
         click.echo(path)

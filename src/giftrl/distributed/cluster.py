@@ -5,14 +5,18 @@ import socket
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from giftrl.distributed.reading import Reading
-from giftrl.distributed.worker import Order, Reply, Worker
+from giftrl.distributed.worker import Order, Reply, State, Worker
 from giftrl.errors import GiftrlError, InvalidInput, require
+from giftrl.streams.batch import Batch
 
 #: How long to wait for the address of a cluster to answer, in seconds.
 PATIENCE = 5.0
@@ -39,6 +43,12 @@ def connect(cluster: str | None) -> None:
 
     Args:
         cluster: None for this machine alone, "auto" for the cluster that it belongs to, or "ray://host:port".
+
+    >>> try:
+    ...     connect("localhost:1")
+    ... except InvalidInput as error:
+    ...     print(error.argument)
+    cluster
     """
     require_address(cluster)
     ray = import_ray()
@@ -56,6 +66,12 @@ def connect(cluster: str | None) -> None:
         said = " ".join(str(problem).split())[:300] or type(problem).__name__
         remedy = "start one with `ray start --head`, or give ray://host:10001"
         raise InvalidInput("cluster", cluster, f"cannot be reached ({said})", remedy) from None
+
+
+def require_version(theirs: str) -> None:
+    """Raise an error unless this is the version of giftrl that runs here."""
+    ours = version("giftrl")
+    require(theirs == ours, "cluster", theirs, f"is its version of giftrl, and here it is {ours}", "install one")
 
 
 def require_address(cluster: str | None) -> None:
@@ -127,16 +143,14 @@ class RayCrew:
         self._slow, self._least = slow, least
         self.repeated = 0
         self.actors = [self._new() for _ in range(workers)]
-        ours = version("giftrl")
-        theirs = ray.get(self.actors[0].version_of_giftrl.remote())
-        require(theirs == ours, "cluster", theirs, f"is its version of giftrl, and here it is {ours}", "install one")
+        require_version(ray.get(self.actors[0].version_of_giftrl.remote()))
 
     def _new(self) -> Any:
         return self._actor.remote(self._reading, background=True)
 
-    def round(self, orders: Sequence[Order], piece: Any, whole: Callable[[], Any]) -> list[Reply]:
+    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
         """The replies to orders, in their order; see :meth:`giftrl.distributed.local.LocalCrew.round`."""
-        return _Round(self, orders, piece, whole).replies()
+        return _Round(self, orders, state, whole).replies()
 
     def replace(self, worker: int) -> None:
         """Put a new worker in the place of one that has died."""
@@ -148,12 +162,19 @@ class RayCrew:
             self._ray.kill(actor)
 
 
+def own(batch: Batch) -> Batch:
+    """A batch whose arrays are its own: those that Ray gives cannot be written to, and loops would be compiled anew."""
+    found: dict[str, Any] = {each.name: getattr(batch, each.name) for each in fields(batch)}
+    arrays: dict[str, Any] = {name: each.copy() for name, each in found.items() if isinstance(each, np.ndarray)}
+    return replace(batch, **arrays)
+
+
 class _Round:
     """The orders of a round, who carries them out, and the replies so far."""
 
-    def __init__(self, crew: RayCrew, orders: Sequence[Order], piece: Any, whole: Callable[[], Any]) -> None:
+    def __init__(self, crew: RayCrew, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> None:
         self.crew, self.orders, self.ray = crew, orders, crew._ray
-        self._piece, self._make, self._whole = self.ray.put(piece), whole, None
+        self._state, self._make, self._whole = self.ray.put(state), whole, None
         self._begun = time.perf_counter()
         self._pending: dict[Any, tuple[int, int]] = {}  # which order, and which worker
         self._found: dict[int, Reply] = {}
@@ -167,8 +188,8 @@ class _Round:
     def _send(self, number: int, worker: int, whole: bool) -> None:
         if whole and self._whole is None:
             self._whole = self.ray.put(self._make())
-        piece = self._whole if whole else self._piece
-        self._pending[self.crew.actors[worker].round.remote(self.orders[number], piece, whole)] = number, worker
+        state = self._whole if whole else self._state
+        self._pending[self.crew.actors[worker].round.remote(self.orders[number], state, whole)] = number, worker
 
     def replies(self) -> list[Reply]:
         while len(self._found) < len(self.orders):
@@ -194,7 +215,7 @@ class _Round:
         if reply is None:
             self._send(number, worker, True)
         elif number not in self._found:
-            self._found[number] = reply
+            self._found[number] = reply._replace(window=tuple(map(own, reply.window)))
             self._seconds.append(time.perf_counter() - self._begun)
             self._free.append(worker)
 

@@ -8,9 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.certificates.sharing import Held, gather, shared
 from giftrl.distributed.reading import Place, Reading
-from giftrl.distributed.worker import Order, Reply
+from giftrl.distributed.worker import Order, Reply, State
 from giftrl.errors import Overflowed
+from giftrl.kernels.engine import Engine
+from giftrl.kernels.touched import Touched
 from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Hashing
@@ -23,7 +26,7 @@ class Crew(Protocol):
 
     repeated: int
 
-    def round(self, orders: Sequence[Order], piece: Any, whole: Callable[[], Any]) -> list[Reply]:
+    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
         """The replies to orders, in their order."""
 
     def close(self) -> None:
@@ -32,7 +35,11 @@ class Crew(Protocol):
 
 @dataclass
 class Costs:
-    """What a run has cost so far."""
+    """What a run has cost so far.
+
+    >>> Costs(seconds_working=2.0, rows_by_workers=1000).rows_a_second
+    500.0
+    """
 
     rounds: int = 0
     seconds: float = 0.0  # all in all
@@ -63,10 +70,21 @@ class Driver:
     """Learns all rows of all shards, each once, in rounds.
 
     Args:
-        model: a new one, or that of a checkpoint.
+        model: a new one, one to go on from, or that of a checkpoint.
         reading: of all shards.
         crew: the workers.
         progress: that of a checkpoint; None at the beginning.
+
+    >>> import pathlib, tempfile
+    >>> from giftrl import distributed
+    >>> from giftrl.training import Settings
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> data = pathlib.Path(folder.name, "rows.svm")
+    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 50)
+    >>> settings = Settings(loss="logistic", beta=1.0, bits=4)
+    >>> distributed.train(settings, data, workers=2, cluster="simulation").examples  # which runs a driver
+    100
+    >>> folder.cleanup()
     """
 
     def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: Progress | None = None) -> None:
@@ -77,7 +95,9 @@ class Driver:
             [Place() for _ in shards], [not shard for shard in shards], 0, first_steps(learner),
             np.zeros(learner.dimension, np.bool_),
         )  # fmt: skip
-        self._piece: Any = None  # the state at what changed in the last round; None where nobody knows the state before
+        if progress is None and model.examples:
+            self.progress.seen[known_features(model)] = True
+        self._state: State | None = None  # at what changed in the last round; None where nobody knows the state before
 
     def run(self, after: Callable[["Driver"], None] | None = None) -> LinearModel:
         """Learn to the end; ``after`` is called after each merge."""
@@ -96,42 +116,46 @@ class Driver:
         active = [k for k, done in enumerate(now.done) if not done]
         first = first_rows(len(now.places)) - rows
         if first > 0:
-            return [Order(now.version, active[0], now.places[active[0]], first, 0)]
+            return [Order(now.version, active[0], now.places[active[0]], first, 0, rows)]
         size = next_round(rows, len(active))
         parts, windows = cut(size.parted, len(active)), cut(size.window, len(active))
         return [
-            Order(now.version, k, now.places[k], part[1] - part[0], window[1] - window[0])
+            Order(now.version, k, now.places[k], part[1] - part[0], window[1] - window[0], rows + part[0])
             for k, part, window in zip(active, parts, windows, strict=True)
         ]
 
     def round(self) -> None:
         """One round."""
-        now, learner = self.progress, self.model.learner
-        orders = self.orders()
-        whole: list[Any] = []
+        now, orders = self.progress, self.orders()
+        whole: list[State] = []
 
-        def state() -> Any:
+        def state() -> State:
             if not whole:
-                whole.append(take(learner, np.flatnonzero(now.seen)))
+                whole.append(self._at(np.flatnonzero(now.seen)))
             return whole[0]
 
-        piece = self._piece if self._piece is not None else state()
-        replies = self.crew.round(orders, piece, state)
+        replies = self.crew.round(orders, self._state if self._state is not None else state(), state)
         begun = time.perf_counter()
         for reply in replies:
             now.places[reply.shard], now.done[reply.shard] = reply.place, reply.done
             self._count(reply)
-        marks = self._merge([reply.piece for reply in replies if reply.counts.examples], replies)
+        marks = self._merge([reply for reply in replies if reply.counts.examples], replies)
         now.seen |= marks
         now.version += 1
-        self._piece = take(learner, np.flatnonzero(marks))
+        self._state = self._at(np.flatnonzero(marks))
         self.costs.rounds += 1
-        self.costs.bytes_moved += size_of(self._piece) * len(replies)
+        self.costs.bytes_moved += size_of(self._state) * len(replies)
         self.costs.seconds_merging += time.perf_counter() - begun
 
-    def _merge(self, pieces: list[Any], replies: list[Reply]) -> NDArray[np.bool_]:
-        """Merge pieces, and learn the rows of the window; returns which features have changed."""
+    def _at(self, features: NDArray[np.int64]) -> State:
+        """The state at these features."""
+        witnesses = self.model.learner.witnesses
+        return State(take(self.model.learner, features), None if witnesses is None else shared(witnesses, features))
+
+    def _merge(self, learnt: list[Reply], replies: list[Reply]) -> NDArray[np.bool_]:
+        """Merge what was learnt, and learn the rows of the window; returns which features have changed."""
         learner, now = self.model.learner, self.progress
+        pieces = [reply.piece for reply in learnt]
         marks = np.zeros(learner.dimension, np.bool_)
         touched(learner, [], marks)
         for piece in pieces:
@@ -144,11 +168,17 @@ class Driver:
             base = take(learner, features)
             merged, now.steps = merge(learner, base, self._alike(base, pieces), self._window(window), now.steps)
             put(learner, merged)
+        witnesses = learner.witnesses
+        if witnesses is not None and learnt:
+            marks[gather(witnesses, [reply.left for reply in learnt if reply.left is not None])] = True
+        held = None if witnesses is None else Held.by(witnesses)
         for batch in window:
             for _ in self.model.learn(batch):
                 pass
             touched(learner, [(as_rows(batch), len(batch))], marks)
         touched(learner, [], marks)
+        if witnesses is not None and held is not None:
+            marks[held.committed(witnesses)] = True
         return marks
 
     def _alike(self, base: Any, pieces: list[Any]) -> list[Any]:
@@ -182,7 +212,21 @@ class Driver:
             model.features.learn(model.features.unknown(news))
         costs.seconds_working += reply.seconds
         costs.rows_by_workers += counts.examples
-        costs.bytes_moved += size_of((reply.piece, reply.window, reply.news))
+        costs.bytes_moved += size_of((reply.piece, reply.left, reply.window, reply.news))
+
+
+def known_features(model: LinearModel) -> NDArray[np.int64]:
+    """The features that a model has a state for.
+
+    >>> from giftrl.training import Settings
+    >>> known_features(LinearModel(Settings(loss="squared", bits=4))).tolist()
+    []
+    """
+    learner: Any = model.learner
+    known = Touched.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
+    if learner.witnesses is None or not len(learner.witnesses.store.record):
+        return known
+    return np.union1d(known, Touched.of(learner.witnesses.store.record).where)
 
 
 def size_of(parts: Any) -> int:

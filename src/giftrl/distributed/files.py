@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadSource, InvalidInput, require
+from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources
 
 Named = str | os.PathLike[str]
+#: Text is hardly ever more times as large as its compressed file.
+COMPRESSION = 10
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -111,14 +113,15 @@ class _url_errors:  # noqa: N801 (it reads as a function)
         pass
 
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if isinstance(problem, InvalidInput):
+        if problem is None or isinstance(problem, GiftrlError) or not isinstance(problem, Exception):
             return
         if isinstance(problem, FileNotFoundError):
             raise BadSource(self.url, "there is no such file", "check the name") from None
         if isinstance(problem, ImportError):
             raise BadSource(self.url, f"needs another package ({problem})", "install it on every machine") from None
-        if isinstance(problem, (OSError, ValueError)):
-            raise BadSource(self.url, f"cannot be read ({problem})", "check the address and the access to it") from None
+        # Each file system has errors of its own, and not all of them are an OSError.
+        said = f"{type(problem).__name__}: {problem}"
+        raise BadSource(self.url, f"cannot be read ({said})", "check the address and the access to it") from None
 
 
 class Look(NamedTuple):
@@ -168,3 +171,24 @@ def look_at_files(
 def _has_long_records(head: bytes) -> bool:
     """Whether a record of CSV has a newline inside quotes: a line then has an odd number of quotes."""
     return any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
+
+
+def about_rows(files: Sequence[File], format: str | None = None) -> int | None:  # noqa: A002
+    """About how many rows files have, by their sizes and the first lines of the first; None where that cannot be told.
+
+    Of compressed text it is the most that is likely.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "rows.svm")
+    ...     _ = path.write_text("1 1:1\\n-1 2:1\\n" * 50)
+    ...     about_rows(find_files(path))
+    100
+    """
+    with Stream(source_of(files[0].name)) as stream:
+        head = stream.peek(HEAD)[:HEAD]
+        if detect(head, files[0].name, format) not in TEXT:
+            return None
+        larger = 1 if stream.compression is None else COMPRESSION
+    size = larger * sum(file.size for file in files)
+    return max(1, round(size * head.count(b"\n") / len(head)))

@@ -1,10 +1,9 @@
 """Workers in this process, one after the other: the results of many machines without any."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from giftrl.distributed.reading import Reading
-from giftrl.distributed.worker import Order, Reply, Worker
+from giftrl.distributed.worker import Order, Reply, State, Worker
 
 
 class LocalCrew:
@@ -22,20 +21,20 @@ class LocalCrew:
         self.workers = [Worker(reading) for _ in range(workers)]
         self.repeated = 0  # orders that were carried out once more
 
-    def round(self, orders: Sequence[Order], piece: Any, whole: Callable[[], Any]) -> list[Reply]:
+    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
         """The replies to orders, in their order.
 
         Args:
             orders: at most one for each worker; that of a shard goes to the worker of its number.
-            piece: the state at the features that have changed since the version before.
+            state: at the features that have changed since the version before.
             whole: gives the state at all features that were seen.
         """
-        return [self.one(order, piece, whole) for order in orders]
+        return [self.one(order, state, whole) for order in orders]
 
-    def one(self, order: Order, piece: Any, whole: Callable[[], Any]) -> Reply:
+    def one(self, order: Order, state: State, whole: Callable[[], State]) -> Reply:
         """The reply to an order."""
         worker = self.workers[order.shard]
-        reply = worker.round(order, piece, False) or worker.round(order, whole(), True)
+        reply = worker.round(order, state, False) or worker.round(order, whole(), True)
         assert reply is not None
         return reply
 

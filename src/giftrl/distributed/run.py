@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from giftrl.distributed import checkpoint as checkpoints
 from giftrl.distributed.cluster import RayCrew, connect
-from giftrl.distributed.driver import Driver
+from giftrl.distributed.driver import Driver, Progress
 from giftrl.distributed.files import find_files, look_at_files, source_of
 from giftrl.distributed.local import LocalCrew
 from giftrl.distributed.reading import Reading
@@ -40,7 +39,17 @@ def plan(
     schema: Schema | None = None,
     on_error: str = "stop",
 ) -> Reading:
-    """What each worker reads: the files behind the sources cut into shards; arguments as for :func:`train`."""
+    """What each worker reads: the files behind the sources cut into shards; arguments as for :func:`train`.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> data = pathlib.Path(folder.name, "rows.svm")
+    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 5000)
+    >>> reading = plan(Settings(loss="logistic"), data, workers=2)
+    >>> reading.format, len(reading.shards)
+    ('libsvm', 2)
+    >>> folder.cleanup()
+    """
     workers = require_whole("workers", workers, 1, "try workers=16")
     remedy = "give bits, which hashes names; 18 is a good start"
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
@@ -49,8 +58,6 @@ def plan(
     schema = found.schema
     if schema is None and found.format not in ("libsvm", "vw", "npz"):
         schema = _schema(settings, found.files[0].name, found.format, columns)
-    # Rows that are kept as witnesses of a certificate would be those of the driver alone.
-    settings = replace(settings, witness_nonzeros=None)
     return Reading(settings, found.files, deal(found.files, workers), found.format, columns, schema, on_error)
 
 
@@ -65,7 +72,7 @@ def _schema(settings: Settings, name: str, format_: str, columns: Columns) -> Sc
 
 
 def train(
-    settings: Settings,
+    settings: Settings | LinearModel,
     sources: Named | Sequence[Named],
     *,
     workers: int = 16,
@@ -84,7 +91,8 @@ def train(
     whichever of them fail.
 
     Args:
-        settings: of the model; names are hashed, so ``bits`` must be given.
+        settings: of a new model, or a model to go on from, which is changed; names are hashed, so ``bits`` must be
+            given.
         sources: paths, globs and directories that every machine sees, and URLs that fsspec opens, such as ``s3://``.
         workers: how many.
         cluster: None for Ray on this machine, "auto" for the cluster that this machine belongs to,
@@ -108,6 +116,12 @@ def train(
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint), EVERY)
     require(checkpoint is not None or not resume, "resume", resume, "needs a checkpoint", "give checkpoint")
+    model: LinearModel | None = None
+    if isinstance(settings, LinearModel):
+        model, settings = settings, settings.settings
+        rule = "is not what the model was trained with"
+        require(schema is None or model.schema in (None, schema), "schema", schema, rule, "leave it out")
+        schema = model.schema or schema
     reading = plan(
         settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error
     )  # fmt: skip
@@ -115,9 +129,10 @@ def train(
         require_no_checkpoint(checkpoint.path)
     if checkpoint is not None and resume and not checkpoint.path.exists():
         raise InvalidInput("checkpoint", str(checkpoint.path), "there is none to go on from", "start anew")
-    model, progress = LinearModel(reading.settings), None
+    progress: Progress | None = None
     if checkpoint is not None and resume:
         model, progress = checkpoints.read(checkpoint.path, reading)
+    model = LinearModel(reading.settings) if model is None else model
     model.schema = reading.schema
     driver = Driver(model, reading, _crew(cluster, reading), progress)
     written = [model.examples]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.certificates.sharing import Left, Shared, begin, left_by
 from giftrl.distributed.reading import Place, Portion, Reading, ShardRows
 from giftrl.merging import put, take, touched
 from giftrl.streams.batch import Batch
@@ -20,6 +21,7 @@ class Order(NamedTuple):
         shard, place: where its rows begin.
         rows: how many it learns.
         window: how many rows behind them it sends back without learning them.
+        number: of its first row among all rows so far, for what is kept of them.
     """
 
     version: int
@@ -27,6 +29,14 @@ class Order(NamedTuple):
     place: Place
     rows: int
     window: int
+    number: int = 0
+
+
+class State(NamedTuple):
+    """The state of a run at some features: that of the learner, and the sums of its certificate, if it has some."""
+
+    piece: Any
+    sums: Shared | None
 
 
 class Counts(NamedTuple):
@@ -46,6 +56,7 @@ class Reply(NamedTuple):
         place: where the next row of the shard is.
         done: whether there is none.
         piece: the state at the features that have changed.
+        left: what is remembered of its rows, if anything is.
         window: rows that it has not learnt.
         counts: of its rows.
         news: names of features that it had not met before.
@@ -56,6 +67,7 @@ class Reply(NamedTuple):
     place: Place
     done: bool
     piece: Any
+    left: Left | None
     window: tuple[Batch, ...]
     counts: Counts
     news: tuple[News, ...]
@@ -80,12 +92,12 @@ class Worker:
         self._background = background
         self._rows: ShardRows | None = None
 
-    def round(self, order: Order, piece: Any, whole: bool) -> Reply | None:
+    def round(self, order: Order, state: State, whole: bool) -> Reply | None:
         """Carry out an order; None if only the state as a whole will do, as it does for a worker that is new.
 
         Args:
             order: what to do.
-            piece: the state at the features that have changed since the version before; or at all that were seen.
+            state: at the features that have changed since the version before; or at all that were seen.
             whole: whether it is at all that were seen.
         """
         begun = time.perf_counter()
@@ -93,7 +105,10 @@ class Worker:
             self.model = LinearModel(self.reading.settings)
         elif self.version != order.version - 1:
             return None
-        put(self.model.learner, piece)
+        put(self.model.learner, state.piece)
+        witnesses = self.model.learner.witnesses
+        if witnesses is not None and state.sums is not None:
+            begin(witnesses, state.sums, order.number)
         self.version = order.version
         rows = self._at(order)
         learner = self.model.learner
@@ -110,10 +125,12 @@ class Worker:
             window.append(portion.batch)
             counts = counts._replace(rejected=counts.rejected + portion.rejected)
         touched(learner, [], marks)
-        found = take(learner, np.flatnonzero(marks))
+        features = np.flatnonzero(marks)
+        found = take(learner, features)
+        left = None if witnesses is None else left_by(witnesses, features, order.number)
         news, rows.news = tuple(rows.news), []
         seconds = time.perf_counter() - begun
-        return Reply(order.shard, rows.place, rows.done, found, tuple(window), counts, news, seconds)
+        return Reply(order.shard, rows.place, rows.done, found, left, tuple(window), counts, news, seconds)
 
     def _at(self, order: Order) -> ShardRows:
         """The rows of the order, gone on with where the last round ended, if that was there."""

@@ -88,7 +88,9 @@ class RowLearner:
             row.keep()
 
     def _evidence(self) -> Evidence | None:
-        return None if self.witnesses is None else self.witnesses.evidence(float(self.loss_sums[0]), self.x)
+        if self.witnesses is None:
+            return None
+        return self.witnesses.evidence(float(self.loss_sums[0]), self.x, self.merges > 0)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays from which ``restore`` goes on, bit by bit."""

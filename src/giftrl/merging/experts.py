@@ -10,10 +10,12 @@ all workers have corrected the same error, and the sum overshoots; the average i
 have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.merging.fit` finds
 where to stop between the two.
 
-The coin has theta and G added, and its wealth has the two ends: the average of what workers have won, weighted by what
-they have staked, and its sum. (The product of the factors by which each wealth has grown is what one gambler would have
-who had made all these bets; sixteen workers that double it make it 65,536 times as large, and rows of a stream that is
-sorted by class do not show the harm.)
+The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet with theta added and with all that the
+workers have won, and the bet of the average share theta/(1 + G) and of the average of what was won, both weighted by
+what the workers have staked. The share needs both ends as the weights of other experts do: with theta always added,
+16 workers on 500,000 rows like rcv1's made the loss of the coin a third larger. (The product of the factors by which
+each wealth has grown is what one gambler would have who had made all these bets; sixteen workers that double it make it
+65,536 times as large, and rows of a stream that is sorted by class do not show the harm.)
 """
 
 import math
@@ -23,10 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.merging.features import Known, put_feature
 from giftrl.merging.pieces import Piece, stacked
-from giftrl.mixtures.coin import RICHEST
+from giftrl.merging.sharing import Share, alone
+from giftrl.mixtures.coin import RICHEST, WEALTH
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.feature_state import SCALE
 from giftrl.mixtures.layout import Columns
@@ -40,9 +44,9 @@ class Ends(NamedTuple):
     """What a merge has between the average and the sum.
 
     Attributes:
-        average, total: the weights of the grid by feature, score and expert; the last column is the coin's wealth.
+        average, total: the weights of the grid by feature, score and expert; the last column is what the coin bets.
         sums: q and r of each feature.
-        coin: its theta and G, by feature and score.
+        coin: its G, and both ends of its wealth, by feature and score.
         offsets: of every expert, a column for each score.
     """
 
@@ -69,30 +73,35 @@ class Lines(NamedTuple):
     coin: int
 
 
-@formula(fast=True)
-def put_strengths(by: Any, q: float, r: float, out: Any) -> None:
-    """L_j of all experts."""
-    root = math.sqrt(1.0 + r)
-    for e in range(len(out)):
-        out[e] = by.prior[e] + by.curve[e] * q + by.root[e] * root
+class Work(NamedTuple):
+    """Scratch memory: the scale of each state in units of the merged one; by expert L, and what x is multiplied by."""
+
+    factors: Array
+    strengths: Array
+    ratios: Array
 
 
 @formula
-def merge_wealth(x: Any, j: int, at: Any, scores: int, factors: Any, m: int, coin: Any) -> tuple[float, float]:
-    """Both ends of W of the coin of score m, with theta and G added up into ``coin``."""
-    theta, stake = factors[0] * np.float64(x[0, j, at + m]), factors[0] * np.float64(x[0, j, at + scores + m])
-    before, won, stakes, total = np.float64(x[0, j, at + 2 * scores + m]), 0.0, 0.0, 0.0
-    coin[j, 0, m], coin[j, 1, m] = theta, stake
-    for k in range(1, len(x)):
-        own = factors[k] * np.float64(x[k, j, at + scores + m]) - stake
-        gain = np.float64(x[k, j, at + 2 * scores + m]) - before
-        coin[j, 0, m] += factors[k] * np.float64(x[k, j, at + m]) - theta
-        coin[j, 1, m] += own
-        won += max(own, 0.0) * gain
-        stakes += max(own, 0.0)
-        total += gain
-    average = before + (won / stakes if stakes > 0.0 else total / (len(x) - 1))
-    return clamp(average, 0.0, RICHEST), clamp(before + total, 0.0, RICHEST)
+def merge_coin(x: Any, j: int, size: int, at: Any, scores: int, factors: Any, m: int, coin: Any) -> Any:
+    """Both ends of what the coin of score m bets, (WEALTH + W) theta/(1 + G), with G and both ends of W in ``coin``."""
+    stake, before = factors[0] * np.float64(x[j, at + scores + m]), np.float64(x[j, at + 2 * scores + m])
+    theta, staked = factors[0] * np.float64(x[j, at + m]), stake
+    part, won, turned, own, all_won, all_turned = theta / (1.0 + stake), 0.0, 0.0, 0.0, 0.0, 0.0
+    total = theta
+    for k in range(1, len(factors)):
+        row, f = k * size + j, factors[k]
+        more = max(f * np.float64(x[row, at + scores + m]) - stake, 0.0)
+        gain = np.float64(x[row, at + 2 * scores + m]) - before
+        turn = f * np.float64(x[row, at + m]) / (1.0 + stake + more) - part
+        total += f * np.float64(x[row, at + m]) - theta
+        staked += more
+        won, turned, own = won + more * gain, turned + more * turn, own + more
+        all_won, all_turned = all_won + gain, all_turned + turn
+    workers = len(factors) - 1.0
+    won, turned = (won / own, turned / own) if own > 0.0 else (all_won / workers, all_turned / workers)
+    poor, rich = clamp(before + won, 0.0, RICHEST), clamp(before + all_won, 0.0, RICHEST)
+    coin[j, 0, m], coin[j, 1, m], coin[j, 2, m] = staked, poor, rich
+    return (WEALTH + poor) * (part + turned), (WEALTH + rich) * total / (1.0 + staked)
 
 
 def lines(columns: Columns) -> Lines:
@@ -100,97 +109,105 @@ def lines(columns: Columns) -> Lines:
     return Lines(int(columns.curve), int(columns.root), int(columns.coin))
 
 
-class Work(NamedTuple):
-    """Scratch memory: the scale of each state in units of the merged one; by expert L, and what x is multiplied by."""
-
-    factors: Array
-    strengths: Array
-    ratios: Array
-    rows: Array  # five of a number for each expert
+@formula(fast=True)
+def strengths(by: Any, q: float, r: float) -> Any:
+    """L_j of all experts, a lane for each."""
+    return by.prior + by.curve * q + by.root * math.sqrt(1.0 + r)
 
 
 @formula(fast=True)
-def rescale(at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any) -> None:
+def rescale(grid: Any, at: Any, by: Any, x: Any, scales: Any, j: int, work: Any, sums: Any) -> None:
     """Put all states of feature j into the units of the merged scale, and add up q_j and r_j.
 
     Duals are kept, as in :func:`giftrl.mixtures.experts.grow`: x_j becomes f x_j L_old/L_new with f = m_old/m_new.
     """
-    merged, states = scales[len(x), j], len(x)
+    states, size = len(scales) - 1, scales.shape[1]
+    merged = scales[states, j]
+    sums[j, 0], sums[j, 1] = 0.0, 0.0
     for k in range(states):
         f = scales[k, j] / merged if merged > 0.0 else 1.0
-        q, r = np.float64(x[k, j, at.curve]), np.float64(x[k, j, at.root])
-        put_strengths(by, q, r, work.ratios[k])
-        put_strengths(by, f * f * q, f * f * r, work.strengths[k])
+        q, r = np.float64(x[k * size + j, at.curve]), np.float64(x[k * size + j, at.root])
+        new = strengths(by, f * f * q, f * f * r)
+        ratio = new / new
+        if f != 1.0:
+            ratio = strengths(by, q, r) / new * f
         work.factors[k] = f
-        for e in range(len(by.prior)):
-            work.ratios[k, e] = f * work.ratios[k, e] / work.strengths[k, e]
-        if k == 0:
-            sums[j, 0], sums[j, 1] = (2.0 - states) * f * f * q, (2.0 - states) * f * f * r
-        else:
-            sums[j, 0] += f * f * q
-            sums[j, 1] += f * f * r
+        store(work.strengths, k, 0, new)
+        store(work.ratios, k, 0, ratio)
+        part = 1.0 if k > 0 else 2.0 - states
+        sums[j, 0] += part * f * f * q
+        sums[j, 1] += part * f * f * r
 
 
 @formula(fast=True)
-def merge_weights(at: Any, by: Any, x: Any, scales: Any, offsets: Any, place: int, work: Any, out: Any) -> None:
-    """Both ends of all experts.
+def merge_weights(
+    grid: Any, at: Any, factors: Any, x: Any, scales: Any, offsets: Any, place: int, work: Any, out: Any, first: int,
+    last: int,
+) -> None:  # fmt: skip
+    """Both ends of all experts for some features.
 
     Args:
+        grid: the experts.
         at: :class:`Lines`.
-        by: :class:`Factors`, of the merged norm.
-        x: the blocks of the state before and of each worker.
+        factors: :class:`Factors`, of the merged norm.
+        x: the blocks of the state before and of each worker, one behind the other.
         scales: m_j of each of them, and then the merged ones.
-        offsets: of each state, score and expert of the grid: the constant takes them up.
+        offsets: of each state and score, one behind the other, and expert of the grid: the constant takes them up.
         place: where the constant is, or -1.
         work: :class:`Work`.
-        out: :class:`Ends`, to be filled.
+        out: :class:`Ends`, to be filled, in which feature and score are one index.
+        first, last: which features.
     """
-    experts, scores, states = len(by.prior), out.average.shape[1], len(x)
-    strengths, ratios, more, start = work.strengths, work.ratios, work.rows[0], work.rows[1]
-    top, weighted, plain = work.rows[2], work.rows[3], work.rows[4]
-    for j in range(x.shape[1]):
-        rescale(at, by, x, scales, j, work, out.sums)
-        for e in range(experts):
-            more[e] = 0.0
+    experts, states, size = lanes(grid), len(scales) - 1, scales.shape[1]
+    scores = len(out.average) // size
+    by = Factors(read(grid, factors.prior), read(grid, factors.curve), read(grid, factors.root))
+    for j in range(first, last):
+        rescale(grid, at, by, x, scales, j, work, out.sums)
+        before, more = load(grid, work.strengths, 0, 0), zeros(grid)
         for k in range(1, states):
-            for e in range(experts):
-                more[e] += max(strengths[k, e] - strengths[0, e], 0.0)
+            more = more + maximum(load(grid, work.strengths, k, 0) - before, 0.0)
+        some = where_less(0.0, more, more, 1.0)
         for m in range(scores):
-            first = m * experts
-            for e in range(experts):
-                start[e] = ratios[0, e] * np.float64(x[0, j, first + e])
-                start[e] += offsets[0, m, e] if j == place else 0.0
-                top[e], weighted[e], plain[e] = 0.0, 0.0, 0.0
+            start = load(grid, work.ratios, 0, 0) * wide(load(grid, x, j, m * experts))
+            if j == place:
+                start = start + load(grid, offsets, m, 0)
+            top, weighted, plain = zeros(grid), zeros(grid), zeros(grid)
             for k in range(1, states):
-                for e in range(experts):
-                    moved = ratios[k, e] * np.float64(x[k, j, first + e]) - start[e]
-                    moved += offsets[k, m, e] if j == place else 0.0
-                    top[e] += strengths[k, e] * moved
-                    weighted[e] += max(strengths[k, e] - strengths[0, e], 0.0) * moved
-                    plain[e] += moved / (states - 1)
-            for e in range(experts):
-                out.total[j, m, e] = start[e] + top[e] / (strengths[0, e] + more[e])
-                out.average[j, m, e] = start[e] + (weighted[e] / more[e] if more[e] > 0.0 else plain[e])
-            ends = merge_wealth(x, j, at.coin, scores, work.factors, m, out.coin)
-            out.average[j, m, experts], out.total[j, m, experts] = ends
+                strong = load(grid, work.strengths, k, 0)
+                moved = load(grid, work.ratios, k, 0) * wide(load(grid, x, k * size + j, m * experts)) - start
+                if j == place:
+                    moved = moved + load(grid, offsets, k * scores + m, 0)
+                top = top + strong * moved
+                weighted = weighted + maximum(strong - before, 0.0) * moved
+                plain = plain + moved / (states - 1.0)
+            row = j * scores + m
+            store(out.total, row, 0, start + top / (before + more))
+            store(out.average, row, 0, start + where_less(0.0, more, weighted / some, plain))
+            ends = merge_coin(x, j, size, at.coin, scores, work.factors, m, out.coin)
+            out.average[row, experts], out.total[row, experts] = ends
 
 
-@formula
-def write_blocks(at: Any, columns: Any, known: Any, ends: Any, steps: Any, group: Any, x: Any) -> None:
-    """Write blocks of features, with weights ``steps`` of the way from the average to the sum, by expert and group."""
-    real, scores, experts = x.dtype.type, ends.average.shape[1], ends.average.shape[2] - 1
+@formula(fast=True)
+def write_blocks(
+    grid: Any, at: Any, columns: Any, known: Any, ends: Any, steps: Any, group: Any, x: Any, first: int, last: int
+) -> None:
+    """Write blocks of features, with weights ``steps`` of the way from the average to the sum, by group and expert."""
+    real, scores, experts = x.dtype.type, len(ends.average) // len(x), lanes(grid)
     most = LARGEST_EXPERT_WEIGHT
-    for j in range(len(x)):
+    for j in range(first, last):
         put_feature(known, columns, x, j)
         x[j, at.curve], x[j, at.root] = real(min(ends.sums[j, 0], most)), real(min(ends.sums[j, 1], most))
+        way = load(grid, steps, group[j], 0)
         for m in range(scores):
-            for e in range(experts):
-                way = ends.total[j, m, e] - ends.average[j, m, e]
-                x[j, m * experts + e] = real(clamp(ends.average[j, m, e] + steps[e, group[j]] * way, -most, most))
-            way = ends.total[j, m, experts] - ends.average[j, m, experts]
-            wealth = ends.average[j, m, experts] + steps[experts, group[j]] * way
-            x[j, at.coin + m], x[j, at.coin + scores + m] = real(ends.coin[j, 0, m]), real(ends.coin[j, 1, m])
-            x[j, at.coin + 2 * scores + m] = real(clamp(wealth, 0.0, RICHEST))
+            row = j * scores + m
+            average = load(grid, ends.average, row, 0)
+            store(x, j, m * experts, narrow(x, clip(average + way * (load(grid, ends.total, row, 0) - average), most)))
+            step, staked = steps[group[j], experts], ends.coin[j, 0, m]
+            poor, rich = ends.coin[j, 1, m], ends.coin[j, 2, m]
+            wealth = clamp(poor + step * (rich - poor), 0.0, RICHEST)
+            bet = ends.average[row, experts] + step * (ends.total[row, experts] - ends.average[row, experts])
+            x[j, at.coin + m] = real(clamp(bet * (1.0 + staked) / (WEALTH + wealth), -most, most))
+            x[j, at.coin + scores + m], x[j, at.coin + 2 * scores + m] = real(staked), real(wealth)
 
 
 def factors_of(scales: Array) -> Array:
@@ -208,7 +225,9 @@ def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: in
     return np.asarray(x[..., : experts * scores].reshape(*x.shape[:-1], scores, experts) * ratio)
 
 
-def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known, place: int) -> Ends:
+def merge_experts(
+    learner: Any, base: Piece, workers: list[Piece], known: Known, place: int, share: Share = alone
+) -> Ends:
     """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
     n, columns = lanes(grid), learner.places
@@ -223,19 +242,31 @@ def merge_experts(learner: Any, base: Piece, workers: list[Piece], known: Known,
     left = sum(own * part for own, part in zip(offsets[1:], rows, strict=True)) / max(sum(rows), 1.0)
     if place >= 0:
         left[:, :n] = 0.0
-    shape = (size, scores, n + 1)
-    ends = Ends(np.empty(shape), np.empty(shape), np.empty((size, 2)), np.empty((size, 2, scores)), left.T.copy())
-    at = lines(columns)
-    states = len(pieces)
-    work = Work(np.empty(states), np.empty((states, n)), np.empty((states, n)), np.empty((5, n)))
-    loop = ready(merge_weights, learner.compiled, counted=False)
-    loop(at, by, x, scales, np.ascontiguousarray(offsets[:, :, :n]), place, work, ends)
+    shape, states = (size, scores, n + 1), len(pieces)
+    ends = Ends(np.empty(shape), np.empty(shape), np.empty((size, 2)), np.empty((size, 3, scores)), left.T.copy())
+    blocks, shifts = x.reshape(states * size, -1), np.ascontiguousarray(offsets[:, :, :n]).reshape(states * scores, n)
+    loop, given = ready(merge_weights, learner.compiled), (grid, lines(columns), by, blocks, scales, shifts, place)
+
+    def task(first: int, last: int) -> None:
+        loop(*given, Work(np.empty(states), *np.empty((2, states, n))), by_row(ends), first, last)
+
+    share(task, size)
     return ends
 
 
-def blocks_of(learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64]) -> NDArray[Any]:
+def by_row(ends: Ends) -> Ends:
+    """The ends with one index for feature and score."""
+    rows = -1, ends.average.shape[2]
+    return ends._replace(average=ends.average.reshape(rows), total=ends.total.reshape(rows))
+
+
+def blocks_of(
+    learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64], share: Share = alone
+) -> NDArray[Any]:
     """The blocks of the merged features; see :func:`write_blocks`."""
-    x = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype)
-    loop = ready(write_blocks, learner.compiled, counted=False)
-    loop(lines(learner.places), learner.places, known, ends, steps, group, x)
+    x, places = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype), learner.places
+    by_group = np.ascontiguousarray(steps.T)
+    loop = ready(write_blocks, learner.compiled)
+    given = learner.grid, lines(places), places, known, by_row(ends), by_group, group, x
+    share(lambda first, last: loop(*given, first, last), len(x))
     return x

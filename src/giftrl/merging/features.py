@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.merging.pieces import Piece, stacked
+from giftrl.merging.sharing import Share, alone
 from giftrl.merging.sums import mean
 from giftrl.mixtures.feature_state import (
     CENTRE,
@@ -105,10 +106,15 @@ def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
 
 
 @formula
-def merge_records(rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any) -> None:
-    """Merge the records of all features; the first of ``records``, ``x`` and ``rows`` is of the state before."""
-    place, columns = 0.0, rule.columns
-    for j in range(len(out)):
+def merge_records(
+    rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any, first: int, last: int
+) -> None:
+    """Merge the records of some features; the first of ``records``, ``x`` and ``rows`` is of the state before.
+
+    The place of a dense feature among them is 1 for each.
+    """
+    columns = rule.columns
+    for j in range(first, last):
         before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
         often, total, m = before, sum_before, records[0, j, SCALE]
         for k in range(1, len(records)):
@@ -119,15 +125,14 @@ def merge_records(rule: Any, records: Any, x: Any, rows: Any, out: Any, times: A
         part = REMAINS if records[0, j, DENSE_PLACE] > 0.0 else BECOMES
         dense = rule.centre and j != rule.constant and often >= part * rule.rows + 0.5
         mu = total / rule.rows if dense else 0.0
-        place += 1.0 if dense else 0.0
         times[j], out[j, SCALE], out[j, CENTRE] = often, m, mu
         out[j, COUNT], out[j, TOTAL] = (often, 0.0) if dense else (0.0, total)
-        out[j, DENSE_PLACE] = place if dense else 0.0
+        out[j, DENSE_PLACE] = 1.0 if dense else 0.0
         for k in range(len(records)):
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int) -> Known:
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = alone) -> Known:
     """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])
@@ -139,7 +144,9 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int) 
     out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
     rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns)
     records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
-    ready(merge_records, learner.compiled, counted=False)(rule, records, x, rows, out, times, shifts)
+    loop = ready(merge_records, learner.compiled, counted=False)
+    share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)
+    out[:, DENSE_PLACE] *= np.cumsum(out[:, DENSE_PLACE])
     counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
     return Known(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
 

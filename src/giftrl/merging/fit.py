@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
+from giftrl.compiled.lanes import load, store, wide
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
-from giftrl.merging.experts import Ends
+from giftrl.merging.experts import Ends, by_row
 from giftrl.merging.mixture import Merger
+from giftrl.merging.sharing import Share, alone
 from giftrl.merging.steps import STIFFNESS, find_steps, window_of
-from giftrl.mixtures.coin import WEALTH, bet
+from giftrl.mixtures.coin import bet
 from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
@@ -50,7 +52,7 @@ class Scene(NamedTuple):
     Attributes:
         where: the place of each feature among those that are merged, or -1.
         merged: the record of these.
-        ends: theirs.
+        ends: theirs, with one index for feature and score.
         group: theirs.
         other, record: the blocks and records of all features, for those that no worker has met.
         coin: the place of the coin in a block.
@@ -68,48 +70,53 @@ class Scene(NamedTuple):
 
 
 @formula(fast=True)
-def add_entry(scene: Any, s: int, u: float, p: Any, d: Any) -> None:
-    """Add u of a merged feature to the predictions p at the average, and to what its group moves them by, d."""
-    average, total, own = scene.ends.average[s, 0], scene.ends.total[s, 0], d[scene.group[s]]
-    experts = len(average) - 1
-    for e in range(experts):
-        p[e] += u * average[e]
-        own[e] += u * (total[e] - average[e])
-    stake = scene.unit * scene.ends.coin[s, 0, 0] / (1.0 + scene.ends.coin[s, 1, 0])  # of each unit of wealth
-    p[experts] += u * stake * (WEALTH + average[experts])
-    own[experts] += u * stake * (total[experts] - average[experts])
+def add_entry(grid: Any, scene: Any, s: int, u: float, p: Any, i: int, d: Any, at: int) -> None:
+    """Add u of a merged feature to the predictions p[i] at the average, and to what its group moves them by, d.
+
+    The groups of d begin at row ``at``.
+    """
+    average, total, experts, row = scene.ends.average, scene.ends.total, lanes(grid), at + scene.group[s]
+    weight = load(grid, average, s, 0)
+    store(p, i, 0, load(grid, p, i, 0) + weight * u)
+    store(d, row, 0, load(grid, d, row, 0) + (load(grid, total, s, 0) - weight) * u)
+    p[i, experts] += u * scene.unit * average[s, experts]
+    d[row, experts] += u * scene.unit * (total[s, experts] - average[s, experts])
 
 
 @formula(fast=True)
-def score_window(scene: Any, dense: Any, rows: Any, p: Any, d: Any) -> None:
-    """Add every row of the window to p and d; ``dense`` are the places of dense features, which every row has."""
-    experts = p.shape[1] - 1
-    p0, d0 = np.zeros(p.shape[1]), np.zeros(d.shape[1:])
+def score_window(grid: Any, scene: Any, dense: Any, rows: Any, p: Any, d: Any, first: int, last: int) -> None:
+    """Add some rows of the window to p and d; ``dense`` are the places of dense features, which every row has.
+
+    The groups of a row are one behind the other in d.
+    """
+    experts, groups = lanes(grid), len(d) // len(p)
+    p0, d0 = np.zeros((1, experts + 1)), np.zeros((groups, experts + 1))
     for k in range(len(dense)):
         s = dense[k]
         if scene.merged[s, SCALE] > 0.0:
-            add_entry(scene, s, -scene.merged[s, CENTRE] / scene.merged[s, SCALE], p0, d0)
-    for i in range(len(p)):
-        for e in range(len(p0)):
-            p[i, e] += p0[e]
-            for g in range(len(d0)):
-                d[i, g, e] = d0[g, e]
+            add_entry(grid, scene, s, -scene.merged[s, CENTRE] / scene.merged[s, SCALE], p0, 0, d0, 0)
+    for i in range(first, last):
+        at = i * groups
+        for e in range(experts + 1):
+            p[i, e] += p0[0, e]
+            for g in range(groups):
+                d[at + g, e] = d0[g, e]
         for k in range(begin(rows, i), end(rows, i)):
             j, v = column(rows, i, k), np.float64(rows.data[k])
             s = scene.where[j]
             if s >= 0:
                 if scene.merged[s, SCALE] > 0.0:
-                    add_entry(scene, s, v / scene.merged[s, SCALE], p[i], d[i])
+                    add_entry(grid, scene, s, v / scene.merged[s, SCALE], p, i, d, at)
             elif scene.record[j, SCALE] > 0.0:
                 u = v / scene.record[j, SCALE]
-                for e in range(experts):
-                    p[i, e] += u * np.float64(scene.other[j, e])
+                store(p, i, 0, load(grid, p, i, 0) + wide(load(grid, scene.other, j, 0)) * u)
                 p[i, experts] += u * bet(scene.other, j, scene.coin, np.uint64(1), scene.unit)
 
 
 def fit_mixture(
-    learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Array, weights: Array, previous: Array
-) -> Array:
+    learner: Any, merger: Merger, group: NDArray[np.int64], rows: Rows, labels: Array, weights: Array, previous: Array,
+    share: Share = alone,
+) -> Array:  # fmt: skip
     """The steps of each lane and group, from rows that nobody has learnt.
 
     Args:
@@ -118,19 +125,22 @@ def fit_mixture(
         group: that of each feature.
         rows, labels, weights: the window.
         previous: the steps to begin with.
+        share: runs loops.
     """
     piece, known, found, n = merger.piece, merger.known, merger.ends, len(labels)
     where, experts = np.full(learner.dimension, -1, np.int32), found.average.shape[2]
     where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
     unit, own = per_norm(getattr(piece.mixing, "units", UNIT), known.norm), learner.features
-    scene = Scene(where, known.record, found, group, own.x, own.record, learner.places.coin, unit)
-    p, d = np.zeros((n, experts)), np.empty((n, GROUPS, experts))
+    scene = Scene(where, known.record, by_row(found), group, own.x, own.record, learner.places.coin, unit)
+    p, d = np.zeros((n, experts)), np.empty((n * GROUPS, experts))
     p += found.offsets[:experts, 0] + merger.offset
-    ready(score_window, learner.compiled)(scene, np.flatnonzero(known.dense), rows, p, d)
+    score, dense = ready(score_window, learner.compiled), np.flatnonzero(known.dense)
+    share(lambda first, last: score(learner.grid, scene, dense, rows, p, d, first, last), n)
     units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
     stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
-    by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.transpose(2, 1, 0))
+    by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.reshape(n, GROUPS, experts).transpose(2, 1, 0))
     window = window_of(loss, labels, weights, None)
-    ready(find_steps, learner.compiled)(window, *by_expert, previous, stiff, steps)
+    find = ready(find_steps, learner.compiled)
+    share(lambda first, last: find(window, *by_expert, previous, stiff, steps, first, last), experts)
     return steps

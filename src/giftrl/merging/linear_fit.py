@@ -87,5 +87,5 @@ def fit_linear(
     stiff = STIFFNESS * min(unit, 1e150)
     window = window_of(learner.loss, y, h, learner.classes)
     loop = ready(find_steps, learner.compiled)
-    loop(window, p.reshape(1, -1), d.reshape(1, GROUPS, -1), previous, stiff, steps)
+    loop(window, p.reshape(1, -1), d.reshape(1, GROUPS, -1), previous, stiff, steps, 0, 1)
     return steps

@@ -12,6 +12,7 @@ from giftrl.errors import Incompatible
 from giftrl.kernels.engine import OneLearner
 from giftrl.kernels.scalars import TIME
 from giftrl.merging import classes, fit, linear, linear_fit, mixture, pieces
+from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.feature_state import ROWS
 from giftrl.mixtures.mixture import Mixture
 
@@ -48,19 +49,19 @@ def take(learner: Any, features: NDArray[np.int64]) -> Any:
     return linear.take(learner, features) if is_linear(learner) else pieces.take(learner, features)
 
 
-def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Any]:
+def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = alone) -> list[Any]:
     """:func:`take` for several learners of one kind."""
     if is_linear(learners[0]):
         return [linear.take(learner, features) for learner in learners]
-    return pieces.take_all(learners, features)
+    return pieces.take_all(learners, features, share)
 
 
-def put(learner: Any, piece: Any) -> None:
+def put(learner: Any, piece: Any, share: Share = alone) -> None:
     """Write a piece of another learner's state into this one."""
     if is_linear(learner):
         linear.put(learner, piece)
     else:
-        pieces.put(learner, piece)
+        pieces.put(learner, piece, share)
 
 
 def first_steps(learner: Any) -> Array:
@@ -78,7 +79,9 @@ def is_linear(learner: Any) -> bool:
     )
 
 
-def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array) -> tuple[Any, Array]:
+def merge(
+    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array, share: Share = alone
+) -> tuple[Any, Array]:
     """The merged state at the features of the pieces, and the steps that were fitted.
 
     Workers that have learnt nothing do not count, and the state of a single worker is what it is.
@@ -89,14 +92,16 @@ def merge(learner: Any, base: Any, workers: list[Any], window: Window | None, st
         workers: their pieces, at the same features.
         window: rows to fit the steps to; None to take the steps as they are.
         steps: those of the merge before, or :func:`first_steps`.
+        share: runs loops; with several threads the result is the same.
     """
     learnt = [worker for worker in workers if rounds_of(worker) > rounds_of(base)]
     if len(learnt) < 2:
         return (learnt[0]._replace(merges=base.merges) if learnt else base), steps
     if window is not None and len(window.labels) == 0:
         window = None
-    merge_kind = _merge_linear if is_linear(learner) else _merge_mixtures
-    return merge_kind(learner, base, learnt, window, steps)
+    if is_linear(learner):
+        return _merge_linear(learner, base, learnt, window, steps)
+    return _merge_mixtures(learner, base, learnt, window, steps, share)
 
 
 def rounds_of(piece: Any) -> float:
@@ -105,14 +110,14 @@ def rounds_of(piece: Any) -> float:
 
 
 def _merge_mixtures(
-    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array
+    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array, share: Share
 ) -> tuple[Any, Array]:
-    merger = mixture.merge_mixtures(learner, base, workers)
+    merger = mixture.merge_mixtures(learner, base, workers, share)
     group = fit.groups_of(merger, learner.constant)
     if window is not None:
         fit_steps = fit.fit_mixture if learner.classes is None else classes.fit_classes
-        steps = fit_steps(learner, merger, group, *window, steps)
-    piece = mixture.blended(learner, merger, steps, group)
+        steps = fit_steps(learner, merger, group, *window, steps, share)
+    piece = mixture.blended(learner, merger, steps, group, share)
     return piece._replace(merges=base.merges + 1), steps
 
 

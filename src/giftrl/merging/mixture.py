@@ -9,6 +9,7 @@ from giftrl.merging.curved import merge_matrix, merge_stack
 from giftrl.merging.experts import Ends, blocks_of, factors_of, merge_experts
 from giftrl.merging.features import Known, merge_features
 from giftrl.merging.pieces import Piece
+from giftrl.merging.sharing import Share, alone
 from giftrl.merging.sums import added, mean
 from giftrl.merging.units import merge_sums, merge_units
 from giftrl.mixtures.coin import WEALTH
@@ -43,13 +44,13 @@ def unit_of(learner: Any, piece: Piece) -> float:
     return per_norm(getattr(piece.mixing, "units", UNIT), norm)
 
 
-def merge_mixtures(learner: Any, base: Piece, workers: list[Piece]) -> Merger:
+def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share = alone) -> Merger:
     """Merge what workers have learnt from the state ``base`` on; all pieces are of the same features."""
     constant, n = learner.constant, lanes(learner.grid)
     at = int(np.searchsorted(base.features, -1 if constant is None else constant))
     place = at if at < len(base.features) and base.features[at] == constant else -1
-    known = merge_features(learner, base, workers, place)
-    found = merge_experts(learner, base, workers, known, place)
+    known = merge_features(learner, base, workers, place, share)
+    found = merge_experts(learner, base, workers, known, place, share)
     rows = [float(worker.counts[ROWS] - base.counts[ROWS]) for worker in workers]
     found.offsets[n] += _coin_shift(learner, workers, known, rows)
     mixing = _mixing(learner, base, workers, rows)
@@ -114,9 +115,9 @@ def _mixing(learner: Any, base: Piece, workers: list[Piece], rows: list[float]) 
     return type(old)(**made)
 
 
-def blended(learner: Any, merger: Merger, steps: Array, group: NDArray[np.int64]) -> Piece:
+def blended(learner: Any, merger: Merger, steps: Array, group: NDArray[np.int64], share: Share = alone) -> Piece:
     """The merged state with weights between the average (steps 0) and the sum (steps 1).
 
     ``steps`` has a row for each expert of the grid and one for the coin, and a column for each group of features.
     """
-    return merger.piece._replace(x=blocks_of(learner, merger.known, merger.ends, steps, group))
+    return merger.piece._replace(x=blocks_of(learner, merger.known, merger.ends, steps, group, share))

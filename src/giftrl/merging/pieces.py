@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.feature_state import BY_FEATURE, DENSE, PLACE, FeatureState
 
 Arrays = dict[str, NDArray[Any]]
@@ -47,14 +48,13 @@ def take(learner: Any, features: NDArray[np.int64]) -> Piece:
     return take_all([learner], features)[0]
 
 
-def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Piece]:
+def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = alone) -> list[Piece]:
     """:func:`take` for several mixtures, whose pieces lie one behind the other in memory (:func:`stacked`)."""
     made = {}
     for name in BY_FEATURE:
         arrays = [getattr(learner.features, name) for learner in learners]
         made[name] = np.empty((len(learners), len(features), arrays[0].shape[1]), arrays[0].dtype)
-        for array, out in zip(arrays, made[name], strict=True):
-            np.take(array, features, axis=0, out=out, mode="clip")  # which checks nothing, and is quicker for that
+        _copy(arrays, features, made[name], share)
     found = []
     for k, learner in enumerate(learners):
         known, parts = learner.features, (learner.matrix, learner.mixing)
@@ -63,6 +63,17 @@ def take_all(learners: list[Any], features: NDArray[np.int64]) -> list[Piece]:
         rows = made["record"][k], made["x"][k], made["theta"][k]
         found.append(Piece(features, *rows, dense, known.counts.copy(), matrix, mixing, learner.merges))
     return found
+
+
+def _copy(arrays: list[NDArray[Any]], features: NDArray[np.int64], made: NDArray[Any], share: Share) -> None:
+    """Copy rows of arrays."""
+
+    def task(first: int, last: int) -> None:
+        for array, out in zip(arrays, made, strict=True):
+            # "clip" checks nothing, and is quicker for that.
+            np.take(array, features[first:last], axis=0, out=out[first:last], mode="clip")
+
+    share(task, len(features))
 
 
 def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
@@ -75,11 +86,15 @@ def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(arrays)
 
 
-def put(learner: Any, piece: Piece) -> None:
+def put(learner: Any, piece: Piece, share: Share = alone) -> None:
     """Write a piece into a mixture, whose other features stay as they are."""
     known: FeatureState = learner.features
-    for name in BY_FEATURE:
-        getattr(known, name)[piece.features] = getattr(piece, name)
+
+    def task(first: int, last: int) -> None:
+        for name in BY_FEATURE:
+            getattr(known, name)[piece.features[first:last]] = getattr(piece, name)[first:last]
+
+    share(task, len(piece.features))
     if len(piece.dense) > len(known.dense):
         dense, stamps = np.zeros(len(piece.dense), np.uint64), np.zeros(len(piece.dense))
         learner.features = known = known._replace(dense=dense, stamps=stamps)

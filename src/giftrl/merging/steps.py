@@ -98,9 +98,9 @@ def find_step(window: Any, p: Any, d: Any, now: float, prior: float, stiff: floa
 
 
 @formula
-def find_steps(window: Any, p: Any, d: Any, prior: Any, stiff: float, steps: Any) -> None:
-    """The steps of each expert and group; p has a row for each expert, and d one for each expert and group."""
-    for r in range(len(p)):
+def find_steps(window: Any, p: Any, d: Any, prior: Any, stiff: float, steps: Any, first: int, last: int) -> None:
+    """The steps of some experts and each group; p has a row for each expert, and d one for each expert and group."""
+    for r in range(first, last):
         for g in range(steps.shape[1]):
             for i in range(p.shape[1]):
                 p[r, i] += steps[r, g] * d[r, g, i]

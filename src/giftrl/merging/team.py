@@ -19,6 +19,7 @@ from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.row_learner import RowLearner
 from giftrl.merging.merge import Window, first_steps, merge, put, take, take_all, touched
 from giftrl.merging.schedule import cut, first_rows, next_round
+from giftrl.merging.sharing import Shared, alone
 
 Array = NDArray[np.float64]
 
@@ -83,6 +84,7 @@ class Team(RowLearner):
         self._parted = 0  # rows learnt in it
         self._marks = np.zeros((workers + 1, 0), np.bool_)
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
+        self._share = Shared(self._pool, workers) if learner.compiled else alone
 
     @property
     def loss(self) -> Any:
@@ -226,13 +228,13 @@ class Team(RowLearner):
         """Give the learner the merged state."""
         begun = time.perf_counter()
         features = self._touched(window)
-        base, *pieces = take_all([self.learner, *self._members], features)
+        base, *pieces = take_all([self.learner, *self._members], features, self._share)
         # Without a window, and where none has been before, the average is safe; the sum need not be.
         steps = self.steps if window is not None or self.fitted else np.zeros_like(self.steps)
-        merged, fitted = merge(self.learner, base, pieces, window, steps)
+        merged, fitted = merge(self.learner, base, pieces, window, steps, self._share)
         if window is not None:
             self.steps, self.fitted = fitted, True
-        put(self.learner, merged)
+        put(self.learner, merged, self._share)
         self._parted = self._left = 0
         merging = self.spent.merging + time.perf_counter() - begun
         self.spent = self.spent._replace(merges=self.spent.merges + 1, merging=merging)

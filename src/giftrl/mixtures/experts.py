@@ -66,6 +66,7 @@ class Preset(NamedTuple):
     places: int
 
 
+#: What ``preset`` of the estimators and of ``giftrl train`` may name, with the experts of each.
 PRESETS = {
     # The grids are coarse because little depends on them: a factor of 3 in a beta changes the mean loss by under 0.3%.
     "default": Preset(

@@ -13,11 +13,13 @@ from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.label_names import LabelNames
-from giftrl.streams.names.features import Features
+from giftrl.streams.names.features import Features, Hashing, News
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.ngrams import Ngrams, no_order
+from giftrl.streams.sources.in_turn import in_turn
 from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
 from giftrl.streams.sources.source import Source, Stream
+from giftrl.system import cores
 
 #: The module and the class that parse each format.
 PARSERS = {
@@ -26,6 +28,10 @@ PARSERS = {
 }  # fmt: skip
 #: Formats whose names have an order: VW text, and what it was converted to.
 WITH_NGRAMS = ("vw", "arrow")
+#: Formats whose blocks can be parsed in any order.
+BY_BLOCK = ("libsvm", "vw")
+#: How many threads parse at most: a learner takes in no more than a few of them deliver.
+MOST_THREADS = 4
 
 
 @dataclass(eq=False)
@@ -36,6 +42,7 @@ class Parsed:
     block: Block | None
     parser: Any
     crossed: bool = False  # whether interactions have been added
+    news: News | None = None  # what its features have noted, where they are those of one of several parsers
 
     def position(self, line: int) -> Position:
         """Where a line, or row, begins."""
@@ -81,16 +88,18 @@ class Parsing:
     block: int = BLOCK  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
     opened: dict[str, Stream] = field(default_factory=dict)  # sources that were looked at and cannot be opened again
+    threads: int | None = 1  # how many parse blocks of text at the same time; None for one a core, and a few at most
     formats: dict[str, str] = field(default_factory=dict, init=False)  # of the sources so far, by name
     consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
     remarks: list[str] = field(default_factory=list, init=False)  # about the columns of the first table
     _parsers: dict[str, Any] = field(default_factory=dict, init=False)
+    _by_block: dict[str, list[Any]] = field(default_factory=dict, init=False)  # a parser for each thread
 
     def use(self, features: Features) -> None:
         """Have names numbered by other features from now on."""
         if features is not self.features:
             self.features = features
-            self._parsers = {}
+            self._parsers, self._by_block = {}, {}
 
     @property
     def has_tables(self) -> bool:
@@ -112,16 +121,35 @@ class Parsing:
 
     def parser(self, format_: str) -> Any:
         """The parser of a format, made when it is first asked for."""
-        tabular = format_ in ("csv", "json", "arrow")
         if format_ not in self._parsers:
-            settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
-            more: dict[str, Any] = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
-            more |= {"labels": self.labels, "compiled": self.compiled}
-            self._parsers[format_] = _parser_of(format_)(self.features, *settings, **more)
+            self._parsers[format_] = self._make(format_, self.features)
         parser = self._parsers[format_]
         if format_ in ("csv", "arrow") and self.schema is not None:
             parser.schema = self.schema
         return parser
+
+    def _make(self, format_: str, features: Features) -> Any:
+        """A new parser."""
+        tabular = format_ in ("csv", "json", "arrow")
+        settings = (self.columns, self.schema, self.interactions) if tabular else (self.interactions,)
+        more: dict[str, Any] = {"ngrams": self.ngrams} if format_ in WITH_NGRAMS else {}
+        more |= {"labels": self.labels, "compiled": self.compiled}
+        return _parser_of(format_)(features, *settings, **more)
+
+    def _several(self, stream: Stream, format_: str) -> list[Any]:
+        """A parser for each thread, where blocks can be parsed in any order; none where one parser is to parse all.
+
+        A hash does not depend on what came before, as a number in a dictionary does. Each parser notes names in a copy
+        of the features; these learn from all of them in the order of the blocks, and keep the first name of each
+        coordinate. A stream that is no file may be slow, and its blocks are not to wait for later ones.
+        """
+        plain = self.interactions is None and self.ngrams is None and isinstance(self.features, Hashing)
+        threads = min(cores(), MOST_THREADS) if self.threads is None else self.threads
+        if threads == 1 or format_ not in BY_BLOCK or not plain or stream.total is None:
+            return []
+        if format_ not in self._by_block:
+            self._by_block[format_] = [self._make(format_, self.features.ahead()) for _ in range(threads)]
+        return self._by_block[format_]
 
     def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         parser, name = self.parser(format_), stream.source.name
@@ -132,6 +160,11 @@ class Parsing:
             start = max(start, parser.open(head[:size], name, whole, start.source))
             self._found(parser)
         lines = Lines(stream, start, self.block, self.max_line)
+        if several := self._several(stream, format_):
+            for parsed in in_turn(lines, [functools.partial(_parsed, each, name) for each in several]):
+                self.consumed = stream.consumed
+                yield parsed
+            return
         for block in lines:
             if block.rejected:
                 batch = _no_rows(name, block)
@@ -174,6 +207,12 @@ class Parsing:
         if self.interactions is None:
             return batch
         return replace(batch, groups=np.full(len(batch.data), self.interactions.require_all(format_), np.uint8))
+
+
+def _parsed(parser: Any, source: str, block: Block) -> Parsed:
+    """What one of several parsers makes of a block."""
+    batch = _no_rows(source, block) if block.rejected else parser.parse(block.data, source, block.start)
+    return Parsed(batch, block, parser, news=parser.features.news())
 
 
 def _parser_of(format_: str) -> Any:

@@ -60,6 +60,7 @@ class Reader:
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
         opened: streams of sources that cannot be opened again, by name, of which nothing has been read.
         background: False to read only when the next batch is asked for.
+        threads: how many threads parse, which changes nothing in the batches; None for as many as cores, at most 4.
         compiled: False to run loops as plain Python.
         block: the bytes of text to read at a time.
         max_line: the most bytes that a line may have.
@@ -88,7 +89,7 @@ class Reader:
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str | Callable[[str], str] = "a label that can be used", no_base: str | None = None,
         start: Position | None = None, opened: dict[str, Stream] | None = None, background: bool = True,
-        compiled: bool = True, block: int = BLOCK, max_line: int = MAX_LINE,
+        threads: int | None = None, compiled: bool = True, block: int = BLOCK, max_line: int = MAX_LINE,
     ) -> None:  # fmt: skip
         for argument, value, known in (
             ("format", format, (None, *FORMATS)), ("normalize", normalize, NORMALIZATIONS),
@@ -96,8 +97,8 @@ class Reader:
         ):  # fmt: skip
             if value not in known:
                 raise UnknownName(argument, value, [str(each) for each in known if each is not None])
-        skips = on_error == "skip"
-        require(skips or rejects is None, "rejects", rejects, 'needs on_error="skip"', "add that, or leave it out")
+        writes = on_error == "skip" or rejects is None
+        require(writes, "rejects", rejects, 'needs on_error="skip"', "add that, or leave it out")
         self.features = features
         self.sources = find_sources(sources)
         self.start = start or Position()
@@ -110,15 +111,14 @@ class Reader:
             ngrams = Ngrams(ngrams)
         self.ngrams = ngrams if ngrams is not None and ngrams.sizes else None
         self.normalize, self.constant, self.on_error = normalize, constant, on_error
-        self.rejects, self.checkpoint = rejects, checkpoint
-        self.labels, self.accepts, self.expected = labels, accepts, expected
-        self.no_base = no_base
-        self.compiled = compiled
+        self.rejects, self.checkpoint, self.compiled = rejects, checkpoint, compiled
+        self.labels, self.accepts, self.expected, self.no_base = labels, accepts, expected, no_base
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
         wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
-        self._parsing = Parsing(features, format, *wanted, compiled, block, max_line, opened or {})
+        where = compiled, block, max_line, opened or {}, threads if background else 1
+        self._parsing = Parsing(features, format, *wanted, *where)
         self._crossing: Crossing | None = None
         self._measure()
 
@@ -212,18 +212,18 @@ class Reader:
         if self.interactions is not None:
             self._crossing = Crossing(self.interactions, features, compiled=self.compiled)
         if not self._background:
-            return ((batch, None) for batch in self._batches())
-        ahead = Ahead((batch, features.news()) for batch in self._batches())
+            return ((batch, None) for batch, _ in self._batches())
+        ahead = Ahead((batch, features.news() if news is None else news) for batch, news in self._batches())
         opened.callback(ahead.close)
         return iter(ahead)
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[tuple[Batch, News | None]]:
         for number in range(self.start.source, len(self.sources)):
             self._source = number
             start = self.start if number == self.start.source else Position(number)
             for parsed in self._parsing.read(self.sources[number], start):
                 for batch in self._finished(parsed):
-                    yield batch
+                    yield batch, parsed.news
                     if batch.rejected and self.on_error == "stop":
                         return
             self._parsing.consumed = self._sizes[number]

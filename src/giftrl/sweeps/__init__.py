@@ -8,7 +8,8 @@
 from giftrl.reports.summary import Range, Summary
 from giftrl.sweeps.data import PREPARATIONS, Data, fingerprint, load, prepare, read_all, signed
 from giftrl.sweeps.grid import Curve, Grid, parse_betas, parse_updates
-from giftrl.sweeps.run import cores, key, repeat
+from giftrl.sweeps.run import key, repeat
+from giftrl.system import cores
 
 __all__ = [
     "PREPARATIONS",

@@ -221,7 +221,17 @@ def load(
     path: str | Path, loss: Any, how: str = "auto", positive: float | str | None = None, name: str | None = None,
     format: str | None = None,  # noqa: A002
 ) -> Data:  # fmt: skip
-    """A data set from a file (see :func:`read_all`), prepared, with labels for the loss."""
+    """A data set from a file (see :func:`read_all`), prepared, with labels for the loss.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "rows.svm")
+    >>> _ = path.write_text("1 1:1\\n-1 1:3\\n")
+    >>> data = load(path, "hinge", "raw")
+    >>> data.name, data.y.tolist()
+    ('rows.svm', [1.0, -1.0])
+    >>> folder.cleanup()
+    """
     x, y = read_all(path, format, named=True)
     prepared, applied = prepare(x, how)
     file = Path(path)

@@ -1,7 +1,6 @@
-"""Repetitions of a grid on all cores. Finished repetitions are kept on disk, so that an interrupted run can resume."""
+"""Repetitions of a grid on all cores or on a cluster; finished ones are kept on disk, so that a run can resume."""
 
 import hashlib
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import version
@@ -15,15 +14,9 @@ from giftrl.files import file_errors, write
 from giftrl.reports.summary import Summary
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
+from giftrl.system import cores
 
 Array = NDArray[np.float64]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def key(data: Data, grid: Grid) -> str:
@@ -50,6 +43,7 @@ def repeat(
     workers: int | None = None,
     folder: Path | None = None,
     done: Callable[[bool], None] | None = None,
+    cluster: str | None = None,
 ) -> Summary:
     """Run a grid over the data in several random orders, in one pass each.
 
@@ -61,6 +55,14 @@ def repeat(
         workers: how many repetitions run at once; None means one for each core.
         folder: where finished repetitions are kept. A repetition that is already there is read, not run.
         done: called after each repetition, with True if it was read and False if it was run.
+        cluster: a Ray cluster that runs the repetitions, "auto" or "ray://host:port"; None for this process.
+
+    >>> from giftrl import updates
+    >>> from giftrl.sweeps.grid import Curve
+    >>> data = Data("d", np.eye(2), np.array([1.0, -1.0]), "0" * 64, "raw")
+    >>> grid = Grid("hinge", (Curve("proximal", updates.Proximal()),), (0.1, 1.0))
+    >>> repeat(data, grid, 2, workers=1).runs.shape
+    (2, 1, 2)
     """
     require(repetitions >= 1, "repetitions", repetitions, "must be at least 1", "15 is what the paper uses")
     runs = np.empty((repetitions, len(grid.curves), len(grid.betas)))
@@ -78,20 +80,27 @@ def repeat(
         else:
             missing.append(r)
 
-    def one(r: int) -> None:
-        order = np.random.default_rng(seed + r).permutation(data.rows)
-        runs[r] = grid.losses(data.x, data.y, order)
+    def keep(r: int, losses: Array) -> None:
+        runs[r] = losses
         if files:
             # A line for each curve, a number for each beta.
-            lines = [",".join(map(repr, row)) + "\n" for row in runs[r].tolist()]
+            lines = [",".join(map(repr, row)) + "\n" for row in losses.tolist()]
             write(files[r], ["".join(lines).encode()])
 
-    if missing:
+    if missing and cluster is not None:
+        from giftrl.sweeps.cluster import on_cluster
+
+        for number, losses in on_cluster(cluster, losses_of, (data, grid), [seed + r for r in missing], workers):
+            keep(number - seed, losses)
+            if done:
+                done(False)
+    elif missing:
         # One row first, to compile the loops: threads would only wait for each other to compile.
         grid.losses(data.x[:1], data.y[:1])
         pool = ThreadPoolExecutor(max_workers=max(1, workers or cores()))
         try:
-            for finished in as_completed([pool.submit(one, r) for r in missing]):
+            futures = [pool.submit(lambda r: keep(r, losses_of((data, grid), seed + r)), r) for r in missing]
+            for finished in as_completed(futures):
                 finished.result()
                 if done:
                     done(False)
@@ -99,6 +108,12 @@ def repeat(
             # After an error or Ctrl-C, running repetitions are finished and kept, and no others are started.
             pool.shutdown(wait=True, cancel_futures=True)
     return Summary(tuple(curve.name for curve in grid.curves), grid.betas, runs)
+
+
+def losses_of(work: tuple[Data, Grid], seed: int) -> Array:
+    """The losses of one repetition: a grid over data in the random order of a seed."""
+    data, grid = work
+    return grid.losses(data.x, data.y, np.random.default_rng(seed).permutation(data.rows))
 
 
 def _read(path: Path, losses: Array) -> bool:

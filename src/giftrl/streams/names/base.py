@@ -48,7 +48,13 @@ class News(NamedTuple):
 
 
 class Features(ABC):
-    """Gives names coordinates: :class:`Hashing` or :class:`Dictionary`."""
+    """Gives names coordinates: :class:`Hashing` or :class:`Dictionary`.
+
+    >>> from giftrl.streams import Hashing
+    >>> hashing = Hashing(18)
+    >>> hashing.dimension, hashing.constant
+    (262145, 262144)
+    """
 
     frozen: bool
     compiled: bool

@@ -65,7 +65,7 @@ class Dictionary(Features):
         return Report(names, names, 0, True, int(self._table.counts[DROPPED]))
 
     def ahead(self) -> "Dictionary":
-        copy = Dictionary(compiled=self.compiled)
+        copy = type(self)(compiled=self.compiled)
         table = self._table
         # A frozen table is only read, but for the short cut and the counts.
         arrays: list[Any] = [array if self.frozen else array.copy() for array in table]

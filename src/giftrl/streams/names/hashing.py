@@ -137,7 +137,10 @@ class Hashing(Features):
     def learn(self, news: News) -> None:
         names = news.slots >= 0
         slots = np.where(names, news.slots % NAMELESS, 0)
-        names &= ~_has_bits(self._table.named, slots)
+        known = _has_bits(self._table.named, slots) | (_has_bits(self._table.numbered, slots) & (news.slots < NAMELESS))
+        if (known & names).any():  # a copy did not know what others had met
+            self.learn(self.unknown(news))
+            return
         self._keep(news, names)
         _set_bits(self._table.named, slots[names])
         _set_bits(self._table.numbered, ~news.slots[news.slots < 0])
@@ -153,12 +156,17 @@ class Hashing(Features):
         b'b'
         """
         named = news.slots >= 0
-        kept = ~(named & _has_bits(self._table.named, np.where(named, news.slots % NAMELESS, 0)))
-        crossed = _has_bits(self.crossed, news.products[:, 0])
+        places = np.where(named, news.slots % NAMELESS, 0)
+        kept = ~(named & _has_bits(self._table.named, places))
+        # A name that comes after the coordinate's own number is not kept, as if one copy had met both.
+        nameless = named & (_has_bits(self._table.numbered, places) | (news.slots >= NAMELESS))
         sizes = np.diff(news.ends)
+        text = news.text[np.repeat(kept & ~nameless, sizes)]
+        slots, sizes = np.where(nameless, places + NAMELESS, news.slots)[kept], np.where(nameless, 0, sizes)[kept]
+        crossed = _has_bits(self.crossed, news.products[:, 0])
         return news._replace(
-            slots=news.slots[kept], ends=np.concatenate([[0], np.cumsum(sizes[kept])]),
-            text=news.text[np.repeat(kept, sizes)], products=news.products[~crossed],
+            slots=slots.astype(np.int32), ends=np.concatenate([[0], np.cumsum(sizes)]), text=text,
+            products=news.products[~crossed],
         )  # fmt: skip
 
     def _keep(self, news: News, which: NDArray[np.bool_]) -> None:

@@ -153,7 +153,7 @@ def labelled(
             raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
         rest = features
     return Labelled(
-        _label(y, str(label), labels),
+        as_label(y, str(label), labels),
         w,
         tag if type(tag) is str else json.dumps(tag),
         [each for each in walk(rest, keys) if each.value],
@@ -165,7 +165,8 @@ def label_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _label(value: Any, key: str, labels: LabelNames | None) -> float:
+def as_label(value: Any, key: str, labels: LabelNames | None) -> float:
+    """A value as a label: a number, or the number of its name; NaN where it is none."""
     if value is None or (labels is not None and value == ""):
         return math.nan
     return _number(value, "label", key) if labels is None else labels.code(label_text(value))

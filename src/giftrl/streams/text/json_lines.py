@@ -25,7 +25,7 @@ from giftrl.streams.look import look_at_values, remarks
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, label_text, labelled
+from giftrl.streams.names.walk import FEATURES, TAG, WEIGHT, BadValue, Keys, Labelled, as_label, label_text, labelled
 from giftrl.streams.sources.lines import BOM, count_lines
 from giftrl.streams.text.json_scan import Plan, make_buffers, scan_json
 from giftrl.streams.text.json_values import expand
@@ -94,6 +94,16 @@ class JsonLines(TextParser):
         of_kind = zip((Kind.IGNORED, Kind.CATEGORY, Kind.DATE, Kind.TEXT), self._keys, strict=True)
         pairs = [(self.label, Kind.LABEL), *((name, kind) for kind, names in of_kind for name in sorted(names))]
         return Schema(*zip(*pairs, strict=True))
+
+    @property
+    def special(self) -> frozenset[str]:
+        """The keys with a meaning of their own, but for that of the label."""
+        weight = [] if self._weight is None else [self._weight]
+        return frozenset({FEATURES, *weight}.union(*self._keys))
+
+    def label_of(self, value: Any) -> float:
+        """The label that a value under the key of the label is; NaN where it is none, else a :class:`BadValue`."""
+        return as_label(value, str(self.label), self.labels)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
         plan = self._plan(block, source)
