@@ -1,7 +1,5 @@
 """Disks that fail, and requests that mean harm."""
 
-import json
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -9,8 +7,6 @@ import sys
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from giftrl.service import store
 from tests.serving import QUICK, process, quick_settings, rows, serving, trained
@@ -156,69 +152,6 @@ def test_the_log_of_another_crash_is_read_as_far_as_it_is_whole(tmp_path):
             count = client.get("/models/m").json()["examples"]
             assert 20 <= count < 30
             assert client.get("/models/m/file").content == trained(tmp_path, lines[:count], quick_settings())
-
-
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
-lists = st.lists(scalars, max_size=4)
-inner = st.dictionaries(st.text(max_size=8), scalars | lists, max_size=4)
-json_values = (
-    scalars | lists | inner | st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=8), inner, max_size=2)
-)
-keys = st.sampled_from(["label", "features", "weight", "tag", "rows", "a", "b", "id"])
-objects = st.dictionaries(keys, json_values, max_size=5)
-bodies = (
-    st.binary(max_size=200)
-    | st.text(max_size=200).map(str.encode)
-    | objects.map(lambda each: json.dumps(each).encode())
-    | st.lists(objects, max_size=4).map(lambda each: json.dumps({"rows": each}).encode())
-    | st.lists(st.sampled_from(["1 1:1", "-1 |a x:1", '{"label": 1}', "0 9:9 9:9", "1 |", "\0", "{"]), max_size=4).map(
-        lambda each: "\n".join(each).encode()
-    )
-)
-queries = st.sampled_from(
-    ["", "?format=json", "?format=vw", "?format=libsvm", "?format=arrow", "?format=csv", "?on_error=skip", "?proba=1",
-     "?remember=1", "?scores=maybe", "?certify=nan", "?certify=0.01", "?confirm=m"]
-)  # fmt: skip
-requests = st.tuples(
-    st.sampled_from(["GET", "PUT", "POST", "DELETE", "PATCH"]),
-    st.sampled_from(["/models/h", "/models/h/learn", "/models/h/predict", "/models/h/label", "/models/h/file",
-                     "/models", "/metrics", "/models/m/learn", "/models/m/predict", "/models/m/label", "/nowhere"]),
-    queries, bodies,
-    st.sampled_from(["application/json", "text/x-vw", "application/vnd.apache.arrow.stream", "x", ""]),
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("hostile") / "models", seconds=20.0) as (client, folder):
-        client.put("/models/m", json=QUICK)
-        yield client, folder
-
-
-def attack(hostile, every):
-    client, _ = hostile
-    for method, path, query, body, kind in every:
-        said = client.request(method, path + query, content=body, headers={"Content-Type": kind})
-        assert said.status_code < 500, (method, path, query, body, said.text)
-        assert "Traceback" not in said.text and "/src/" not in said.text
-        if said.status_code >= 400:
-            assert set(said.json()["error"]) >= {"status", "problem", "remedy"}
-    assert client.get("/healthz").status_code == 200
-    assert client.post("/models/m/predict", json={"a": 1}).status_code == 200
-
-
-@settings(max_examples=25)
-@given(st.lists(requests, min_size=10, max_size=10))
-def test_hostile_requests_are_answered_and_break_nothing(hostile, every):
-    attack(hostile, every)
-
-
-@pytest.mark.verify
-@settings(max_examples=1000)
-@given(st.lists(requests, min_size=10, max_size=10))
-def test_ten_thousand_hostile_requests_are_answered_and_break_nothing(hostile, every):
-    attack(hostile, every)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20  # KiB, of the service and this test together
 
 
 def test_errors_of_the_disk_are_all_of_one_kind():

@@ -180,20 +180,3 @@ def test_a_model_without_enough_memory_for_two_is_closed_and_reopened(tmp_path):
         folder.get(name).submit(Job(SAVE, path=tmp_path / name)).answer.result(60)
         assert (tmp_path / name).read_bytes() == trained(tmp_path, lines, quick_settings())
     folder.close()
-
-
-@settings(max_examples=8)
-@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["logistic", "squared"]), st.sampled_from(["auto", 1.0]))
-def test_one_row_is_scored_as_many_are(seed, dictionary, loss, beta):
-    lines = rows(40, seed)
-    live = Live(Wanted({"loss": loss, "beta": beta, "bits": 4, "dictionary": dictionary} | (
-        {"labels": [0, 1]} if loss == "logistic" else {})))  # fmt: skip
-    live.learn([Entry("json", b"".join(lines))])
-    bare = [{k: v for k, v in json.loads(line).items() if k != "label"} for line in rows(20, seed + 1)]
-    bare += [{}, {"never seen": 3}, {"a": 0, "city": ["Rome", "Oslo"]}, {"a": 1e30}, {"features": {"a": 2}}]
-    asked = [json.dumps(row).encode() + b"\n" for row in bare]
-    many = live.core.predict([Entry("json", b"".join(asked))], "scores")[0].predictions
-    before = live.core._quick._row.score.item()
-    single = [live.core.predict([Entry("json", line)], "scores")[0].predictions[0] for line in asked]
-    assert live.core._quick._row.score.item() != before  # it was really used
-    np.testing.assert_allclose(single, many, rtol=1e-5, atol=1e-5)

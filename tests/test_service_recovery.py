@@ -48,12 +48,12 @@ def check(path, wanted, entries):
     live, store = Live(Wanted(wanted)), Store(":memory:", False)
     with store.transaction():
         store.set_fact("settings", json.dumps(wanted))
-        for entry in entries:
+        for number, entry in enumerate(entries, 1):
             try:
                 live.learn([entry])
             except Refused:
                 continue
-            store.add(entry)
+            store.add(number, entry)
     assert state(recover(path, store).live, path) == state(live, path)
     store.close()
 

@@ -9,6 +9,7 @@ turns in every case. Only giftrl keeps what it learns: with "no sync" it does no
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,8 @@ __all__ = ["cases", "main", "started"]
 FEATURES, ROWS = 20, 2_000
 LEARN, PREDICT = "/models/m/learn", "/models/m/predict"
 PORT = 8765
+#: Bytes of a page of the log.
+PAGE = 4_120
 
 
 class Case(NamedTuple):
@@ -95,6 +98,7 @@ def started(name: str, port: int) -> Iterator[int]:
                     with contextlib.suppress(urllib.error.URLError, ConnectionError):
                         if name.startswith("giftrl"):
                             _post(port, "/models/m", b'{"loss": "logistic", "labels": [0, 1]}', "PUT")
+                            _wait_until_ready(port)
                         _post(port, LEARN, b"".join(told))
                         break
                     time.sleep(0.1)
@@ -107,6 +111,31 @@ def started(name: str, port: int) -> Iterator[int]:
 def _post(port: int, path: str, body: bytes, method: str = "POST") -> None:
     asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, method=method)
     urllib.request.urlopen(asked, timeout=120).read()
+
+
+def _wait_until_ready(port: int) -> None:
+    """Wait for the compiler."""
+    for _ in range(1_200):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60).read()
+        except urllib.error.HTTPError:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def syncs(count: int = 300) -> Measured:
+    """How long the disk takes to sync a page that is written over another one, as the log of a busy model is."""
+    seconds = []
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(bytes(PAGE * count))
+        os.fsync(file.fileno())
+        for k in range(count):
+            os.pwrite(file.fileno(), b"1" * PAGE, PAGE * k)
+            begun = time.perf_counter()
+            os.fdatasync(file.fileno())
+            seconds.append(time.perf_counter() - begun)
+    return Measured(seconds, sum(seconds), 0)
 
 
 def cases(names: Sequence[str], seconds: float, turns: int) -> dict[str, dict[str, list[Measured]]]:
@@ -122,6 +151,8 @@ def cases(names: Sequence[str], seconds: float, turns: int) -> dict[str, dict[st
             for port in ports.values():
                 load(port, groups, 0.3)
             for _ in range(turns):
+                if case.learners and not case.askers:
+                    found.setdefault(f"a sync of the disk, beside: {case.name}", {}).setdefault("-", []).append(syncs())
                 for name, port in ports.items():
                     found.setdefault(case.name, {}).setdefault(name, []).extend(load(port, groups, seconds))
         name = "predict, 1 client, 1 row, while 4 clients learn at half load"
@@ -142,7 +173,7 @@ def grid(found: dict[str, dict[str, list[Measured]]]) -> Grid:
             parts = 2 if case.startswith("both") else 1
             for part in range(parts):
                 mine = every[part::parts] if "while" not in case else every[:1]
-                size = 100 if case.endswith("100 rows") else 1
+                size = 100 if case.endswith("100 rows") and "sync of" not in case else 1
                 rates = sorted(each.rate for each in mine)
                 rate = rates[len(rates) // 2]
                 joined = Measured([s for each in mine for s in each.seconds], 1.0, 0)

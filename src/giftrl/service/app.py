@@ -5,6 +5,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from starlette.routing import Route, Router
 
 from giftrl.errors import Refused
 from giftrl.service.asking import Asking
+from giftrl.service.bodies import Entry
 from giftrl.service.core import KINDS, LABEL
+from giftrl.service.direct import Direct
 from giftrl.service.door import LOOPBACK, Door, answer
 from giftrl.service.folder import Folder
 from giftrl.service.jobs import LABEL as LABELLING
@@ -26,10 +29,13 @@ from giftrl.service.openapi import described
 from giftrl.service.requests import flag, json_in, key_of, number, rows_in
 from giftrl.service.status import LONGEST, brief, whole
 from giftrl.service.tokens import Tokens
+from giftrl.service.warming import Warming
 from giftrl.service.writer import Writer
 
 #: Pages that may be told of changes at the same time.
 LISTENERS = 64
+#: Models for whose settings loops are compiled when the service starts.
+LOOKED_AT = 100
 
 
 class Service:
@@ -40,15 +46,17 @@ class Service:
         tokens: who may do what.
         host: the address that it listens at.
         ending: whether the service has been asked to end.
+        warms: whether to have loops compiled before they are needed.
     """
 
     def __init__(
         self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1",
-        ending: Callable[[], bool] = lambda: False,
+        ending: Callable[[], bool] = lambda: False, warms: bool = False,
     ) -> None:  # fmt: skip
-        self.folder, self.limits, self.ending = folder, folder.limits, ending
+        self.folder, self.limits, self.ending, self.warms = folder, folder.limits, ending, warms
         self.requests = Requests()
         self.asking = Asking()
+        self.warming = Warming()
         self._listeners = 0
         tokens = tokens or Tokens()
         hosts = None if tokens.needed else LOOPBACK | {host}
@@ -56,7 +64,9 @@ class Service:
             Route(path, self._named(endpoint, handler), methods=[method])
             for (method, path), (endpoint, handler) in self.routes().items()
         ]
-        self.app = Door(Router(routes, redirect_slashes=False, lifespan=self._lifespan), tokens, self.requests, hosts)
+        router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
+        short = Direct(folder, {"predict": self._predicted, "learn": self._learnt})
+        self.app = Door(router, short, tokens, self.requests, hosts)
 
     def routes(self) -> dict[tuple[str, str], tuple[str, Any]]:
         """Everything that can be asked: the name and the function of each method and path."""
@@ -66,6 +76,7 @@ class Service:
             ("POST", f"{model}/learn"): ("learn", self.learn),
             ("GET", "/"): ("page", self.page),
             ("GET", "/healthz"): ("healthz", self.healthz),
+            ("GET", "/readyz"): ("readyz", self.readyz),
             ("GET", "/openapi.json"): ("openapi", self.openapi),
             ("GET", "/metrics"): ("metrics", self.metrics),
             ("GET", "/models"): ("list", self.list),
@@ -87,18 +98,21 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        if self.warms:
+            for given in [{}, *await run_in_threadpool(self.folder.some_settings, LOOKED_AT)]:
+                self.warming.ask(given)
         yield
+        self.warming.end()
         await run_in_threadpool(self.folder.close)
 
-    async def _writer(self, request: Request) -> Writer:
-        name = request.path_params["name"]
+    async def _writer(self, name: str) -> Writer:
         found = self.folder.opened(name)
         return await run_in_threadpool(self.folder.get, name) if found is None else found
 
-    async def _carried_out(self, request: Request, job: Job) -> Any:
+    async def _carried_out(self, name: str, job: Job) -> Any:
         """What the writer of a model answers to a request."""
         for _ in range(3):  # a model may be closed for another one at this moment
-            writer = await self._writer(request)
+            writer = await self._writer(name)
             try:
                 writer.submit(job)
                 break
@@ -128,6 +142,12 @@ class Service:
         """Whether the service is there."""
         return answer(200, {"status": "ok"})
 
+    async def readyz(self, request: Request) -> Response:
+        """Whether no request will have to wait for a compiler."""
+        if not self.warming.ready:
+            raise Refused(503, "loops are being compiled", "requests are answered, the first ones late", retry_after=1)
+        return answer(200, {"status": "ready"})
+
     async def openapi(self, request: Request) -> Response:
         """The description of all requests."""
         return answer(200, described())
@@ -155,16 +175,23 @@ class Service:
         given = await json_in(request, self.limits)
         name = request.path_params["name"]
         made = await run_in_threadpool(self.folder.create, name, given)
+        if self.warms:
+            self.warming.ask(given)
         return answer(201 if made else 200, {"name": name, "created": made, "settings": given})
 
     async def show(self, request: Request) -> Response:
         """Counts, loss, certificate and experts of a model."""
         seconds = number(request, "certify", LONGEST)
-        writer = await self._writer(request)
+        writer = await self._writer(request.path_params["name"])
         said = await run_in_threadpool(whole, writer, seconds)
-        return answer(
-            200, orjson.dumps({"name": request.path_params["name"], **said}, option=orjson.OPT_SERIALIZE_NUMPY)
-        )
+        name = request.path_params["name"]
+        told = {"name": name, **said, **self._following(name)}
+        return answer(200, orjson.dumps(told, option=orjson.OPT_SERIALIZE_NUMPY))
+
+    def _following(self, name: str) -> dict[str, Any]:
+        """How learning from a followed source goes, for a model that has one."""
+        followed = self.folder.followed.get(name)
+        return {} if followed is None else {"followed": asdict(followed)}
 
     async def delete(self, request: Request) -> Response:
         """Delete a model, where its name is said twice."""
@@ -179,39 +206,49 @@ class Service:
 
     async def learn(self, request: Request) -> Response:
         """Learn from rows with labels."""
-        await self._writer(request)  # before a body is read for a model that is not there
+        await self._writer(request.path_params["name"])  # before a body is read for a model that is not there
         entry = await rows_in(request, self.limits)
-        return answer(200, await self._carried_out(request, Job(LEARN, entry, key_of(request))))
+        return answer(200, await self._learnt(request.path_params["name"], None, entry, key_of(request)))
+
+    async def _learnt(self, name: str, writer: Writer | None, entry: Entry, key: str | None) -> Any:
+        """What the answer says of rows that were learnt."""
+        return await self._carried_out(name, Job(LEARN, entry, key))
 
     async def predict(self, request: Request) -> Response:
         """Predict for rows."""
-        writer = await self._writer(request)
+        writer = await self._writer(request.path_params["name"])
         chosen = [kind for kind in KINDS if flag(request, kind)] or [LABEL]
         if len(chosen) > 1:
             raise Refused(422, f"{' and '.join(chosen)} exclude each other", "say one of them")
         entry = await rows_in(request, self.limits)
         if flag(request, "remember"):
             job = Job(REMEMBER, entry, key_of(request), output=chosen[0])
-            return answer(200, await self._carried_out(request, job))
+            return answer(200, await self._carried_out(request.path_params["name"], job))
+        return answer(200, await self._predicted(request.path_params["name"], writer, entry, None, chosen[0]))
+
+    async def _predicted(self, name: str, writer: Writer, entry: Entry, key: str | None, kind: str = LABEL) -> bytes:
+        """What the answer says of predictions, which no key changes."""
         begun = time.perf_counter()
-        found = await self.asking.predict(writer.live, entry, chosen[0])
+        found = await self.asking.predict(writer.live, entry, kind)
         writer.watch.took("predict", time.perf_counter() - begun)
-        return answer(200, answered(found))
+        return answered(found)
 
     async def label(self, request: Request) -> Response:
         """Learn rows that were remembered, whose labels have come."""
-        await self._writer(request)
+        await self._writer(request.path_params["name"])
         entry = await rows_in(request, self.limits)
         if entry.format != "json":
             raise Refused(415, "labels come in JSON", 'send {"id": "...", "label": 1}')
-        return answer(200, await self._carried_out(request, Job(LABELLING, entry, key_of(request))))
+        return answer(200, await self._carried_out(request.path_params["name"], Job(LABELLING, entry, key_of(request))))
 
     async def file(self, request: Request) -> Response:
         """The model file, as ``giftrl train --model`` writes it."""
         name = request.path_params["name"]
         folder = tempfile.TemporaryDirectory()
         try:
-            path = await self._carried_out(request, Job(SAVE, path=Path(folder.name, f"{name}.giftrl")))
+            path = await self._carried_out(
+                request.path_params["name"], Job(SAVE, path=Path(folder.name, f"{name}.giftrl"))
+            )
             data = await run_in_threadpool(path.read_bytes)
         finally:
             await run_in_threadpool(folder.cleanup)
@@ -220,7 +257,7 @@ class Service:
 
     async def events(self, request: Request) -> Response:
         """What a model does, every second, as server-sent events."""
-        writer = await self._writer(request)
+        writer = await self._writer(request.path_params["name"])
         if self._listeners >= LISTENERS:
             raise Refused(429, f"{LISTENERS} pages listen already", "try again later", retry_after=10)
 
@@ -228,8 +265,12 @@ class Service:
             self._listeners += 1
             try:
                 while not self.ending() and not await request.is_disconnected():
-                    current = self.folder.opened(request.path_params["name"]) or writer
-                    said = await run_in_threadpool(brief, current)
+                    name = request.path_params["name"]
+                    current = self.folder.opened(name) or writer
+                    if not await run_in_threadpool(self.folder.has, name):
+                        yield b"event: deleted\ndata: {}\n\n"
+                        return
+                    said = await run_in_threadpool(brief, current) | self._following(name)
                     yield b"data: " + orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n\n"
                     for _ in range(5):
                         if not self.ending():

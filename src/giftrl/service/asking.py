@@ -7,8 +7,9 @@ from starlette.concurrency import run_in_threadpool
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Entry
-from giftrl.service.core import Answer, Core
+from giftrl.service.core import Core
 from giftrl.service.live import Live
+from giftrl.service.shares import Answer
 
 #: Bytes of rows that are answered at once without a thread of their own: about a millisecond.
 SMALL = 1 << 16
@@ -36,14 +37,13 @@ class Asking:
         if core is None:
             async with self._threads:
                 return await run_in_threadpool(live.predict, entry, kind)
+        soon = core.predict_soon(entry, kind)  # which takes less time than to wait for others
+        if soon is not None:
+            return soon
         # The first of its kind may have to wait for a compiler, and a large one takes long: not in the event loop.
-        if (entry.format, kind) not in core.warm or len(entry.data) > SMALL or core.lock.locked():
+        if entry.format not in core.warm or len(entry.data) > SMALL or core.lock.locked():
             async with self._threads:
-                answer = (await run_in_threadpool(core.predict, [entry], kind))[0]
-            core.warm.add((entry.format, kind))
-            return answer
-        if core.quick(entry):  # which takes less time than to wait for others
-            return core.predict([entry], kind)[0]
+                return (await run_in_threadpool(core.predict, [entry], kind))[0]
         loop = asyncio.get_running_loop()
         asked = Asked(entry, loop.create_future())
         key = id(core), entry.format, kind

@@ -1,5 +1,6 @@
 """The bodies of requests: rows in JSON, JSON lines, LIBSVM or VW text, or an Arrow stream, as the readers take them."""
 
+import functools
 from typing import Any, NamedTuple
 
 import orjson
@@ -57,15 +58,20 @@ def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, 
     'libsvm'
     """
     data = data.removeprefix(BOM)
-    if not data.strip():
+    if not data or data.isspace():
         raise Refused(400, "the body is empty", 'send a row, such as {"label": 1, "age": 33}')
-    format_ = asked or TYPES.get(content_type.partition(";")[0].strip().lower()) or _found(data)
+    format_ = asked or _format_of(content_type) or _found(data)
     if format_ not in KNOWN:
         raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(KNOWN)}")
     if format_ == "arrow":
         return Entry(format_, data, skip)
     lines = _json_lines(data) if format_ == "json" else data
     return Entry(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
+
+
+@functools.lru_cache(64)
+def _format_of(content_type: str) -> str | None:
+    return TYPES.get(content_type.partition(";")[0].strip().lower())
 
 
 def _found(data: bytes) -> str:
@@ -103,20 +109,38 @@ def _line(number: int, row: Any) -> bytes:
     return orjson.dumps(row)
 
 
+def as_json(entry: Entry) -> Entry:
+    """An Arrow stream as JSON lines, which say the same: null where nothing is.
+
+    >>> import pyarrow as pa
+    >>> sink = pa.BufferOutputStream()
+    >>> with pa.ipc.new_stream(sink, pa.schema([("a", pa.float64())])) as writer:
+    ...     writer.write_table(pa.table({"a": [1.0, None]}))
+    >>> as_json(Entry("arrow", sink.getvalue().to_pybytes())).data
+    b'{"a":1.0}\\n{"a":null}\\n'
+    """
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(entry.data)) as stream:
+            rows = stream.read_all().to_pylist()
+        options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+        return entry._replace(
+            format="json", data=b"".join(orjson.dumps(row, default=float, option=options) for row in rows)
+        )
+    except (pa.ArrowException, OSError, TypeError, ValueError):
+        words = "the table has a column that JSON, which this model has learnt from, cannot say"
+        raise Refused(422, words, "send the rows as JSON lines") from None
+
+
 def sources(entries: list[Entry]) -> list[tuple[Source, list[int]]]:
     """Entries as few sources, in order: text of one format is joined, with the line at which each entry ends.
 
     >>> [(source.name, ends) for source, ends in sources([Entry("vw", b"|a\\n"), Entry("vw", b"|b\\n|c\\n")])]
     [('request.vw', [1, 3])]
     """
-    groups: list[list[Entry]] = []
-    for entry in entries:
-        if groups and entry.format == groups[-1][0].format != "arrow":
-            groups[-1].append(entry)
-        else:
-            groups.append([entry])
     found = []
-    for group in groups:
+    for group in groups_of(entries):
         ends, line = [], 0
         for entry in group:
             line += entry.lines
@@ -125,3 +149,14 @@ def sources(entries: list[Entry]) -> list[tuple[Source, list[int]]]:
         # The name shows the format where the text could be of several.
         found.append((Source(f"request{FORMATS[group[0].format][0]}", data=data), ends))
     return found
+
+
+def groups_of(entries: list[Entry]) -> list[list[Entry]]:
+    """Entries in order, those of text of one format together."""
+    groups: list[list[Entry]] = []
+    for entry in entries:
+        if groups and entry.format == groups[-1][0].format != "arrow":
+            groups[-1].append(entry)
+        else:
+            groups.append([entry])
+    return groups

@@ -8,47 +8,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import GiftrlError, InvalidInput, Refused
-from giftrl.recipes.predictor import link_of
-from giftrl.service.bodies import Entry, sources
-from giftrl.service.quick import Quick
-from giftrl.streams.batch import Batch, Rejected
-from giftrl.streams.columns import Columns
+from giftrl.errors import GiftrlError, Refused
+from giftrl.recipes.predictor import link_of, range_of
+from giftrl.service.bodies import Entry, as_json, groups_of, sources
+from giftrl.service.quick import Quick, Row
+from giftrl.service.shares import ONE, Answer, Share, as_refused, require_usable, shares_of
+from giftrl.streams.batch import Batch
+from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.base import News
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Source
-from giftrl.training.model import LinearModel
+from giftrl.training.model import LinearModel, as_rows
 
 #: For how many rows learning holds the lock at most: less than a millisecond of most models.
 AT_ONCE = 256
-#: Up to how many rows one after the other take less time than together.
-FEW = 8
-#: How many rows that cannot be used an answer lists.
-LISTED = 20
+#: Stands for single rows, which have a way of their own.
+ROW = "row"
 #: What an answer can say of a row.
 LABEL, PROBA, SCORES = KINDS = ("label", "proba", "scores")
 
 
-class Share(NamedTuple):
-    """What one entry has of a reading: the rows in order, True for those that can be used, and why others cannot."""
-
-    used: NDArray[np.bool_]
-    rejected: list[Rejected]
-
-
 class Reading(NamedTuple):
-    """Entries that were read and not yet learnt."""
+    """Entries that were read and not yet learnt: batches of rows, or the single row of each entry.
+
+    Args:
+        batches: rows, and names that are new with them.
+        shares: what each entry has of these rows.
+        rows: single rows, where there are no batches.
+        names: of single rows that are in the batches because the model had not learnt these names.
+    """
 
     batches: list[tuple[Batch, News]]
     shares: list[Share]
-
-
-class Answer(NamedTuple):
-    """What became of an entry: a prediction for each row, None where there is none, and the rows left out."""
-
-    predictions: list[Any]
-    rejected: list[Rejected]
-    examples: int  # that the model has learnt, with these
+    rows: Sequence[Row] = ()
+    names: Sequence[str] = ()
 
 
 class Core:
@@ -72,7 +65,8 @@ class Core:
     def __init__(self, model: LinearModel, columns: Columns) -> None:
         self.model, self.columns = model, columns
         self.lock = threading.Lock()
-        self.warm: set[tuple[str, str]] = set()  # formats and kinds of answers that no compiler delays
+        self.warm: set[str] = set()  # formats, and ROW for single rows, whose predictions no compiler delays
+        self._quick: Quick | None = None
         self.connect()
         model.features.freeze()  # new names come by `learn` alone
         self._ask()
@@ -80,10 +74,11 @@ class Core:
     def _ask(self) -> None:
         """Make a reader for rows to predict for."""
         self._asking = self._reader(self.model.features)
-        self._quick: Quick | None = None
         # Where no column has a meaning yet, the first rows with labels will say.
-        if Quick.able(self.model) and self.model.schema is not None:
+        if self._quick is None and self.model.schema is not None and Quick.able(self.model):
             self._quick = Quick(self.model, self._asking.parser("json"))
+            # What is predicted for a score, by its sign.
+            self._labels = {sign: self._said(np.array([float(sign)]), LABEL) for sign in (-1, 0, 1)}
 
     def connect(self) -> None:
         """Make a reader for rows to learn from, which knows the names and columns of the model and no others."""
@@ -106,8 +101,11 @@ class Core:
 
     def read(self, entries: list[Entry]) -> Reading:
         """Read entries without learning them; an error, and nothing is changed, if one cannot be used."""
+        rows, names = self._to_learn(entries)
+        if rows:
+            return Reading([], [ONE] * len(rows), rows)
         try:
-            reading = self._read(self._reading, entries)
+            reading = self._read(self._reading, entries)._replace(names=names)
             for entry, share in zip(entries, reading.shares, strict=True):
                 require_usable(entry, share)
         except (GiftrlError, MemoryError) as problem:
@@ -115,12 +113,31 @@ class Core:
             raise as_refused(problem) from None
         return reading
 
+    def _to_learn(self, entries: list[Entry]) -> tuple[list[Row], list[str]]:
+        """The rows of entries of one row each, none where the reader must look; and names that it will meet then."""
+        rows: list[Row] = []
+        names: list[str] = []
+        if self._quick is None or not all(map(self.quick, entries)):
+            return rows, names
+        with self.lock:
+            for entry in entries:
+                found = self._quick.to_learn(entry.data)
+                if isinstance(found, Row):
+                    rows.append(found)
+                else:
+                    names += found
+        return (rows, []) if len(rows) == len(entries) else ([], names)
+
     def _read(self, reader: Reader, entries: list[Entry]) -> Reading:
         batches: list[tuple[Batch, News]] = []
         shares: list[Share] = []
-        for source, ends in sources(entries):
+        for group in groups_of(entries):
+            # What JSON says of its keys is not enough for a table, whose columns must all be known.
+            if group[0].format == "arrow" and not of_table(reader.schema, self.columns):
+                group = [as_json(group[0])]
+            ((source, ends),) = sources(group)
             found = []
-            for batch in reader.over(source, entries[len(shares)].format):
+            for batch in reader.over(source, group[0].format):
                 found.append(batch)
                 batches.append((batch, reader.features.news()))
             shares += shares_of(found, ends)
@@ -129,6 +146,8 @@ class Core:
     def learn(self, reading: Reading) -> list[Answer]:
         """Learn from entries; the predictions are those made before each label was used."""
         model, made, before = self.model, [], self.model.examples
+        if reading.rows:
+            return self._learn_rows(reading.rows)
         for batch, news in reading.batches:
             with self.lock:
                 model.schema = self._reading.schema
@@ -142,7 +161,22 @@ class Core:
                     break
                 made.append(step[1])
         scores = np.concatenate(made) if made else np.empty((0, model.settings.classes))
+        with self.lock:
+            if self._quick is None and model.schema is not None:
+                self._ask()
+            if self._quick is not None and reading.names:
+                self._quick.enter(reading.names)
         return self._answers(reading.shares, self._said(scores, LABEL), before, counting=True)
+
+    def _learn_rows(self, rows: Sequence[Row]) -> list[Answer]:
+        """Learn single rows."""
+        answers = []
+        for row in rows:
+            with self.lock:
+                assert self._quick is not None
+                score = self._quick.learn(row)
+                answers.append(Answer(self._said_of(score, LABEL), [], self.model.examples))
+        return answers
 
     def _enter(self, news: News) -> None:
         features = self.model.features
@@ -165,32 +199,54 @@ class Core:
             try:
                 if model.schema is not None and self._asking.schema is None:
                     self._ask()
-                quick = self._quickly(entries)
-                if quick is not None:
-                    return [Answer(self._said(quick[k : k + 1], kind), [], model.examples) for k in range(len(quick))]
+                single = self._predict_rows(entries, kind)
+                if single is not None:
+                    return single
                 reading = self._read(self._asking, entries)
             except (GiftrlError, MemoryError) as problem:
                 self._ask()
                 raise as_refused(problem) from None
-            scores = [model.few_scores(batch) for batch, _ in reading.batches]
+            scores = [scores_of(model, batch) for batch, _ in reading.batches]
             if model.schema is None and self._asking.schema is not None:  # rows without labels decide nothing
                 self._ask()
         for entry, share in zip(entries, reading.shares, strict=True):
             require_usable(entry, share)
+        self.warm.update(entry.format for entry in entries)
         said = self._said(np.concatenate(scores) if scores else np.empty((0, model.settings.classes)), kind)
         return self._answers(reading.shares, said, model.examples)
+
+    def predict_soon(self, entry: Entry, kind: str = LABEL) -> Answer | None:
+        """Predict for one row, if that takes no more than some microseconds now; None otherwise."""
+        if ROW not in self.warm or kind == PROBA or not self.lock.acquire(blocking=False):
+            return None
+        try:
+            found = self._predict_rows([entry], kind)
+        finally:
+            self.lock.release()
+        return None if found is None else found[0]
 
     def quick(self, entry: Entry) -> bool:
         """Whether an entry is one row that takes a few microseconds."""
         return self._quick is not None and entry.format == "json" and entry.lines == 1
 
-    def _quickly(self, entries: list[Entry]) -> NDArray[np.float64] | None:
-        """The scores of a few entries of one row each; None where the reader must look at them."""
-        quick = self._quick
-        if quick is None or len(entries) > FEW or not all(map(self.quick, entries)):
+    def _predict_rows(self, entries: list[Entry], kind: str) -> list[Answer] | None:
+        """Predict for entries of one row each; None where the reader must look at them."""
+        quick, answers = self._quick, []
+        if quick is None or not all(map(self.quick, entries)):
             return None
-        scores = [quick.score(each.data) for each in entries]
-        return None if None in scores else np.array(scores)
+        for entry in entries:
+            row = quick.to_predict(entry.data)
+            if row is None:
+                return None
+            answers.append(Answer(self._said_of(quick.score(row), kind), [], self.model.examples))
+        self.warm.add(ROW)
+        return answers
+
+    def _said_of(self, score: float, kind: str) -> list[Any]:
+        """:meth:`_said` of one score, without an array where none is needed."""
+        if kind == LABEL and self.model.settings.class_values is not None:
+            return self._labels[(score > 0.0) - (score < 0.0)]
+        return [score] if kind != PROBA else self._said(np.array([score]), kind)
 
     def _said(self, scores: NDArray[np.float64], kind: str) -> list[Any]:
         """What answers say where these are the scores."""
@@ -220,56 +276,23 @@ class Core:
         return answers
 
 
-def shares_of(batches: list[Batch], ends: list[int]) -> list[Share]:
-    """The part of each entry in the batches of a source, by the lines at which the entries end."""
-    rejected = [each for batch in batches for each in batch.rejected]
-    if len(ends) == 1 and not rejected:
-        return [Share(np.ones(sum(map(len, batches)), bool), [])]
-    good = np.concatenate([np.empty(0, np.int64), *(batch.lines for batch in batches)])
-    lines = np.concatenate([good, np.array([each.line for each in rejected], np.int64)])
-    order = np.argsort(lines, kind="stable")
-    used = (np.arange(len(lines)) < len(good))[order]
-    cuts = [len(lines)] if len(ends) == 1 else np.searchsorted(lines[order], ends, side="right").tolist()
-    shares = []
-    for k, (begin, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
-        first = 0 if k == 0 else ends[k - 1]
-        last = ends[k] if len(ends) > 1 else None
-        mine = [each for each in rejected if each.line > first and (last is None or each.line <= last)]
-        shares.append(Share(used[begin:end], [each._replace(line=each.line - first) for each in mine]))
-    return shares
+def of_table(schema: Schema | None, columns: Columns) -> bool:
+    """Whether a schema may say what every column is for; one of JSON names those with a meaning of their own alone."""
+    asked = {Kind.CATEGORY: columns.categorical, Kind.TEXT: columns.text, Kind.NUMBER: (), Kind.NUMBERS: (),
+             Kind.CATEGORIES: ()}  # fmt: skip
+    return schema is None or any(
+        kind in asked and name not in asked[kind] for name, kind in zip(schema.names, schema.kinds, strict=True)
+    )
 
 
-def require_usable(entry: Entry, share: Share) -> None:
-    """Refuse an entry that has rows which cannot be used, unless these are to be left out; or that has no rows."""
-    if not len(share.used):
-        raise Refused(422, "the body has no row", 'send a row, such as {"label": 1, "age": 33}')
-    if share.rejected and not entry.skip:
-        count = len(share.rejected)
-        words = f"{count} of {len(share.used)} rows cannot be used, so none is learnt or predicted"
-        raise Refused(422, words, "mend them, or send them with ?on_error=skip", rows=described(share.rejected))
-
-
-def described(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
-    """Rows that cannot be used, as answers list them."""
-    return [
-        {"row": each.line, "column": each.column, "problem": each.problem, "expected": plain(each.expected)}
-        for each in rejected[:LISTED]
-    ]
-
-
-def as_refused(problem: BaseException) -> Refused:
-    """An error as an answer to a request."""
-    if isinstance(problem, Refused):
-        return problem
-    if isinstance(problem, MemoryError):
-        return Refused(413, "the rows do not fit in memory", "send fewer at a time")
-    if isinstance(problem, InvalidInput):
-        return Refused(422, plain(f"{problem.rule}"), plain(problem.remedy))
-    return Refused(422, plain(str(problem)), "change the rows or the settings")
-
-
-def plain(words: str) -> str:
-    """A message of the command line for those who have no command line."""
-    for option, ours in (("--on-error skip", "?on_error=skip"), ("--labels", "labels"), ("--loss ", "loss ")):
-        words = words.replace(option, ours)
-    return words
+def scores_of(model: LinearModel, batch: Batch) -> NDArray[np.float64]:
+    """The scores of rows, by the loop that also scores single ones: the same bits, however many are asked for."""
+    learner: Any = model.learner
+    if model.settings.many or not hasattr(learner, "score_row"):
+        return model.few_scores(batch)
+    rows = as_rows(batch)
+    known = rows.indices < learner.dimension
+    if not known.all():  # names that the model has not learnt count nothing
+        rows = rows._replace(data=np.where(known, rows.data, 0.0), indices=np.where(known, rows.indices, 0))
+    scores: NDArray[np.float64] = np.clip(learner.predict_rows(rows, len(batch)), *range_of(learner, model.clips()))
+    return scores + batch.bases if len(batch.bases) else scores

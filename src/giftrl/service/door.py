@@ -1,5 +1,6 @@
 """What every request passes: who may ask, how long it took, and errors that tell nothing of the machine."""
 
+import functools
 import logging
 import re
 import time
@@ -13,7 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from giftrl.errors import Refused
+from giftrl.service.direct import Direct
 from giftrl.service.metrics import Requests
+from giftrl.service.requests import Headers, headers_of
 from giftrl.service.tokens import LEARN, READ, Tokens
 
 Scope = MutableMapping[str, Any]
@@ -24,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger("giftrl.service")
 
 #: Requests that need no token: they tell nothing of any model.
-FREE = {"/", "/healthz", "/openapi.json"}
+FREE = {"/", "/healthz", "/readyz", "/openapi.json"}
 #: The paths to which a POST only reads.
 PREDICT = re.compile(r"/models/[^/]+/predict")
 #: The hosts that a service without tokens answers to. A page of another site could have its own name lead here.
@@ -52,13 +55,14 @@ class Door:
 
     Args:
         app: the application.
+        short: the short way for the usual requests.
         tokens: of the service.
         requests: where requests are counted.
         hosts: the names that this service may be called by; None for any.
     """
 
-    def __init__(self, app: App, tokens: Tokens, requests: Requests, hosts: set[str] | None) -> None:
-        self.app, self.tokens, self.requests, self.hosts = app, tokens, requests, hosts
+    def __init__(self, app: App, short: Direct, tokens: Tokens, requests: Requests, hosts: set[str] | None) -> None:
+        self.app, self.short, self.tokens, self.requests, self.hosts = app, short, tokens, requests, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,8 +79,16 @@ class Door:
             await send(message)
 
         try:
-            self._check(scope)
-            await self.app(scope, receive, noting)
+            headers = headers_of(scope)
+            self._check(scope, headers)
+            said = await self.short.answer(scope, headers, receive)
+            if said is None:
+                await self.app(scope, receive, noting)
+            else:
+                status = 200
+                head = [(b"content-length", b"%d" % len(said)), (b"content-type", b"application/json")]
+                await send({"type": "http.response.start", "status": 200, "headers": head})
+                await send({"type": "http.response.body", "body": said})
         except Refused as refusal:
             await self._say(refused(refusal), scope, receive, noting, status)
         except HTTPException as problem:
@@ -96,17 +108,17 @@ class Door:
         if status == 0:  # otherwise the answer has begun, and breaks off
             await said(scope, receive, send)
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope, headers: Headers) -> None:
         """Refuse what is not allowed."""
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "")
+        host = headers.get(b"host", b"")
         if self.hosts is not None and _name(host) not in self.hosts:
             raise Refused(403, "this service is not called by that name", "call it localhost or 127.0.0.1")
         origin = headers.get(b"origin")
         if origin is not None and _of(origin) != host:
             raise Refused(403, "pages of other sites may not use this service", "call it from a page of its own")
-        if scope["path"] not in FREE:
-            self.tokens.require(headers.get(b"authorization", ""), READ if _reads(scope) else LEARN)
+        if self.tokens.needed and scope["path"] not in FREE:
+            given = headers.get(b"authorization", b"").decode("latin-1")
+            self.tokens.require(given, READ if _reads(scope) else LEARN)
 
 
 def _reads(scope: Scope) -> bool:
@@ -118,17 +130,18 @@ def _reads(scope: Scope) -> bool:
     return scope["method"] == "POST" and PREDICT.fullmatch(scope["path"]) is not None and not remembers
 
 
-def _of(origin: str) -> str | None:
+def _of(origin: bytes) -> bytes | None:
     """The host and the port in an Origin header; None where there is none."""
     try:
-        return urlsplit(origin).netloc or None
+        return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") or None
     except ValueError:
         return None
 
 
-def _name(host: str) -> str:
+@functools.lru_cache(256)
+def _name(host: bytes) -> str:
     """The name in a Host header, without the port."""
     try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
+        return (urlsplit(f"//{host.decode('latin-1')}").hostname or "").lower()
     except ValueError:
         return ""

@@ -10,12 +10,14 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import orjson
 
+from giftrl import system
 from giftrl.errors import GiftrlError, InvalidInput, Refused
 from giftrl.service.clock import Clock
 from giftrl.service.jobs import CLOSE, Job
@@ -24,11 +26,6 @@ from giftrl.service.live import Live
 from giftrl.service.store import Store, disk_errors
 from giftrl.service.wanted import Wanted
 from giftrl.service.writer import Writer
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing is locked there
-    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("giftrl.service")
 
@@ -55,6 +52,14 @@ def require_name(name: str) -> None:
         raise Refused(422, f"{name!r:.80} is no name of a model", rule)
 
 
+@dataclass
+class Followed:
+    """How learning from a followed source goes: how often it failed, and why the last time; None where it goes on."""
+
+    errors: int = 0
+    problem: str | None = None
+
+
 class Folder:
     """The models of a folder, for any number of threads.
 
@@ -66,7 +71,7 @@ class Folder:
 
     def __init__(self, path: Path, limits: Limits, clock: Clock | None = None) -> None:
         self.path, self.limits, self.clock = path, limits, clock or Clock()
-        self.path.mkdir(parents=True, exist_ok=True)
+        _made(path)
         self._lock_file = _locked(path / LOCK)
         for leftover in path.glob(f"{UNFINISHED}*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -74,6 +79,7 @@ class Folder:
         self._lock = threading.Lock()  # of the table of open models
         self._opening: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a lock is there while it is used
         self.closed = False
+        self.followed: dict[str, Followed] = {}  # by the names of models that follow a source
 
     @property
     def names(self) -> list[str]:
@@ -138,10 +144,18 @@ class Folder:
                 with store.transaction():
                     store.set_fact("settings", orjson.dumps(wanted.given).decode())
                 store.close()
-                _flush(new)
+                system.sync_folder(new)
                 new.rename(self.path / name)
-                _flush(self.path)
+                system.sync_folder(self.path)
         return True
+
+    def some_settings(self, most: int) -> list[dict[str, Any]]:
+        """The settings of some models; of those whose files can be read."""
+        found = []
+        for name in self.names[:most]:
+            with contextlib.suppress(Refused):
+                found.append(self._settings(name))
+        return found
 
     def _settings(self, name: str) -> Any:
         with _reading(name), contextlib.closing(Store(self.path / name / "log.db", self.limits.sync)) as store:
@@ -157,7 +171,7 @@ class Folder:
             gone = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
             with disk_errors():
                 (self.path / name).rename(gone)
-                _flush(self.path)
+                system.sync_folder(self.path)
             shutil.rmtree(gone, ignore_errors=True)
 
     def close(self) -> None:
@@ -195,6 +209,14 @@ class Folder:
                 self._close(oldest)
 
 
+def _made(path: Path) -> None:
+    """Make a folder, and let the disk have its name and those of the folders above it that are new."""
+    new = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in reversed(new):
+        system.sync_folder(each.parent)
+
+
 def size_of(live: Live) -> int:
     """About how many bytes of memory a model takes."""
     if live.core is None:
@@ -215,23 +237,10 @@ def _reading(name: str) -> Iterator[None]:
 
 def _locked(path: Path) -> int | None:
     """Keep other services out of the folder, until this process ends."""
-    if fcntl is None:
+    if not system.can_lock():
         return None
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise InvalidInput("folder", str(path.parent), "is served by another process", "end that one first") from None
-    return handle
-
-
-def _flush(folder: Path) -> None:
-    """Let the disk have the names in a folder."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if system.lock(handle):
+        return handle
+    os.close(handle)
+    raise InvalidInput("folder", str(path.parent), "is served by another process", "end that one first")

@@ -4,6 +4,9 @@ A file stays open while it is followed, so that it is read to its end after anot
 
 The position in each file is committed together with the rows that end there: after a crash no row is skipped, and none
 is learnt twice. Standard input has no position; what a crash takes from it is gone.
+
+Whatever goes wrong is logged, counted and shown, and tried again after a pause, which doubles from 0.2 seconds to a
+minute as long as it goes on.
 """
 
 import hashlib
@@ -12,6 +15,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -19,9 +23,10 @@ from typing import NamedTuple
 
 import orjson
 
-from giftrl.errors import BadSource, InvalidInput, Refused, require
+from giftrl import system
+from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
 from giftrl.service.bodies import Entry
-from giftrl.service.folder import Folder, require_name
+from giftrl.service.folder import Folder, Followed, require_name
 from giftrl.service.jobs import LEARN, NOTE, Job
 from giftrl.streams.formats import detect
 from giftrl.streams.sources.source import STANDARD_INPUT
@@ -30,6 +35,8 @@ log = logging.getLogger("giftrl.service")
 
 #: Bytes that are read and learnt at a time, seconds between two looks at a source, and lines of one request.
 PIECE, PAUSE, LINES = 1 << 20, 0.2, 5_000
+#: The most seconds between two trials after an error.
+LONGEST_PAUSE = 60.0
 #: Bytes before a place by which a file is known again; the file system may give its number to another one.
 KNOWN_BY = 4096
 TEXT = ("json", "libsvm", "vw")
@@ -78,12 +85,17 @@ class Follower(threading.Thread):
         self._ended = threading.Event()
         self._places: dict[str, Place] = {}
         self._formats: dict[str, str] = {}
+        self._pause = PAUSE
+        self._later: dict[Path, float] = {}  # when to try again what could not be read
         self._held: FileIO | None = None  # the file, where the source is one
         require(
             source == STANDARD_INPUT or bool(source), "follow", source, "names no source", "give a file or a folder"
         )
+        there = source != STANDARD_INPUT or sys.stdin is not None
+        require(there, "follow", source, "is closed", "give a file or a folder, or open standard input")
         if not folder.has(name):
             folder.create(name, {})
+        self._state = folder.followed.setdefault(name, Followed())
 
     def end(self) -> None:
         """Stop at the next pause."""
@@ -95,21 +107,52 @@ class Follower(threading.Thread):
             try:
                 self._recall()
                 break
-            except Refused:
-                self._ended.wait(PAUSE)
+            except Exception as problem:
+                self._failed(problem)
         if self._source == STANDARD_INPUT:
             self._follow_input()
             return
         while not self._ended.is_set():
             try:
-                moved = [self._read(path) for path in self._files()]
-            except OSError as problem:
-                log.warning("%s cannot be read (%s)", self._source, problem.strerror)
-                moved = []
-                self._let_go()
+                moved = [self._tried(path) for path in self._files()]
+            except Exception as problem:
+                self._failed(problem)
+                continue
+            self._went_on()
             if not any(moved):
                 self._ended.wait(PAUSE)
         self._let_go()
+
+    def _tried(self, path: Path) -> bool:
+        """Learn what is new in a file; one that cannot be read is tried again later, and the others meanwhile."""
+        if time.monotonic() < self._later.get(path, 0.0):
+            return False
+        try:
+            moved = self._read(path)
+            self._later.pop(path, None)
+            return moved
+        except Exception as problem:
+            self._let_go()
+            self._later[path] = time.monotonic() + self._noted(problem)
+            return False
+
+    def _failed(self, problem: Exception) -> None:
+        """Say what went wrong, and wait before the next trial."""
+        self._ended.wait(self._noted(problem))
+
+    def _noted(self, problem: Exception) -> float:
+        """Say what went wrong; how long to wait then, twice as long each time, up to a minute."""
+        words = getattr(problem, "strerror", None) or (str(problem) if isinstance(problem, GiftrlError) else "")
+        self._state.errors += 1
+        self._state.problem = f"{type(problem).__name__}: {words}".removesuffix(": ")
+        expected = isinstance(problem, (Refused, OSError))
+        log.warning("%s cannot be followed now (%s)", self._source, self._state.problem, exc_info=not expected)
+        pause, self._pause = self._pause, min(2.0 * self._pause, LONGEST_PAUSE)
+        return pause
+
+    def _went_on(self) -> None:
+        if not self._later:
+            self._pause, self._state.problem = PAUSE, None
 
     def _recall(self) -> None:
         """Go on where the model was left."""
@@ -136,7 +179,7 @@ class Follower(threading.Thread):
             self._let_go()
         file = path.open("rb", buffering=0)  # a buffer would show bytes that are no longer there
         # Windows lets nobody rename a file that is open, and of a folder there may be too many.
-        if os.name == "posix" and str(path) == str(Path(self._source)):
+        if system.can_lock() and str(path) == str(Path(self._source)):
             self._held = file
             return self._learn_more(file, path)
         with file:
@@ -163,7 +206,11 @@ class Follower(threading.Thread):
     def _follow_input(self) -> None:
         waiting = b""
         while not self._ended.is_set():
-            piece = os.read(sys.stdin.fileno(), PIECE)
+            try:
+                piece = os.read(sys.stdin.fileno(), PIECE)
+            except (OSError, ValueError) as problem:  # closed or broken, which does not mend
+                self._noted(problem)
+                return
             waiting += piece
             end = waiting.rfind(b"\n") + 1 if piece else len(waiting)
             if end:
@@ -190,16 +237,17 @@ class Follower(threading.Thread):
             try:
                 self._folder.get(self._model).submit(job).answer.result()
                 break
-            except Refused as refusal:
-                if refusal.status in UNUSABLE and job.kind == LEARN:
-                    log.warning("%s: %s", path, refusal)
+            except Exception as problem:
+                if isinstance(problem, Refused) and problem.status in UNUSABLE and job.kind == LEARN:
+                    log.warning("%s: %s", path, problem)
                     job = Job(NOTE, facts=facts)
                 else:
-                    self._ended.wait(5 * PAUSE)
+                    self._failed(problem)
                     job = Job(job.kind, job.entry, facts=facts)
         else:
             return False
         self._places = places
+        self._went_on()
         return True
 
 

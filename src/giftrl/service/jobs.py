@@ -10,7 +10,7 @@ import orjson
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Entry
-from giftrl.service.core import Answer, described
+from giftrl.service.shares import Answer, described
 
 NOTHING = Entry("json", b"")
 LEARN, LABEL, REMEMBER, NOTE, SAVE, CLOSE = "learn", "label", "remember", "note", "save", "close"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from giftrl.errors import GiftrlError, Refused, TooFewLabels
 from giftrl.service.bodies import Entry, sources
-from giftrl.service.core import LABEL, Answer, Core, Reading, Share, as_refused, plain, require_usable, shares_of
+from giftrl.service.core import LABEL, Core, Reading
+from giftrl.service.shares import Answer, Share, as_refused, plain, require_usable, shares_of
 from giftrl.service.wanted import Wanted
 from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MOST, ROWS, first_labels

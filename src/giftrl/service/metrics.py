@@ -18,6 +18,8 @@ HELP = {
     "giftrl_commits_total": ("counter", "Commits since the model was opened; requests may share one."),
     "giftrl_learning_seconds_total": ("counter", "Seconds spent learning."),
     "giftrl_commit_seconds_total": ("counter", "Seconds spent waiting for the disk."),
+    "giftrl_follow_errors_total": ("counter", "How often learning from a followed source failed and was tried again."),
+    "giftrl_follow_failing": ("gauge", "Whether learning from a followed source fails now."),
     "giftrl_memory_bytes": ("gauge", "About how much memory a model takes."),
 }
 
@@ -76,6 +78,9 @@ def metrics(folder: Folder, requests: Requests) -> str:
         if live.core is not None:
             values["average_loss"] = live.core.model.average_loss
         lines += [f'giftrl_{key}{{model="{name}"}} {value:.9g}' for key, value in values.items()]
+    for name, followed in sorted(folder.followed.items()):
+        lines.append(f'giftrl_follow_errors_total{{model="{name}"}} {followed.errors}')
+        lines.append(f'giftrl_follow_failing{{model="{name}"}} {int(followed.problem is not None)}')
     text = []
     for name, (kind, words) in HELP.items():
         mine = [line for line in lines if line.startswith((f"{name}{{", f"{name} ", f"{name}_bucket", f"{name}_sum",

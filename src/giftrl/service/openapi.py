@@ -46,14 +46,20 @@ ERRORS = {
     "409": "This contradicts what is there.", "413": "The request is too large.",
     "415": "The format is not known.", "422": "The rows or settings cannot be used.",
     "429": "Too many requests wait; Retry-After says for how many seconds.",
+    "500": "The service failed at this request; its log says why.",
     "503": "The disk fails, or the model is being closed; nothing was learnt.",
     "504": "There was no answer in time; repeat the request with its Idempotency-Key.",
+    "507": "There are as many models as there may be.",
 }  # fmt: skip
 
 #: Every request: its summary, its options, its body and its answer.
 PATHS: dict[tuple[str, str], Data] = {
     ("get", "/"): {"summary": "A page about all models.", "text": "text/html"},
     ("get", "/healthz"): {"summary": "Whether the service is there.", "answer": ("The service is there.", "Health")},
+    ("get", "/readyz"): {
+        "summary": "Whether no request will have to wait for a compiler; 503 until then.",
+        "answer": ("The service is ready.", "Ready"),
+    },
     ("get", "/openapi.json"): {"summary": "This description.", "answer": ("This description.", "Anything")},
     ("get", "/metrics"): {"summary": "Counts and times, for Prometheus.", "text": "text/plain"},
     ("get", "/models"): {"summary": "The names of all models.", "answer": ("The models.", "Models")},
@@ -113,6 +119,7 @@ ROW = OBJECT | {"description": "A row: numbers, texts, lists and nested objects 
 SCHEMAS: Data = {
     "Anything": OBJECT,
     "Health": OBJECT | {"properties": {"status": {"const": "ok"}}},
+    "Ready": OBJECT | {"properties": {"status": {"const": "ready"}}},
     "Models": OBJECT | {"properties": {"models": {"type": "array", "items": OBJECT}}},
     "Settings": OBJECT | {"examples": [{}, {"loss": "squared"}, {"labels": ["no", "yes"]}]},
     "Created": OBJECT | {"properties": {

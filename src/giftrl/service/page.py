@@ -17,8 +17,13 @@ def page() -> str:
     >>> "http" in page().replace("http-equiv", "")
     False
     """
-    style = resources.files("giftrl.reports").joinpath("page.css").read_text()
-    return resources.files("giftrl.service").joinpath("page.html").read_text().replace("/* style */", style)
+    style = resources.files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        resources.files("giftrl.service")
+        .joinpath("page.html")
+        .read_text(encoding="utf-8")
+        .replace("/* style */", style)
+    )
 
 
 @functools.cache

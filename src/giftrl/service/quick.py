@@ -1,25 +1,67 @@
-"""Scores of single rows in JSON, in a tenth of the time that the readers of streams take to get ready.
+"""Single rows in JSON, learnt and scored in a tenth of the time that the readers of streams take to get ready.
 
 A reader of JSON lines prepares arrays and loops for many rows: 0.4 ms, whether there is one or fifty. A request often
-has one. It is read here as that reader reads lines that are not plain (``orjson`` and a walk over the object), and
-scored in memory that is kept from row to row. Whatever is out of the ordinary is left to the readers, errors included.
+has one. It is read here as that reader reads lines that are not plain (``orjson`` and a walk over the object), and is
+learnt or scored in memory that is kept from row to row, by the same loops and to the same bits. Whatever is out of the
+ordinary is left to the readers, errors included.
 """
 
-from typing import Any, cast
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
 
 from giftrl.kernels.one_row import OneRow, sparse_row
 from giftrl.recipes.predictor import range_of
-from giftrl.streams.names.features import Features
 from giftrl.streams.names.walk import BadValue
 from giftrl.streams.text.json_lines import JsonLines
 from giftrl.training.model import LinearModel
+from giftrl.training.single import learn_row
 
 #: Names whose coordinates are known by heart, at most; and the entries of a row.
 NAMES, ENTRIES = 100_000, 512
+#: Layouts of rows that are known by heart, at most.
+LAYOUTS = 256
+NUMBERS = {int, float}
+
+Places = dict[str, tuple[int, float]]  # the coordinate and the sign of each name
+
+
+class Row(NamedTuple):
+    """A row of a request.
+
+    Args:
+        slots, values: its entries, the constant included.
+        signs: by which the values are yet to be multiplied; None for none.
+        label: as the loss takes it; NaN where it is not asked for.
+    """
+
+    slots: Any
+    values: list[float]
+    signs: Any = None
+    label: float = math.nan
+
+
+class Layout(NamedTuple):
+    """The coordinates and the signs of the numbers of a row, the constant included, where none of them is 0."""
+
+    slots: NDArray[np.int32]
+    signs: NDArray[np.float64] | None
+
+
+class Named(NamedTuple):
+    """What a line says, in the names of features."""
+
+    names: list[str]
+    values: list[float]
+    label: float
 
 
 class Quick:
-    """Scores of single rows; for one thread at a time.
+    """Single rows of one model; for one thread at a time.
 
     Args:
         model: whose features are frozen.
@@ -28,9 +70,17 @@ class Quick:
 
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
         self._model, self._parser = model, parser
-        self._places: dict[str, tuple[int, float]] = {}
+        self._special = parser.special
+        self._asked: Places = {}  # of names to predict for
+        self._learnt: Places = {}  # of names that the model has learnt, so that it need not be told of them
+        self._labels: dict[float, float] = {}  # the labels of the loss by those of the data
+        self._clips = model.clips()
+        self._constant = [model.features.constant] if model.settings.constant else []
         self._learner = cast("Any", model.learner)
-        self._row: OneRow = self._learner.one_row(sparse_row(ENTRIES))
+        self._one = [1.0] * len(self._constant)
+        self._memory: OneRow = self._learner.one_row(sparse_row(ENTRIES))
+        self._values, self._indices = self._memory.values, cast("Any", self._memory).rows.value.indices
+        self._layouts: dict[tuple[str, ...], Layout] = {}  # of rows to predict for, by their keys
 
     @staticmethod
     def able(model: LinearModel) -> bool:
@@ -39,46 +89,162 @@ class Quick:
         plain = settings.normalize == "none" and not settings.interactions and not settings.ngrams
         return plain and not settings.many and hasattr(model.learner, "score_row")
 
-    def score(self, line: bytes) -> float | None:
-        """<s, x> of a row, clipped as the model clips; None where the reader must look at it."""
-        model = self._model
+    def to_predict(self, line: bytes) -> Row | None:
+        """A row to predict for; None where the reader must look at it."""
         try:
-            found = self._parser.row(line)
+            top = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return None
+        if type(top) is not dict:
+            return None
+        keys, values = tuple(top), list(top.values())
+        layout = self._layouts.get(keys)
+        numbers = set(map(type, values)) <= NUMBERS and all(values)
+        if layout is not None and numbers and line.count(b'"') == 2 * len(keys) and math.isfinite(sum(values)):
+            return Row(layout.slots, values + self._one, layout.signs)
+        named = self._named(line, top)
+        if named is None or named.label == named.label:  # a label, which may be none of the model's
+            return None
+        row = self._placed(named, self._asked)
+        if row is None and self._find(named.names, self._asked):
+            row = self._placed(named, self._asked)
+        if row is not None and numbers and tuple(named.names) == keys:
+            self._keep_layout(keys)
+        return row
+
+    def to_learn(self, line: bytes) -> Row | list[str]:
+        """A row to learn from; or the names of its features that are to be :meth:`enter`-ed, and the reader must look.
+
+        There are no such names where the reader must look for another reason.
+        """
+        try:
+            top = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return []
+        named = self._named(line, top)
+        label = math.nan if named is None else self._label(named.label)
+        if named is None or label != label:
+            return []
+        row = self._placed(named, self._learnt)
+        return named.names if row is None else row._replace(label=label)
+
+    def enter(self, names: Iterable[str]) -> None:
+        """Take note of names that the model has learnt."""
+        self._find(list(names), self._learnt)
+
+    def score(self, row: Row) -> float:
+        """<s, x> of a row, clipped as the model clips."""
+        self._write(row)
+        score = float(self._learner.score_row(self._memory))
+        if self._clips is False:
+            return score
+        low, high = range_of(self._learner, self._clips)
+        return min(max(score, low), high)
+
+    def learn(self, row: Row) -> float:
+        """Learn from a row; the prediction that was made before."""
+        self._write(row)
+        return learn_row(self._model, self._memory, row.label)
+
+    def _keep_layout(self, keys: tuple[str, ...]) -> None:
+        """Keep the coordinates of rows of numbers under these keys, which are names of features as they are."""
+        if len(self._layouts) >= LAYOUTS:
+            self._layouts.clear()
+        places = [self._asked[key] for key in keys]
+        slots = np.array([slot for slot, _ in places] + self._constant, np.int32)
+        signs = np.array([sign for _, sign in places] + self._one)
+        self._layouts[keys] = Layout(slots, None if (signs == 1.0).all() else signs)
+
+    def _named(self, line: bytes, top: Any) -> Named | None:
+        if type(top) is not dict:
+            return None
+        try:
+            named = _flat(top, self._parser.label, self._parser.label_of) if self._special.isdisjoint(top) else None
+            if named is None:
+                found = self._parser.row(line)
+                if found.weight != 1.0:
+                    return None
+                named = Named(
+                    [each.name for each in found.features], [each.value for each in found.features], found.label
+                )
         except BadValue:
             return None
-        if found.label == found.label or not len(found.features) < ENTRIES:  # a label, which may be none of the model's
+        # Of a key that an object has twice, orjson keeps the last value. Keys and texts have two quotes each.
+        if b"\\" not in line and line.count(b'"') != 2 * _texts(top):
             return None
-        places, features = self._places, model.features
-        try:
-            pairs = [places[each.name] for each in found.features]
-        except KeyError:
-            if not self._learn_names([each.name for each in found.features], features):
-                return None
-            pairs = [places[each.name] for each in found.features if each.name in places]
-            if len(pairs) < len(found.features):
-                return None
-        slots = [slot for slot, _ in pairs]
-        values = [sign * each.value for (_, sign), each in zip(pairs, found.features, strict=True)]
-        if model.settings.constant:
-            slots.append(features.constant)
-            values.append(1.0)
-        count = len(slots)
-        dimension = model.learner.dimension
-        if len(set(slots)) < count or max(slots, default=0) >= dimension:
-            return None
-        row: Any = self._row
-        row.values[:count], row.rows.value.indices[:count] = values, slots
-        row.end(count)
-        low, high = range_of(model.learner, model.clips())
-        return min(max(float(self._learner.score_row(row)), low), high)
+        return named if math.isfinite(sum(named.values)) and len(named.values) < ENTRIES else None
 
-    def _learn_names(self, names: list[str], features: Features) -> bool:
-        if len(self._places) > NAMES:
-            self._places = {}
+    def _placed(self, named: Named, places: Places) -> Row | None:
+        """A row of a line; None where a name is not among these places, or two have the same one."""
         try:
-            slots, signs = features.slots(names)
+            pairs = [places[name] for name in named.names]
+        except KeyError:
+            return None
+        slots = [slot for slot, _ in pairs] + self._constant
+        if len(set(slots)) < len(slots) or max(slots, default=0) >= self._learner.dimension:
+            return None
+        values = [sign * value for (_, sign), value in zip(pairs, named.values, strict=True)]
+        return Row(slots, values + self._one)
+
+    def _write(self, row: Row) -> None:
+        count = len(row.slots)
+        self._values[:count], self._indices[:count] = row.values, row.slots
+        if row.signs is not None:
+            self._values[:count] *= row.signs
+        self._memory.end(count)
+
+    def _find(self, names: list[str], places: Places) -> bool:
+        """Look names up."""
+        if len(places) > NAMES:
+            places.clear()
+        try:
+            slots, signs = self._model.features.slots(names)
         except ValueError:
             return False
         # A frozen dictionary gives -1 to a name that it does not have, and may have it later.
-        self._places |= {n: (k, s) for n, k, s in zip(names, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
+        places |= {n: (k, s) for n, k, s in zip(names, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
         return True
+
+    def _label(self, given: float) -> float:
+        """A label of the data as the loss takes it; NaN where it cannot be used."""
+        found = self._labels.get(given)
+        if found is None:
+            settings, one = self._model.settings, np.array([given])
+            good = given == given and settings.accepts(one)[0]
+            found = float(settings.mapped(one)[0]) if good else math.nan
+            if settings.labels is not None:  # of which there are few
+                self._labels[given] = found
+        return found
+
+
+def _flat(top: dict[str, Any], label: str | None, label_of: Callable[[Any], float]) -> Named | None:
+    """What an object without keys of a meaning of their own says; None where something is nested in it."""
+    names, values, y = [], [], math.nan
+    for name, value in top.items():
+        kind = type(value)
+        if name == label:
+            y = label_of(value)
+        elif kind is float or kind is int or kind is bool:
+            if value:
+                names.append(name)
+                values.append(float(value))
+        elif kind is str:
+            if value:
+                names.append(f"{name}={value}")
+                values.append(1.0)
+        elif value is not None:
+            return None
+    return Named(names, values, y)
+
+
+def _texts(value: Any) -> int:
+    """How many keys and texts there are in what JSON says."""
+    if type(value) is dict:
+        count = len(value)
+        for each in value.values():
+            if type(each) is not float:
+                count += _texts(each)
+        return count
+    if type(value) is list:
+        return sum(map(_texts, value))
+    return int(type(value) is str)

@@ -1,53 +1,110 @@
 """What requests say: their bodies, within limits of size and time, and their options."""
 
 import asyncio
-from typing import Any
+import functools
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, cast
 
 import orjson
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Entry, read_body
 from giftrl.service.limits import Limits
+
+Headers = dict[bytes, bytes]
+Receive = Callable[[], Coroutine[Any, Any, Any]]
 
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 #: The longest idempotency key.
 LONGEST_KEY = 200
 
 
-async def body_of(request: Request, limits: Limits) -> bytes:
+def headers_of(scope: Any) -> Headers:
+    """The headers of a request; of one that is there twice, the first."""
+    return dict(reversed(scope["headers"]))
+
+
+async def body_of(headers: Headers, receive: Receive, limits: Limits) -> bytes:
     """The body of a request; refused where it is too large or comes too slowly."""
-    coding = request.headers.get("content-encoding", "identity").lower()
-    if coding != "identity":
-        raise Refused(415, f"bodies cannot have the content encoding {coding!r:.40}", "send them plain")
-    declared = request.headers.get("content-length", "0")
-    too_large = Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
-    if declared.isdecimal() and int(declared) > limits.body:
-        raise too_large
-    pieces, size = [], 0
+    coding = headers.get(b"content-encoding", b"identity").lower()
+    if coding != b"identity":
+        shown = coding.decode("latin-1")
+        raise Refused(415, f"bodies cannot have the content encoding {shown!r:.40}", "send them plain")
+    declared = headers.get(b"content-length", b"0")
+    size = int(declared) if declared.isdigit() else 0
+    pieces: list[bytes] = []
+
+    def more(message: Any) -> bool:
+        """Keep a piece; whether more are to come."""
+        nonlocal size
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "the body ends too early", "send all of it")
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > limits.body:
+            raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
+        return bool(message.get("more_body", False))
+
+    if size > limits.body:
+        raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
+    size = 0
     try:
-        async with asyncio.timeout(limits.seconds):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > limits.body:
-                    raise too_large
-                pieces.append(piece)
+        if more(await _soon(receive, limits.seconds)):
+            async with asyncio.timeout(limits.seconds):
+                while more(await receive()):
+                    pass
     except TimeoutError:
         raise Refused(408, f"the body did not arrive within {limits.seconds:g} seconds", "send it faster") from None
-    except ClientDisconnect:
-        raise Refused(400, "the body ends too early", "send all of it") from None
-    return b"".join(pieces)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def _soon(receive: Receive, seconds: float) -> Any:
+    """What the protocol gives; only where that must be waited for is a clock started."""
+    waiting = receive()
+    try:
+        first = waiting.send(None)
+    except StopIteration as done:
+        return done.value
+    async with asyncio.timeout(seconds):
+        return await _rest(waiting, first)
+
+
+@types.coroutine
+def _rest(waiting: Any, asked: Any) -> Generator[Any, Any, Any]:
+    """Go on with a coroutine that has asked for something to be waited for."""
+    while True:
+        try:
+            given = yield asked
+        except BaseException as problem:  # such as the end of the time
+            step = functools.partial(waiting.throw, problem)
+        else:
+            step = functools.partial(waiting.send, given)
+        try:
+            asked = step()
+        except StopIteration as done:
+            return done.value
 
 
 async def rows_in(request: Request, limits: Limits) -> Entry:
     """The rows of a request."""
-    data = await body_of(request, limits)
+    headers = headers_of(request.scope)
+    data = await body_of(headers, cast("Receive", request.receive), limits)
     query = request.query_params
     on_error = query.get("on_error", "stop")
     if on_error not in ("stop", "skip"):
         raise Refused(422, f"on_error={on_error!r:.40} is neither stop nor skip", "leave it out, or say ?on_error=skip")
-    kind = request.headers.get("content-type", "")
-    entry = read_body(data, kind, query.get("format"), skip=on_error == "skip")
+    return rows_of_body(data, headers, limits, query.get("format"), skip=on_error == "skip")
+
+
+def rows_of_body(
+    data: bytes, headers: Headers, limits: Limits, asked: str | None = None, *, skip: bool = False
+) -> Entry:
+    """The rows of a body, of which there may not be too many; options as for :func:`read_body`."""
+    entry = read_body(data, headers.get(b"content-type", b"").decode("latin-1"), asked, skip=skip)
+    if entry.format == "json" and len(entry.data) <= limits.rows:  # of which each row has a byte or more
+        return entry
     if entry.format == "arrow":
         from giftrl.service.arrow import require_small
 
@@ -59,7 +116,7 @@ async def rows_in(request: Request, limits: Limits) -> Entry:
 
 async def json_in(request: Request, limits: Limits) -> Any:
     """The JSON of a request; an empty object where there is no body."""
-    data = await body_of(request, limits)
+    data = await body_of(headers_of(request.scope), cast("Receive", request.receive), limits)
     try:
         return orjson.loads(data or b"{}")
     except orjson.JSONDecodeError as problem:
@@ -88,7 +145,14 @@ def number(request: Request, name: str, most: float) -> float:
 
 def key_of(request: Request) -> str | None:
     """The idempotency key of a request; None where it has none."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
+    return key_in(headers_of(request.scope))
+
+
+def key_in(headers: Headers) -> str | None:
+    """The idempotency key in the headers of a request; None where there is none."""
+    if b"idempotency-key" not in headers:
+        return None
+    key = headers[b"idempotency-key"].decode("latin-1")
+    if not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
         raise Refused(422, "the Idempotency-Key is empty or too long", f"use 1 to {LONGEST_KEY} characters")
     return key

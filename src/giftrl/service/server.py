@@ -13,6 +13,7 @@ import uvicorn
 from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
 from giftrl.service.clock import Clock
+from giftrl.service.connection import Connection
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
 from giftrl.service.limits import Limits
@@ -25,29 +26,39 @@ CONNECTIONS = 1_000
 
 
 class Server(uvicorn.Server):
-    """A server that ends after a time, where one is given."""
+    """A server that ends after a time, where one is given.
 
-    def __init__(self, config: uvicorn.Config, end_after: float | None = None) -> None:
+    Args:
+        config: of uvicorn.
+        seconds: for the head of a request to arrive.
+        end_after: seconds after which it ends; None for never.
+    """
+
+    def __init__(self, config: uvicorn.Config, seconds: float, end_after: float | None = None) -> None:
         super().__init__(config)
-        self.end_after = end_after
+        self.seconds, self.end_after = seconds, end_after
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second."""
+        for each in list(self.server_state.connections):
+            if isinstance(each, Connection):
+                each.end_if_slow(self.seconds)
         over = self.end_after is not None and counter >= 10.0 * self.end_after
         return over or await super().on_tick(counter)
 
 
 def make_server(
-    folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", end_after: float | None = None
-) -> Server:
+    folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", end_after: float | None = None,
+    warms: bool = False,
+) -> Server:  # fmt: skip
     """A server of a folder, to be run with a socket."""
     server: Server | None = None
-    service = Service(folder, tokens, host, lambda: server is not None and server.should_exit)
+    service = Service(folder, tokens, host, lambda: server is not None and server.should_exit, warms)
     config = uvicorn.Config(
-        service.app, log_level="warning", access_log=False, server_header=False, lifespan="on",
-        timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
+        service.app, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none",
+        http=Connection, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
     )  # fmt: skip
-    server = Server(config, end_after)
+    server = Server(config, folder.limits.seconds, end_after)
     return server
 
 
@@ -79,12 +90,13 @@ def serve(
         followers: list[Follower] = []
         try:
             followers += [Follower(folder, name, source) for name, source in follow]
-            server = make_server(folder, tokens, host, end_after)
+            server = make_server(folder, tokens, host, end_after, warms=True)
             for each in followers:
                 each.start()
             shown = f"[{host}]" if ":" in host else host
             tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
-            asyncio.run(server.serve(sockets=[at]))  # which raises a signal again, once all is closed
+            with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+                runner.run(server.serve(sockets=[at]))  # which raises a signal again, once all is closed
         finally:
             for each in followers:
                 each.end()

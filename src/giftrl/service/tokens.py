@@ -61,7 +61,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     """
     form = "write lines such as: learn TOKEN"
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidInput("token-file", str(path), f"cannot be read ({type(problem).__name__})", form) from None
     found: dict[str, str] = {}

@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from giftrl.errors import GiftrlError, Refused
-from giftrl.service.core import Core, plain
+from giftrl.service.core import Core
+from giftrl.service.shares import plain
 from giftrl.streams.columns import Columns
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
@@ -16,6 +17,13 @@ from giftrl.training.target import AUTO, Target, anything, chosen_by_rows
 OF_ROWS = ("weight", "ignore", "categorical", "date", "text")
 #: Settings by the names that requests use, where these are not those of :class:`giftrl.training.Settings`.
 RENAMED = {"labels": "label_values"}
+
+#: What some settings must be, which Python would take for true or false, or for a list.
+TYPES: dict[str, tuple[type, str]] = {
+    "constant": (bool, "true or false"), "dictionary": (bool, "true or false"),
+    "interactions": (list, "a list of lists of names"), "ngrams": (list, "a list of names with their sizes"),
+    "dtype": (str, "float32 or float64"),
+}  # fmt: skip
 
 
 class Wanted(NamedTuple):
@@ -48,6 +56,9 @@ class Wanted(NamedTuple):
             if name not in known:
                 shown = ", ".join(sorted(known))
                 raise Refused(422, f"{name!r:.60} is no setting", f"send some of {shown}")
+        for name, (kind, words) in TYPES.items():
+            if name in given and not isinstance(given[name], kind):
+                raise Refused(422, f"{name} is {given[name]!r:.40}", f"send {words}, or leave it out")
         wanted = cls(dict(given))
         try:
             settings = wanted.settings(wanted.target)
@@ -101,7 +112,7 @@ class Wanted(NamedTuple):
         given: Mapping[str, Any] = {name: self.given[name] for name in OF_ROWS if name in self.given}
         for name, value in given.items():
             texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            if not (texts or (name == "weight" and isinstance(value, str))):
+            if not (isinstance(value, str) if name == "weight" else texts):
                 raise Refused(422, f"{name} is no {'text' if name == 'weight' else 'list of texts'}", "change it")
         named: dict[str, Any] = {k: v if k == "weight" else tuple(v) for k, v in given.items()}
         return Columns(label="label", **named)

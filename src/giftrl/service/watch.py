@@ -4,9 +4,11 @@ import time
 from collections import deque
 from typing import Any
 
+import orjson
+
 from giftrl.errors import Refused
-from giftrl.service.core import Answer, described
 from giftrl.service.live import Live
+from giftrl.service.shares import Answer, described
 
 #: Points of a learning curve; when there are more, every other one is left out.
 POINTS = 400
@@ -55,6 +57,15 @@ class Watch:
             self.curve.append((model.examples, model.average_loss))
             if len(self.curve) > POINTS:
                 self.curve = self.curve[1::2]
+
+    def curve_state(self) -> str:
+        """The learning curve, as it is kept on the disk."""
+        return orjson.dumps(self.curve).decode()
+
+    def go_on(self, state: str | None, examples: int) -> None:
+        """Go on with a learning curve that was kept, as far as it is of the examples that the model has."""
+        points = orjson.loads(state or "[]")
+        self.curve = [(int(count), float(loss)) for count, loss in points if count <= examples]
 
     def took(self, what: str, seconds: float) -> None:
         """Note how long a request took."""

@@ -17,10 +17,10 @@ from typing import Any
 from giftrl.errors import GiftrlError, ModelFileError, Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.clock import Clock
-from giftrl.service.core import Answer, as_refused
 from giftrl.service.jobs import CLOSE, LABEL, LEARN, NOTE, REMEMBER, SAVE, Job, answered, labels_of, rows_of, with_label
 from giftrl.service.limits import Limits
 from giftrl.service.recovery import SNAPSHOT, recover
+from giftrl.service.shares import Answer, as_refused
 from giftrl.service.store import Answered, Store, disk_errors
 from giftrl.service.waiting import Waiting
 from giftrl.service.watch import Watch
@@ -29,6 +29,10 @@ from giftrl.service.watch import Watch
 AT_ONCE = 64
 #: Seconds between two looks for what has expired.
 SWEEP = 60.0
+#: The fact that is the learning curve of a model.
+CURVE = "curve"
+#: Commits after which a model counts as busy.
+BUSY = 32
 
 
 class Writer(threading.Thread):
@@ -47,6 +51,7 @@ class Writer(threading.Thread):
         self.watch = Watch()
         clock.reached(float(self.store.fact("now") or 0.0))
         self.live, self._last, self._saved = recover(folder, self.store)
+        self.watch.go_on(self.store.fact(CURVE), self.live.examples)
         self._cut = False  # whether the log is cut up to what the model file has
         self._log_bytes = self.store.log_bytes(self._saved)
         self._snapshot_at = limits.log
@@ -127,6 +132,8 @@ class Writer(threading.Thread):
             raise
         self._ahead = False
         self.watch.committed(self.live, learnt - begun, time.perf_counter() - learnt)
+        if self.watch.commits == BUSY:
+            self.store.make_room()
         return found
 
     def _go_back(self) -> None:
@@ -142,6 +149,7 @@ class Writer(threading.Thread):
             self._swept = now
             self.store.forget(now)
             self.store.set_fact("now", str(now))
+            self.store.set_fact(CURVE, self.watch.curve_state())
             self._remembered = self.store.count_remembered()
 
     def _carried_out(self, jobs: list[Job]) -> Iterator[Any]:
@@ -195,7 +203,8 @@ class Writer(threading.Thread):
         self._ahead = True
         answers = self.live.learn(entries)
         for entry in entries:
-            self._last = self.store.add(entry)
+            self._last += 1
+            self.store.add(self._last, entry)
             self._log_bytes += len(entry.data)
         for job in jobs:
             self._note(job)
@@ -280,5 +289,6 @@ class Writer(threading.Thread):
         with contextlib.suppress(Exception):
             with self.store.transaction():
                 self.store.cut(self._saved)
+                self.store.set_fact(CURVE, self.watch.curve_state())
             self.store.close()
         job.answer.set_result(None)

@@ -1,0 +1,110 @@
+"""What the page says about operating the service is true: units, containers, upgrades."""
+
+import contextlib
+import logging
+import re
+import shlex
+import shutil
+import signal
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import httpx
+import orjson
+import pytest
+
+from giftrl.service.store import VERSION
+from tests.commands import GIFTRL, environment
+from tests.serving import QUICK, quick_settings, rows, serving, trained
+
+pytestmark = pytest.mark.plain
+PAGE = Path(__file__).parents[1] / "docs" / "service.md"
+#: The tables of the first version.
+FIRST = """
+CREATE TABLE entries (number INTEGER PRIMARY KEY AUTOINCREMENT, format TEXT, skip INTEGER, data BLOB) STRICT;
+CREATE TABLE answers (key TEXT PRIMARY KEY, digest BLOB, answer BLOB, expires REAL) STRICT;
+CREATE INDEX answers_expire ON answers (expires);
+CREATE TABLE remembered (id TEXT PRIMARY KEY, row BLOB, expires REAL) STRICT;
+CREATE INDEX remembered_expire ON remembered (expires);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) STRICT;
+"""
+
+
+def block(start):
+    """The block of the page that begins with a line."""
+    (found,) = re.findall(rf"```\n({re.escape(start)}.*?)```", PAGE.read_text(), re.DOTALL)
+    return found
+
+
+def command_of(words, tmp_path):
+    """A command of the page with paths of this machine, which answers for a moment."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("learn 0123456789abcdef\n")
+    places = {"/opt/giftrl/bin/giftrl": GIFTRL, "giftrl": GIFTRL, "%d/tokens": str(tokens),
+              "/run/secrets/giftrl": str(tokens), "/var/lib/giftrl": str(tmp_path / "models"),
+              "/models": str(tmp_path / "models")}  # fmt: skip
+    return [places.get(word, word) for word in words] + ["--port", "0", "--end-after", "60"]
+
+
+def check_serves(command):
+    """Run a command until it answers; SIGTERM must end it in order."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as running:
+        try:
+            port = re.search(r":(\d+)/", running.stderr.readline())[1]
+            assert httpx.get(f"http://127.0.0.1:{port}/healthz").json() == {"status": "ok"}
+            headers = {"Authorization": "Bearer 0123456789abcdef"}
+            assert httpx.get(f"http://127.0.0.1:{port}/models", headers=headers).json() == {"models": []}
+            assert httpx.get(f"http://127.0.0.1:{port}/models").status_code == 401
+            running.send_signal(signal.SIGTERM)
+            assert "ended" in running.stderr.read()
+        finally:
+            running.kill()
+
+
+def test_the_unit_for_systemd_runs(tmp_path):
+    (words,) = re.findall("^ExecStart=(.*)$", block("[Unit]"), re.MULTILINE)
+    check_serves(command_of(shlex.split(words), tmp_path))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_unit_for_systemd_is_sound(tmp_path):
+    unit = tmp_path / "giftrl.service"
+    unit.write_text(block("[Unit]").replace("/opt/giftrl/bin/giftrl", GIFTRL))
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    ours = [line for line in done.stderr.splitlines() if "giftrl" in line]
+    assert done.returncode == 0 and not ours, done.stderr
+
+
+def test_the_command_of_the_container_runs(tmp_path):
+    (words,) = re.findall(r"^CMD (.*)$", block("FROM"), re.MULTILINE)
+    check_serves(command_of(orjson.loads(words), tmp_path))
+
+
+def test_a_folder_of_the_first_version_opens_and_goes_on(tmp_path):
+    lines = rows(20)
+    (tmp_path / "models" / "m").mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(tmp_path / "models" / "m" / "log.db")) as old:
+        old.executescript(FIRST)
+        old.execute("INSERT INTO facts VALUES ('settings', ?)", (orjson.dumps(QUICK).decode(),))
+        for line in lines[:10]:
+            old.execute("INSERT INTO entries (format, skip, data) VALUES ('json', 0, ?)", (line,))
+        old.commit()
+    for part in (lines[10:15], lines[15:]):
+        with serving(tmp_path / "models", log=300) as (client, _):
+            for line in part:
+                client.post("/models/m/learn", content=line).raise_for_status()
+            file = client.get("/models/m/file").content
+    assert file == trained(tmp_path, lines, quick_settings())
+
+
+def test_a_folder_of_a_later_version_is_refused_and_left_alone(tmp_path, caplog):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+    log = tmp_path / "models" / "m" / "log.db"
+    with contextlib.closing(sqlite3.connect(log)) as later:
+        later.execute(f"PRAGMA user_version={VERSION + 1}")
+    before = log.read_bytes()
+    with serving(tmp_path / "models") as (client, _), caplog.at_level(logging.ERROR, "giftrl.service"):
+        assert client.post("/models/m/learn", content=rows(1)[0]).status_code == 503
+    assert "later version" in caplog.text and log.read_bytes() == before

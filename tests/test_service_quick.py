@@ -1,0 +1,114 @@
+"""Single rows in JSON take a short way through the service: the same answers and the same model, bit for bit."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from giftrl.errors import Refused
+from giftrl.service.bodies import Entry
+from giftrl.service.live import Live
+from giftrl.service.quick import Quick
+from giftrl.service.wanted import Wanted
+from tests.serving import rows
+
+KINDS = [
+    {"loss": "logistic", "labels": [0, 1]}, {"loss": "logistic", "labels": ["0", "1"], "beta": 1.0},
+    {"loss": "squared", "beta": 1.0}, {"loss": "squared"}, {"loss": "squared", "constant": False},
+]  # fmt: skip
+VALUES = st.one_of(
+    st.floats(-9, 9), st.integers(-3, 3), st.sampled_from([True, False, None, "", "x", "a:b", 'q"', "\\", "é"]),
+    st.sampled_from([[1, 2], ["u", "v"], [], {"k": 1, "l": {"m": "n"}}, 1e30, 0, -0.0, 2**63]),
+)  # fmt: skip
+KEYS = st.sampled_from(["a", "b", "c", "city", "a=x", "features", "weight", "é", 'k"', "c^k"])
+ROWS = st.lists(st.tuples(KEYS, VALUES), max_size=6)
+
+
+def written(pairs, label=None, spaced=False):
+    """An object with these keys and values in order, some of which may be there twice."""
+    pairs = [*pairs, *([] if label is None else [("label", label)])]
+    colon = " : " if spaced else ":"
+    return ("{" + ",".join(json.dumps(k) + colon + json.dumps(v) for k, v in pairs) + "}\n").encode()
+
+
+def model(kind, dictionary, lines):
+    live = Live(Wanted({"bits": 5} | kind | ({"dictionary": True} if dictionary else {})))
+    live.learn([Entry("json", b"".join(lines))])
+    return live
+
+
+def bytes_of(live, path):
+    live.core.model.save(path)
+    return path.read_bytes()
+
+
+def answers(live, lines, how):
+    """What a way to ask answers to each line; words where it refuses."""
+    found = []
+    for line in lines:
+        try:
+            found.append(how(live, Entry("json", line)).predictions)
+        except Refused as refusal:
+            found.append(str(refusal))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20)
+@given(st.lists(ROWS, min_size=1, max_size=12), st.booleans(), st.booleans())
+def test_one_row_is_scored_as_many_are(kind, found, dictionary, spaced):
+    live = model(kind, dictionary, rows(40))
+    asked = [written(each, spaced=spaced) for each in found]
+    asked += [written({k: v for k, v in json.loads(line).items() if k != "label"}.items()) for line in rows(5, 1)]
+    for answer in ("scores", "label"):
+        single = answers(live, asked, lambda live, entry: live.core.predict([entry], answer)[0])  # noqa: B023
+        double = answers(live, [2 * line for line in asked], lambda live, entry: live.core.predict([entry], answer)[0])  # noqa: B023
+        for one, two in zip(single, double, strict=True):
+            assert isinstance(one, str) == isinstance(two, str)
+            assert isinstance(one, str) or 2 * one == two
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=20)
+@given(st.lists(st.tuples(ROWS, st.sampled_from([0, 1, "0", 1.0, None, "z"])), min_size=1, max_size=12), st.booleans())
+def test_one_row_is_learnt_as_many_are(tmp_path_factory, kind, found, dictionary):
+    path = tmp_path_factory.mktemp("learnt")
+    lines = [*(written(each, label) for each, label in found), *rows(6, 2), *(written(*each) for each in found)]
+    live, twin = (model(kind, dictionary, rows(40)) for _ in range(2))
+    # With an empty line beside it, the reader looks at every row.
+    first = answers(live, lines, lambda live, entry: live.learn([entry])[0])
+    assert first == answers(twin, [line + b"\n" for line in lines], lambda live, entry: live.learn([entry])[0])
+    assert bytes_of(live, path / "a") == bytes_of(twin, path / "b")
+
+
+def test_usual_rows_take_the_short_way(monkeypatch):
+    """Rows of numbers, texts and lists whose names have been met once."""
+    live = model(KINDS[0] | {"bits": 12}, False, rows(40))
+    counts = {"learn": 0, "score": 0}
+    for name in counts:
+        original = getattr(Quick, name)
+
+        def counting(self, row, name=name, original=original):
+            counts[name] += 1
+            return original(self, row)
+
+        monkeypatch.setattr(Quick, name, counting)
+    for line in 2 * [*rows(5, 3), b'{"label": 1, "a": 2.5, "tags": ["u", "v"], "on": true, "of": {"it": null}}\n']:
+        live.learn([Entry("json", line)])
+    assert counts["learn"] >= 6
+    for line in rows(5, 4):
+        live.core.predict([Entry("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
+    assert counts["score"] == 5
+
+
+@pytest.mark.parametrize(
+    "number", ["1e400", "-1e400", "1e-400", "123456789012345678901234567890", "1.7976931348623157e308"]
+)
+def test_numbers_at_the_ends_of_the_range(number):
+    live = model(KINDS[3], False, rows(40))
+    line = b'{"a": ' + number.encode() + b"}\n"
+    for ask in (lambda live, entry: live.core.predict([entry])[0],):
+        one, two = answers(live, [line, 2 * line], ask)
+        assert isinstance(one, str) == isinstance(two, str)
+        assert isinstance(one, str) or 2 * one == two

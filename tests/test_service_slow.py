@@ -1,0 +1,137 @@
+"""Clients that are slow, and clocks that jump."""
+
+import socket
+import time
+
+import pytest
+
+from giftrl.service.clock import Clock
+from tests.serving import QUICK, process, rows, serving
+
+pytestmark = pytest.mark.plain
+
+HEAD = b"POST /models/m/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"
+
+
+def wire_to(client):
+    return socket.create_connection(("127.0.0.1", client.base_url.port), timeout=20)
+
+
+def said_by(wire):
+    """Everything that is sent until the connection ends."""
+    said = b""
+    while piece := wire.recv(1 << 16):
+        said += piece
+    return said
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /models/m/le", HEAD, HEAD + b"Content-Length: 5\r\n"])
+def test_a_head_that_comes_too_slowly_ends_the_connection(sent, tmp_path):
+    with serving(tmp_path / "models", seconds=0.5) as (client, _), wire_to(client) as wire:
+        wire.sendall(sent)
+        assert said_by(wire).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_head_in_drops_ends_the_connection_and_others_are_served(tmp_path):
+    with serving(tmp_path / "models", seconds=1.0) as (client, _), wire_to(client) as wire:
+        client.put("/models/m", json=QUICK)
+        begun, dropped = time.monotonic(), 0
+        try:
+            for byte in 40 * HEAD:
+                wire.sendall(bytes([byte]))
+                dropped += 1
+                assert client.post("/models/m/learn", content=rows(1)[0]).status_code == 200
+                time.sleep(0.02)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert dropped < 40 * len(HEAD) and time.monotonic() - begun < 15.0
+
+
+def test_the_second_head_of_a_connection_is_limited_too(tmp_path):
+    with serving(tmp_path / "models", seconds=0.5) as (client, _), wire_to(client) as wire:
+        wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert wire.recv(1 << 16).endswith(b'{"status":"ok"}')
+        wire.sendall(b"GET /heal")
+        assert said_by(wire).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_connection_that_waits_between_requests_stays_open(tmp_path):
+    with serving(tmp_path / "models", seconds=0.3) as (client, _), wire_to(client) as wire:
+        for _ in range(3):
+            wire.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert wire.recv(1 << 16).endswith(b'{"status":"ok"}')
+            time.sleep(0.6)
+
+
+@pytest.mark.parametrize("sent", [b'{"lab', b""])
+def test_a_body_that_comes_too_slowly_is_408_and_nothing_is_learnt(sent, tmp_path):
+    with serving(tmp_path / "models", seconds=0.5) as (client, _), wire_to(client) as wire:
+        client.put("/models/m", json=QUICK)
+        client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
+        wire.sendall(HEAD + b"Content-Length: 100\r\nConnection: close\r\n\r\n" + sent)
+        assert said_by(wire).startswith(b"HTTP/1.1 408 ")
+        assert client.get("/models/m").json()["examples"] == 1
+
+
+def test_a_body_that_is_cut_off_is_not_learnt(tmp_path):
+    line = rows(1)[0]
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        for size in range(0, len(line), 9):
+            with wire_to(client) as wire:
+                wire.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(line) + line[:size])
+        client.post("/models/m/learn", content=line).raise_for_status()
+        assert client.get("/models/m").json()["examples"] == 1
+
+
+def test_a_body_in_many_pieces_is_one_body(tmp_path):
+    line = rows(1)[0]
+    with serving(tmp_path / "models") as (client, _), wire_to(client) as wire:
+        client.put("/models/m", json=QUICK)
+        wire.sendall(HEAD + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(line))
+        for byte in line:
+            wire.sendall(bytes([byte]))
+            time.sleep(0.002)
+        assert said_by(wire).startswith(b"HTTP/1.1 200 ")
+
+
+def test_an_answer_to_head_and_an_answer_without_a_body_are_sent(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        assert client.head("/healthz").status_code == 200
+        assert client.get("/models/none").status_code == 404
+
+
+def test_a_clock_that_jumps_forgets_nothing_and_keeps_nothing_longer(tmp_path):
+    """The system's clock is looked at once, at the start; one that was set back is not believed."""
+    wall, steady = [1_000_000.0], [50.0]
+    for jump in (-500_000.0, 10.0 * 365 * 86_400):
+        path = tmp_path / str(jump)
+        with serving(path, Clock(wall=lambda: wall[0], steady=lambda: steady[0]), remember=100.0) as (client, _):
+            client.put("/models/m", json=QUICK)
+            client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
+            first, second = (
+                client.post("/models/m/predict?remember=1", json={"a": 1}).json()["ids"][0] for _ in range(2)
+            )
+            wall[0] += jump  # while the service runs: no effect
+            steady[0] += 50.0
+            assert client.post("/models/m/label", json={"id": first, "label": 1}).status_code == 200
+            steady[0] += 51.0
+            assert client.post("/models/m/label", json={"id": second, "label": 1}).status_code == 404
+
+
+def test_a_clock_that_was_set_back_before_a_start_keeps_keys_and_predictions(tmp_path):
+    wall = [1_000_000.0]
+    for start in (1_000_000.0, 10.0):
+        wall[0] = start
+        with serving(tmp_path / "m", Clock(wall=lambda: wall[0]), remember=1e6) as (client, _):
+            client.put("/models/m", json=QUICK)
+            said = client.post("/models/m/learn", content=rows(1)[0], headers={"Idempotency-Key": "one"})
+            assert said.json()["examples"] == 1
+
+
+def test_slow_heads_in_the_real_command(tmp_path):
+    with process(tmp_path / "models", "--seconds", 0.5) as (_, address):
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+            wire.sendall(b"GET / HT")
+            assert said_by(wire).startswith(b"HTTP/1.1 408 ")
