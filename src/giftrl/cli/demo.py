@@ -1,4 +1,4 @@
-"""``giftrl demo``: the product in a minute, and small data sets to try commands on."""
+"""``giftrl demo``: the product on one page, and small data sets to try commands on."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from giftrl.cli.tables import print_table
 )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Show the data sets.")
 def command(name: str | None, out: Path | None, listed: bool) -> None:
-    """Show what giftrl does in about a minute, or write a small data set to try it on.
+    """Show what giftrl does, on one page, or write a small data set to try it on.
 
     \b
     Try it:
@@ -29,6 +29,7 @@ def command(name: str | None, out: Path | None, listed: bool) -> None:
 
     Without NAME, giftrl with nothing set runs beside scikit-learn's SGD at every learning rate, on five data sets that
     come with scikit-learn. It ends in a page with a picture of both, what each run proves, and the paper's figures.
+    This takes about a minute once the loops are compiled, and about two and a half where they are not.
     """
     from giftrl.errors import UnknownName
     from giftrl.samples import SAMPLES
@@ -57,7 +58,7 @@ def _tour(folder: Path) -> None:
     begun = time.perf_counter()
     click.echo(
         f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(SETS)} data sets\n"
-        "that come with scikit-learn. This takes about a minute.\n"
+        "that come with scikit-learn. This takes about a minute, and longer where loops are to be compiled.\n"
     )
     with Bar(standard_error(False), steps=steps()) as bar:
         done = tour(folder, tell=bar.step)

@@ -14,7 +14,7 @@ from giftrl.errors import BadRow, GiftrlError
 #: ``giftrl.cli.<name>.command``.
 GROUPS = {
     "Start here": {
-        "demo": "Show what giftrl does in a minute, or write a small data set to try it on.",
+        "demo": "Show what giftrl does, on one page, or write a small data set to try it on.",
     },
     "Learn": {
         "train": "Learn a linear model from a stream.",

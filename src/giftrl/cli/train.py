@@ -140,6 +140,7 @@ def command(
     begun = time.perf_counter()
     from giftrl.cli.bar import proving
     from giftrl.cli.columns import about, notes
+    from giftrl.cli.going_on import model_of
     from giftrl.cli.progress import Progression, counted, in_turn, standard_error
     from giftrl.cli.results import say_results
     from giftrl.cli.terminal import json_text, standard_output
@@ -152,13 +153,11 @@ def command(
     from giftrl.training.target import anything, chosen_by_rows, look
 
     if cluster is not None:
-        others = {
-            "passes": passes, "from_path": from_path, "report_path": report_path, "predictions": predictions,
-        }  # fmt: skip
         train_on_cluster(
-            data, cluster, workers or 16, model_path=model_path, summary_path=summary_path, radii=radii,
-            checkpoint_every=checkpoint_every, resume=resume, quiet=quiet, as_json=as_json, options=options,
-            others=others,
+            data, cluster, workers or 16, from_path=from_path, seconds=seconds, model_path=model_path,
+            summary_path=summary_path, radii=radii, checkpoint_every=checkpoint_every, resume=resume, quiet=quiet,
+            as_json=as_json, options=options,
+            others={"passes": passes, "report_path": report_path, "predictions": predictions},
         )  # fmt: skip
         return
     workers = workers or 1
@@ -194,7 +193,7 @@ def command(
     reason: str | None = None
     looked: dict[str, Any] = {}
     if from_path is not None:
-        model = _go_on(from_path, options)
+        model = model_of(from_path, options)
     else:
         if passes > 1:
             require_files([source.name for source in find_sources(data)])
@@ -270,27 +269,3 @@ def _page(trainer: Any, best: Any) -> bytes:
     command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])
     encoded: bytes = run_of(trainer, trainer.record, best, command).page.encoded()
     return encoded
-
-
-def _go_on(path: str, options: dict[str, Any]) -> Any:
-    """The model of a file, if the options that were given agree with its settings."""
-    from giftrl.errors import InvalidInput
-    from giftrl.training import LinearModel, Settings
-
-    model, more = LinearModel.load(path)
-    if "position" in more:
-        raise InvalidInput("from", path, "is the checkpoint of an unfinished run", "use --resume with its command")
-    context = click.get_current_context()
-    renamed = {"labels": "label_values", "dictionary": "bits"}
-    names = {
-        renamed.get(name, name)
-        for name in context.params
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
-    }
-    given = {name: value for name, value in options.items() if name in names and (name, value) != ("loss", "auto")}
-    wanted = Settings.restore(model.settings.state() | given)
-    different = wanted.differences(model.settings)
-    if different:
-        rule = f"was trained with other settings: {'; '.join(different)}"
-        raise InvalidInput("from", path, rule, "leave these options out, or train anew")
-    return model

@@ -12,6 +12,8 @@ import click
 from giftrl.cli.options import quiet_option
 
 TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
+#: How often these lines are repeated for several workers, who merge what they have learnt after thousands of rows.
+OFTEN = 8_000
 
 
 @click.command()
@@ -23,8 +25,11 @@ TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
 )  # fmt: skip
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--arrays", is_flag=True, help="Also compile for sparse and dense matrices, which the estimators use.")
+@click.option("--workers", is_flag=True, help="Also compile what train --workers and --cluster need to merge models.")
 @quiet_option("-q", "--quiet", help="Print nothing.")
-def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, quiet: bool) -> None:
+def command(
+    losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, arrays: bool, workers: bool, quiet: bool
+) -> None:
     """Compile the usual loops now, so that later commands start at once.
 
     \b
@@ -39,6 +44,7 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
     More examples:
       giftrl warmup --loss quantile --regularizer auto
       giftrl warmup --loss quantile --regularizer adagrad --arrays
+      giftrl warmup --loss logistic --regularizer auto --workers
     """
     from giftrl.cli.bar import Bar
     from giftrl.cli.progress import standard_error
@@ -49,17 +55,20 @@ def command(losses: tuple[str, ...], regularizers: tuple[str, ...], dtype: str, 
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
     console = standard_error(quiet)
-    steps = len(regularizers) * len(losses) * (len(TEXTS) + arrays)
+    steps = len(regularizers) * len(losses) * (len(TEXTS) + arrays + workers)
     with tempfile.TemporaryDirectory() as folder, Bar(console, steps=steps) as bar:
         paths = {format_: Path(folder, f"rows.{format_}") for format_ in TEXTS}
         for format_, path in paths.items():
             path.write_text(TEXTS[format_])  # every built-in loss accepts the label 1
+        Path(folder, "many.svm").write_text(TEXTS["libsvm"] * OFTEN)
         for regularizer, loss in product(regularizers, losses):
             parts: dict[str, Any] = {} if regularizer == AUTO else {"beta": 1.0, "regularizer": regularizer}
             settings = Settings(loss=loss, dtype=dtype, **parts)
             work = {format_: partial(_stream, settings, path) for format_, path in paths.items()}
             if arrays:
                 work["arrays"] = partial(_arrays, settings)
+            if workers:
+                work["workers"] = partial(_workers, settings, Path(folder, "many.svm"))
             for name, run in work.items():
                 bar.step(f"{loss}, {regularizer}, {name}")
                 start = time.perf_counter()
@@ -76,6 +85,12 @@ def _stream(settings: Any, path: Path) -> None:
     model = train(settings, [path])
     model.learner.x  # noqa: B018 (compiles the weights, which summaries and predictions need)
     model.certificate.best_loss()
+
+
+def _workers(settings: Any, path: Path) -> None:
+    from giftrl.training import LinearModel, Trainer
+
+    Trainer(LinearModel(settings), [path], workers=2).run()
 
 
 def _arrays(settings: Any) -> None:

@@ -11,11 +11,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from giftrl import losses
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
+from giftrl.linear.plain import plain_classifier
 from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
 from giftrl.recipes import AUTO, Labels, Link, Recipe
@@ -207,6 +209,21 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         """The logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
+
+    def to_sklearn(self) -> Any:
+        """A fitted estimator of scikit-learn with the same weights and predictions, which knows nothing of giftrl.
+
+        ``LogisticRegression`` where there are probabilities (for ``logistic`` and more than two classes, one for each
+        class in a ``OneVsRestClassifier``), and ``LinearSVC`` where there are none. With ``normalize="unit"`` it is in
+        a pipeline, after a ``Normalizer``.
+
+        >>> model = FTRLClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
+        >>> plain = model.to_sklearn()
+        >>> plain, bool(plain.decision_function([[5.0]]) == model.decision_function([[5.0]]))
+        (LogisticRegression(), True)
+        """
+        check_is_fitted(self)
+        return plain_classifier(self)
 
 
 def _of_two(rows: Array) -> Array:

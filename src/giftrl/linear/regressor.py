@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
+from giftrl.linear.plain import plain_regressor
 from giftrl.recipes.predictor import link_of
 
 
@@ -102,6 +104,24 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
         scores = self._scores(X)
         means: Array = link_of(self._model.learners[0].loss).means(scores)
         return means if self._outputs else means[:, 0]
+
+    def to_sklearn(self, *, clip: bool = True) -> Any:
+        """A fitted estimator of scikit-learn with the same weights and predictions, which knows nothing of giftrl.
+
+        ``PoissonRegressor`` for the Poisson loss, and ``LinearRegression`` for every other. With ``normalize="unit"``
+        it is in a pipeline, after a ``Normalizer``. A model whose predictions are clipped is refused.
+
+        Args:
+            clip: False for the linear model before its predictions are clipped, where they are.
+
+        >>> model = FTRLRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 6.0])
+        >>> plain = model.to_sklearn(clip=False)
+        >>> plain, bool((plain.predict([[1.5]]) == model.predict([[1.5]])).all())
+        (LinearRegression(), True)
+        """
+        check_is_fitted(self)
+        predictor = self._model.predictor(intercept=self.fit_intercept, clip=self._clip if clip else False)
+        return plain_regressor(self, predictor)
 
     @property
     def _clip(self) -> bool | None:

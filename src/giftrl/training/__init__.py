@@ -13,7 +13,8 @@
 
 from giftrl.training.checkpoint import Checkpoint
 from giftrl.training.model import LinearModel
+from giftrl.training.one_call import train
 from giftrl.training.settings import Settings
-from giftrl.training.trainer import Trainer, train
+from giftrl.training.trainer import Trainer
 
 __all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]

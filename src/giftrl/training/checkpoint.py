@@ -9,7 +9,11 @@ from giftrl.growing import find_written, go_back
 
 
 class Checkpoint(NamedTuple):
-    """Where to keep the state of an unfinished run, and after how many examples to write it."""
+    """Where to keep the state of an unfinished run, and after how many examples to write it.
+
+    >>> Checkpoint(Path("clicks.giftrl.checkpoint"), every=1_000_000).every
+    1000000
+    """
 
     path: Path
     every: int

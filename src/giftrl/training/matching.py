@@ -18,6 +18,7 @@ from giftrl.training.given_weights import Given, read_weights
 from giftrl.training.rereading import Rereading
 from giftrl.training.settings import LabelValues, Settings
 from giftrl.training.target import look, needs_labels
+from giftrl.training.vw_names import VwNames
 
 Array = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ def rows_for_weights(
     rule = f"has weights of {given.scores} scores, and {loss} has {settings.classes} here"
     remedy = f"use --loss {' or '.join(MULTICLASS)}" if given.scores > 1 and not many else "give weights for each class"
     require(given.scores == settings.classes, "weights", given.path, rule, remedy)
-    rows = Rereading(sources, settings, Dictionary(), opened=opened, **reading)
+    rows = Rereading(sources, settings, Dictionary() if given.hashed is None else VwNames(), opened=opened, **reading)
     rows.survey()
     return rows, *match(given, rows, first)
 
@@ -101,6 +102,8 @@ def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Arra
     if given.hashed is not None:
         from giftrl.training.vw_weights import vw_hashes
 
+        rule = "has hashes in place of names, by which products of features are not found"
+        require(not data.settings.interactions, "weights", given.path, rule, "write it with vw --invert_hash")
         names = [data.features.name(int(slot)) or "" for slot in data.coordinates]
         for slot, number in zip(data.coordinates, vw_hashes(names, given.bits), strict=True):
             weights[slot] = given.hashed.get(number, 0.0)

@@ -24,7 +24,6 @@ from giftrl.training.course import Course, go_on, unsound_checkpoint
 from giftrl.training.model import LinearModel, under
 from giftrl.training.order import Order
 from giftrl.training.predictions import lines_of
-from giftrl.training.settings import Settings
 
 Named = str | os.PathLike[str]
 #: Called after each piece of a batch: the trainer, the batch, where the piece begins and ends in it, its predictions.
@@ -53,6 +52,16 @@ class Trainer:
         predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
         checkpoint: None for none.
         opened: as for :class:`giftrl.streams.Reader`.
+
+    >>> import pathlib, tempfile
+    >>> from giftrl.training import Settings
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> data = pathlib.Path(folder.name, "rows.svm")
+    >>> _ = data.write_text("1 1:1\\n-1 2:1\\n1 1:1 2:0.5\\n")
+    >>> model = LinearModel(Settings(loss="logistic", beta=1.0))
+    >>> Trainer(model, data).run().examples
+    3
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -288,8 +297,3 @@ class Trainer:
     @cached_property
     def _consumed(self) -> Consumed:
         return Consumed(self._files, self.format)
-
-
-def train(settings: Settings, sources: Named | Sequence[Named], **options: Any) -> LinearModel:
-    """A model trained on a stream; options as for :class:`Trainer`."""
-    return Trainer(LinearModel(settings), sources, **options).run()

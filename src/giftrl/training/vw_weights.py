@@ -2,20 +2,75 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
-from giftrl.errors import InvalidInput
+from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.murmur import add_bytes, end_name
 from giftrl.training.given_weights import Given, named
 
+Array = NDArray[np.float64]
+
 #: VW's number of its constant feature, before it is cut to the bits of the model.
 CONSTANT = 11650396
+AGAIN = "write it again with vw --readable_model or --invert_hash"
 NAMED = re.compile(r"(.*):([0-9]+):(\S+)(?: .*)?$")
 NUMBERED = re.compile(r"([0-9]+):(\S+)(?: .*)?$")
+
+
+class Header(NamedTuple):
+    """What stands above the weights: named lines, the options that the model was trained with, and the weights' lines.
+
+    >>> header = read_header("m.txt", "Version 9\\nMin label:-1\\nbits:18\\noptions: --quadratic ab\\n:0\\n7:0.5\\n")
+    >>> header.said["Min label"], header.options, header.body
+    ('-1', ' --quadratic ab', [(6, '7:0.5')])
+    """
+
+    path: str
+    said: dict[str, str]
+    options: str
+    body: list[tuple[int, str]]  # with the numbers of lines
+
+    def number(self, name: str, usual: float) -> float:
+        """The number that a line of this name says; without one, the usual number."""
+        try:
+            return float(self.said.get(name, usual))
+        except ValueError:
+            rule = f"has {self.said[name][:80]!r} where a number should be, after {name!r}"
+            raise InvalidInput("weights", self.path, rule, AGAIN) from None
+
+    @property
+    def bits(self) -> int:
+        """The bits of hashes."""
+        bits = self.number("bits", 18.0)
+        require(1.0 <= bits <= 62.0 and bits.is_integer(), "weights", self.path, f"has hashes of {bits:g} bits", AGAIN)
+        return int(bits)
+
+    def final(self, weights: Array) -> Array:
+        """The weights w that VW predicts with: sign(w) max(|w| - l1_state, 0) l2_state.
+
+        With ``--l1`` and ``--l2``, VW adds up how far weights have shrunk, and shrinks each one when it is used.
+
+        >>> read_header("m.txt", "Version 9\\n:1\\nl1_state 0.5\\nl2_state 0.25\\n").final(np.array([-2.5, 0.1]))
+        array([-0.5,  0. ])
+        """
+        shrunk = np.maximum(np.abs(weights) - self.number("l1_state", 0.0), 0.0)
+        return np.copysign(shrunk, weights) * self.number("l2_state", 1.0) + 0.0
+
+
+def read_header(path: str, text: str) -> Header:
+    """Take apart the text of a model."""
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")  # other breaks of lines may be in names
+    first = next((number for number, line in enumerate(lines) if re.fullmatch(":[0-9]+", line)), None)
+    if first is None:
+        raise InvalidInput("weights", path, "ends before its weights begin", AGAIN)
+    said = dict(line.split(":", 1) for line in lines[:first] if ":" in line)
+    said |= dict(line.split(" ") for line in lines[first + 1 :] if re.fullmatch(r"l[12]_state \S+", line))
+    return Header(path, said, said.get("options", ""), list(enumerate(lines[first + 1 :], first + 2)))
 
 
 def read_vw(path: str, text: str) -> Given:
@@ -29,31 +84,50 @@ def read_vw(path: str, text: str) -> Given:
     >>> given.names, given.values.tolist(), given.places[0]
     (['a^x', '(constant)'], [[0.5], [-1.0]], 'm.txt:5')
     """
-    lines = text.splitlines()
-    first = next(number for number, line in enumerate(lines) if re.fullmatch(":[0-9]+", line)) + 1
-    header = dict(line.split(":", 1) for line in lines[: first - 1] if ":" in line)
-    options = header.get("options", "")
+    header = read_header(path, text)
+    options, body = header.options, header.body
     oaa = re.search(r"--oaa ([0-9]+)", options)
     for option in ("--nn", "--lrq", "--boosting", "--csoaa", "--ect", "--cb", "--ksvm", "--lda"):
         if re.search(rf"{option}\w*\b", options):
             remedy = "give a linear model of one score, or of --oaa"
             raise InvalidInput("weights", path, f"is a model of {option}, which is not linear", remedy)
-    body = list(enumerate(lines[first:], first + 1))
     byname = [(number, match) for number, line in body if (match := NAMED.match(line))]
     if byname:
         found = ((f"{path}:{number}", match[1], match[3]) for number, match in byname)
         if oaa is not None:
             classes = int(oaa[1])
-            given = named(path, _classes(found, classes))
-            return given._replace(classes=tuple(range(1, classes + 1)), products=True)
-        return named(path, ((place, _constant(name), number) for place, name, number in found), products=True)
+            given = named(path, _classes(found, classes), products=True, classes=tuple(range(1, classes + 1)))
+        else:
+            given = named(path, ((place, _constant(name), number) for place, name, number in found), products=True)
+        if re.search(r"--(quadratic|cubic|interactions)\b", options):
+            _require_one_order(given)
+        return given._replace(values=header.final(given.values))
     if oaa is not None:
         raise InvalidInput("weights", path, "has several classes and no names", "write it with vw --invert_hash")
     numbered = [match for _, line in body if (match := NUMBERED.match(line))]
     given = named(path, ((path, match[1], match[2]) for match in numbered))
-    bits = int(header.get("bits", "18"))
-    hashes = dict(zip(map(int, given.names or ()), given.values[:, 0].tolist(), strict=True))
-    return given._replace(hashed=hashes, bits=bits, names=None)
+    hashes = dict(zip(map(int, given.names or ()), header.final(given.values[:, 0]).tolist(), strict=True))
+    return given._replace(hashed=hashes, bits=header.bits, names=None)
+
+
+def in_order(factors: list[str]) -> tuple[str, ...]:
+    """The factors of a product, whose order does not count here.
+
+    >>> in_order(["b^y", "a^x"])
+    ('a^x', 'b^y')
+    """
+    return tuple(sorted(factors))
+
+
+def _require_one_order(given: Given) -> None:
+    """Refuse weights that depend on the order of factors: VW has two for ``a^x*a^y`` and ``a^y*a^x``."""
+    names, found = given.names or [], dict[tuple[str, ...], int]()
+    for k, name in enumerate(names):
+        first = found.setdefault(in_order(name.split("*")), k)
+        if (given.values[first] != given.values[k]).any():
+            rule = f"{name!r} and {names[first]!r} have different weights, and the order of factors does not count"
+            remedy = "train vw on rows that have the features of a namespace in one order"
+            raise InvalidInput("weights", given.places[k], rule, remedy)
 
 
 def _constant(name: str) -> str:
