@@ -28,7 +28,7 @@ common = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
 settings.register_profile("default", max_examples=50, derandomize=True, **common)
-settings.register_profile("verify", max_examples=100, derandomize=True, **common)
+settings.register_profile("verify", max_examples=60, derandomize=True, **common)
 settings.register_profile("long", max_examples=5000, **common)
 settings.load_profile("default")
 

@@ -249,8 +249,17 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path):
             command, env=environment(GIFTRL_CACHE_DIR=str(cache)), capture_output=True, check=True, timeout=300
         )
 
-    warm = run("warmup", "--loss", "hinge", "--regularizer", "auto", "--regularizer", "squared_norm")
-    for said in (b"hinge, auto, libsvm", b"hinge, auto, vw", b"hinge, squared_norm, libsvm", b"ready in"):
+    many = tmp_path / "many.svm"
+    many.write_text(rows.read_text() * (12_000 // len(rows.read_text().splitlines())))
+    warm = run("warmup", "--loss", "hinge", "--regularizer", "auto", "--regularizer", "squared_norm", "--workers")
+    said_all = (
+        b"hinge, auto, libsvm",
+        b"hinge, auto, vw",
+        b"hinge, squared_norm, libsvm",
+        b"auto, workers",
+        b"ready in",
+    )
+    for said in said_all:
         assert said in warm.stdout
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.loop")}
     assert before
@@ -258,4 +267,7 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     run("predict", tmp_path / "m.giftrl", rows)
     run("inspect", tmp_path / "m.giftrl")
     run("train", rows, "--loss", "hinge", "--beta", "1", "--update", "truncated", "--schedule", "sqrt")
+    for options in ((), ("--beta", "1")):
+        two = run("train", many, "--loss", "hinge", "--workers", "2", "--certificate-seconds", "0", *options)
+        assert b"s in 1 merge" in two.stderr or b" merges" in two.stderr
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.loop")} == before

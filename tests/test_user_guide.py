@@ -1,4 +1,4 @@
-"""The user guide names what there is, and its table does what it says. Its examples run as doctests."""
+"""The user guide names what there is, and the tables of parameters do what they say. Its examples run as doctests."""
 
 import re
 from pathlib import Path
@@ -13,12 +13,19 @@ from giftrl.adapters.river import FTRLClassifier as RiverClassifier
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from tests.test_estimators import interpreted
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "user-guide.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+GUIDE = (DOCS / "user-guide.md").read_text()
+#: The pages for people who come from elsewhere, and the section of each that has the table of parameters.
+FROM = {
+    "how-to/from-sgd.md": "What replaces each parameter",
+    "how-to/from-river.md": "What replaces each parameter",
+    "from-vowpal-wabbit.md": "In the Python estimators",
+}
 MEMBERS = {**vars(regularizers), **vars(losses)}
 
 
-def rows(section):
-    lines = GUIDE.split(f"## {section}")[1].split("\n## ")[0].splitlines()
+def rows(section, page=GUIDE):
+    lines = page.split(f"## {section}")[1].split("\n## ")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
 
 
@@ -36,9 +43,12 @@ def test_the_parts_are_all_there(parameter, known):
     assert found == set(known) - not_diagonal
 
 
-def test_what_becomes_of_a_parameter_is_a_parameter():
+@pytest.mark.parametrize("page", FROM)
+def test_what_becomes_of_a_parameter_is_a_parameter(page):
     parameters = set(FTRLClassifier().get_params()) | set(FTRLRegressor().get_params())
-    for row in rows("Coming from SGDClassifier, Vowpal Wabbit or River"):
+    listed = rows(FROM[page], (DOCS / page).read_text())
+    assert len(listed) > 4
+    for row in listed:
         for code in re.findall(r"`([^`]+)`", row[1]):
             for name in re.findall(
                 r"(?:^|, )(\w+)=", re.sub(r"\([^()]*(\([^()]*(\([^()]*\))*[^()]*\))*[^()]*\)", "", code)

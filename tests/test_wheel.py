@@ -7,10 +7,10 @@ import sys
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from giftrl import losses
+from tests.fresh import install
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,14 +52,7 @@ def test_the_wheel_needs_no_compiler(tmp_path):
     wheel = build(tmp_path, GIFTRL_WHEEL_LOOPS=asked)
     assert "-py3-none-" in wheel.name and not wheel.name.endswith("-any.whl")
 
-    fresh = tmp_path / "fresh"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True)
-    python = str(fresh / "bin" / "python")
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(install, check=True)
-    # The packages that giftrl needs, from the environment of the tests; a link to giftrl itself is not followed.
-    (packages,) = fresh.glob("lib/python*/site-packages")
-    (packages / "needed.pth").write_text(str(Path(np.__file__).parents[1]))
+    python = install(wheel, tmp_path / "fresh")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     empty = tmp_path / "cache"
     command = [python, "-c", WITHOUT, str(ROOT / "usual_loops.py"), *wanted]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from giftrl.service.client import Client
     from giftrl.trace import Step, Trace
 
+    #: The version that is installed.
     __version__: str
 
 __all__ = [

@@ -74,6 +74,8 @@ def npz(path):
 WRITERS = {
     "libsvm": libsvm, "vw": vw, "csv": csv, "json": json_lines, "parquet": parquet, "arrow": arrow, "npz": npz,
 }  # fmt: skip
+#: Outputs that say how long something took, or when.
+TIMED = ("s", "page.html", "plot.svg")
 #: The ending and the function of each compression.
 PACKERS = {
     "gzip": (".gz", gzip.compress), "zstd": (".zst", zstd.compress), "xz": (".xz", lzma.compress),

@@ -7,7 +7,7 @@ import pytest
 
 from giftrl.streams.formats import FORMATS
 from tests.campaign.conftest import SIGNALS
-from tests.campaign.data import EXAMPLES, PACKERS, QUICK, WRITERS, examples, write_all
+from tests.campaign.data import EXAMPLES, PACKERS, QUICK, TIMED, WRITERS, examples, write_all
 from tests.campaign.harness import LENGTH, Commands, contents, counted, orderly, restore
 
 pytestmark = pytest.mark.verify
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.verify
 MOST = {"sweep": 4, "warmup": 2, "serve": 4, "inspect": 4, "demo": 4}
 FILES = [f"rows{FORMATS[name][0]}" for name in WRITERS] + [f"rows.svm{ending}" for ending, _ in PACKERS.values()]
 #: What the summary of a run and a figure say of the time, and what else differs from run to run.
-VARIES = ("s", "page.html", "plot.svg", "sweep/", "out/")
+VARIES = (*TIMED, "sweep/", "out/")
 
 
 def same(now, whole, name):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.campaign.data import QUICK, examples
+from tests.campaign.data import QUICK, TIMED, examples
 from tests.campaign.harness import LENGTH, Commands, contents, counted, one_sentence, restore
 from tests.commands import GIFTRL, environment
 
@@ -97,7 +97,7 @@ def test_a_full_disk(small_disk, ready, name, arguments, outputs):
         mine = {
             file: data for file, data in now.items() if not going or not file.startswith((".giftrl-", "new.checkpoint"))
         }
-        varies = {"s", "plot.svg"} & set(mine)
+        varies = set(TIMED) & set(mine)
         unharmed(mine, ready, whole | ({each: mine[each] for each in varies} if done.status == 0 else {}), outputs)
         (view / "filler").unlink()
         if done.status != 0:
@@ -105,7 +105,7 @@ def test_a_full_disk(small_disk, ready, name, arguments, outputs):
             assert done.status == 0, done
             now = contents(view)
             assert sorted(now) == sorted(whole)
-            assert all(now[each] == whole[each] for each in whole if each not in ("s", "plot.svg"))
+            assert all(now[each] == whole[each] for each in whole if each not in TIMED)
         counted("full disk")
     assert failed > 0
 
@@ -131,7 +131,7 @@ def test_closed_descriptors(commands, ready, closed):
         assert sorted(now) == sorted(whole) or done.returncode == 1
         if done.returncode == 0:
             for each in outputs:
-                assert now[each] == whole[each] or each in ("s", "plot.svg"), each
+                assert now[each] == whole[each] or each in TIMED, each
         else:
             assert 1 in closed and now == ready, done
         counted("closed descriptors")

@@ -14,7 +14,14 @@ from giftrl.sweeps import fingerprint, read_all
 
 
 def default_folder() -> Path:
-    """The folder of the data sets: the value of GIFTRL_DATA, or a folder in the user's cache."""
+    """The folder of the data sets: the value of GIFTRL_DATA, or a folder in the user's cache.
+
+    >>> import os
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, GIFTRL_DATA="/data"):
+    ...     default_folder().name
+    'data'
+    """
     named = os.environ.get("GIFTRL_DATA")
     return Path(named) if named else Path(str(_pooch().os_cache("giftrl")))
 
@@ -54,6 +61,13 @@ def get(
         site: the address to which the path of the data set is appended.
         check: whether to compare the fingerprint of the file with that of the registry.
         watch: called with the part of the file that has arrived, from 0 to 1, or None if its size is unknown.
+
+    >>> from giftrl.errors import UnknownName
+    >>> try:
+    ...     get("a8a")
+    ... except UnknownName as error:
+    ...     print(str(error)[:60])
+    name='a8a': is not a known name; did you mean 'a9a'? Known:
     """
     if isinstance(name, str) and name not in REGISTRY:
         raise UnknownName("name", name, REGISTRY)

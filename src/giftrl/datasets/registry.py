@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+#: Where the data sets of LIBSVM are.
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 
@@ -44,4 +45,5 @@ _ALL = (
 )
 # fmt: on
 
+#: Every data set of the paper by its name, with its size and digest.
 REGISTRY = {dataset.name: dataset for dataset in _ALL}

@@ -14,10 +14,13 @@ from giftrl.domains.simplex import Simplex
 from giftrl.domains.whole_space import WholeSpace
 from giftrl.ops.names import Names
 
+#: Every domain by the name that users write.
 BY_NAME = Names(
     "domain", whole_space=WholeSpace, ball=Ball, box=Box, non_negative=NonNegative, simplex=Simplex, l1_ball=L1Ball
 )
 
+#: The domain of that name, with these parameters: ``domains.get("ball")``.
+#: An unknown name is an error that suggests the nearest one.
 get = BY_NAME.make
 
 __all__ = ["BY_NAME", "Ball", "Box", "Domain", "L1Ball", "NonNegative", "Simplex", "WholeSpace", "get"]

@@ -9,7 +9,13 @@ Vector = NDArray[np.float64]
 
 
 class Domain(Protocol):
-    """A closed convex set V of R^d."""
+    """A closed convex set V of R^d.
+
+    >>> from giftrl.domains import Ball
+    >>> unit = Ball(1.0)
+    >>> unit.contains(np.array([0.6, 0.8])), unit.support(np.array([3.0, 4.0]))
+    (True, 5.0)
+    """
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
         """Whether x is in V, up to a tolerance relative to the size of V and of x."""

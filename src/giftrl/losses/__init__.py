@@ -28,6 +28,7 @@ from giftrl.ops.loss import ScalarLoss
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 
+#: Every loss of one score by the name that users write.
 BY_NAME = Names(
     "loss",
     absolute=Absolute,
@@ -46,6 +47,8 @@ MULTICLASS = Names("loss", multiclass_hinge=MulticlassHinge, softmax=Softmax)
 
 #: Losses of one prediction and of a score for each class.
 EVERY = Names("loss", **BY_NAME, **MULTICLASS)
+#: The loss of that name, with these parameters: ``losses.get("hinge")``.
+#: An unknown name is an error that suggests the nearest one.
 get = EVERY.make
 
 

@@ -21,7 +21,18 @@ Vector = NDArray[np.float64]
 
 @runtime_checkable
 class VectorLoss(Protocol):
-    """What a black-box convex loss must bring."""
+    """What a black-box convex loss must bring.
+
+    >>> import numpy as np
+    >>> from giftrl import Learner
+    >>> class Distance:
+    ...     def value(self, x):
+    ...         return float(np.abs(x - 1.0).sum())
+    ...     def subgradient(self, x):
+    ...         return np.sign(x - 1.0)
+    >>> Learner(2).observe(Distance()).loss
+    2.0
+    """
 
     def value(self, x: Vector) -> float: ...
     def subgradient(self, x: Vector) -> Vector: ...

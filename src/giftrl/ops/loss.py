@@ -19,7 +19,17 @@ from giftrl.ops.scalar import clamp, decay_mean, exp
 
 
 class ScalarLoss(Protocol):
-    """What a loss must bring."""
+    """What a loss must bring.
+
+    >>> from typing import NamedTuple
+    >>> class Cubic(NamedTuple):
+    ...     def value(self, p, y):
+    ...         return abs(p - y) ** 3
+    ...     def slope(self, p, y):
+    ...         return 3 * (p - y) * abs(p - y)
+    >>> round(prox(Cubic(), 2.0, 1.0, 1.0), 6)  # computed from these two
+    0.565741
+    """
 
     def value(self, p: float, y: float) -> float: ...
     def slope(self, p: float, y: float) -> float: ...

@@ -46,6 +46,7 @@ class PaperPanel(NamedTuple):
 #: Panels, each with a function that loads its data.
 Panels = list[tuple[PaperPanel, Callable[[], Data]]]
 
+#: The panels of the paper's figures 1 to 3.
 PAPER = (
     PaperPanel(1, "hinge", "a9a", (0.3, 1.0)),
     PaperPanel(1, "hinge", "ijcnn1", (0.1, 1.0)),
@@ -58,6 +59,7 @@ PAPER = (
     PaperPanel(3, "absolute", "bng_stock", (0.0, 120.0)),
 )
 
+#: Panels like those of the paper, on data that comes with scikit-learn.
 BUNDLED = (
     PaperPanel(1, "hinge", "breast_cancer", None),
     PaperPanel(1, "hinge", "digits", None),

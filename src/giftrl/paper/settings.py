@@ -32,6 +32,9 @@ class Reading(NamedTuple):
         floor: the lower bound on lambda_1 of the other rules.
         logistic_scale: the beta of the logistic figure is this times the label of its axis.
         text: the reading in words.
+
+    >>> READINGS["literal"].text
+    'the paper as printed: no floor, betas as labelled'
     """
 
     two_step_floor: float
@@ -40,6 +43,7 @@ class Reading(NamedTuple):
     text: str
 
 
+#: The three readings of the paper's setting: as found, literal, and fair.
 READINGS = {
     "found": Reading(
         1.0, 0.0, 10.0, "what the published figures need: a floor for two-step, and logistic betas times 10"

@@ -20,6 +20,7 @@ from giftrl.regularizers.p_norm import PNorm
 from giftrl.regularizers.potentials import Potential
 from giftrl.regularizers.squared_norm import SquaredNorm
 
+#: Every regularizer by the name that users write.
 BY_NAME = Names(
     "regularizer",
     squared_norm=SquaredNorm,
@@ -32,6 +33,8 @@ BY_NAME = Names(
     p_norm=PNorm,
 )
 
+#: The regularizer of that name, with these parameters: ``regularizers.get("adagrad")``.
+#: An unknown name is an error that suggests the nearest one.
 get = BY_NAME.make
 
 __all__ = [

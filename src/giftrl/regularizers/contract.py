@@ -22,6 +22,10 @@ class Evidence(NamedTuple):
     """What a round teaches a regularizer: the z that was picked, the point it leads to under psi_t, and the example.
 
     ``curvature`` is h phi''(p) at the new point; ``s`` and ``curvature`` are None for a black-box loss.
+
+    >>> import numpy as np
+    >>> Evidence(np.ones(2), np.zeros(2), np.array([1.0, 2.0]), 0.25).curvature
+    0.25
     """
 
     z: Vector

@@ -10,7 +10,14 @@ Vector = NDArray[np.float64]
 
 
 class Potential(Protocol):
-    """A convex function psi on R^d."""
+    """A convex function psi on R^d.
+
+    >>> import numpy as np
+    >>> from giftrl import Learner
+    >>> psi = Learner(2, schedule="constant").trace.psi
+    >>> psi.value(np.array([3.0, 4.0])), psi.dual_norm(np.array([3.0, 4.0]))
+    (12.5, 5.0)
+    """
 
     def value(self, x: Vector) -> float:
         """psi(x)."""

@@ -22,6 +22,11 @@ class Sample(NamedTuple):
         rows: the content of the file, the same bytes each time.
         training: the options of ``giftrl train`` for this file, besides the model.
         certain: whether its models give probabilities.
+
+    >>> from giftrl.samples import SAMPLES
+    >>> sample = SAMPLES["iris"]
+    >>> sample.file, sample.rows().count(b"\\n")
+    ('iris.csv', 151)
     """
 
     name: str

@@ -12,6 +12,7 @@ from giftrl.schedules.constant import Constant
 from giftrl.schedules.square_root import SquareRoot
 from giftrl.schedules.temporal_variability import TemporalVariability
 
+#: Every schedule by the name that users write.
 BY_NAME = Names(
     "schedule",
     constant=Constant,
@@ -21,6 +22,8 @@ BY_NAME = Names(
     ada_implicit=AdaImplicit,
 )
 
+#: The schedule of that name, with these parameters: ``schedules.get("sqrt")``.
+#: An unknown name is an error that suggests the nearest one.
 get = BY_NAME.make
 
 __all__ = ["BY_NAME", "AdaGradNorm", "AdaImplicit", "Constant", "SquareRoot", "TemporalVariability", "get"]

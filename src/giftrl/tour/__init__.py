@@ -1,4 +1,4 @@
-"""The product in a minute, on data that comes with scikit-learn: ``giftrl demo`` and ``make run``.
+"""The product on one page, on data that comes with scikit-learn: ``giftrl demo`` and ``make run``.
 
 =============================  ==========================================================================
 :mod:`giftrl.tour.sets`        the data sets

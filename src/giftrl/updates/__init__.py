@@ -13,6 +13,7 @@ from giftrl.updates.proximal import Proximal
 from giftrl.updates.truncated import Truncated
 from giftrl.updates.two_step import TwoStep
 
+#: Every update by the name that users write.
 BY_NAME = Names(
     "update",
     linear=Linear,
@@ -22,6 +23,8 @@ BY_NAME = Names(
     iwa=ImportanceAware,
 )
 
+#: The update of that name, with these parameters: ``updates.get("proximal")``.
+#: An unknown name is an error that suggests the nearest one.
 get = BY_NAME.make
 
 __all__ = [

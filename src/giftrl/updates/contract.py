@@ -37,7 +37,13 @@ class Lines(NamedTuple):
 
 
 class ScoreProblem(NamedTuple):
-    """A round with a loss of K scores, as an update sees it; p, g and start are arrays of K numbers."""
+    """A round with a loss of K scores, as an update sees it; p, g and start are arrays of K numbers.
+
+    >>> import numpy as np
+    >>> round_of_three = ScoreProblem(y=2, p=np.zeros(3), g=np.array([1, 1, -2]) / 3, start=np.zeros(3), c=1.0)
+    >>> round_of_three.p.argmax() == round_of_three.y
+    np.False_
+    """
 
     y: int  # the class
     p: Any  # the scores at x_t
@@ -47,14 +53,29 @@ class ScoreProblem(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A picked z with an upper bound on l*(z), exact wherever the loss brings its conjugate."""
+    """A picked z with an upper bound on l*(z), exact wherever the loss brings its conjugate.
+
+    >>> import numpy as np
+    >>> Choice(np.array([1.0, -1.0]), 0.5).conjugate
+    0.5
+    """
 
     z: Vector
     conjugate: float
 
 
 class VectorProblem(NamedTuple):
-    """A round with a black-box loss, as an update sees it: l = weight loss, the point x_t and psi_{t+1} or psi_t."""
+    """A round with a black-box loss, as an update sees it: l = weight loss, the point x_t and psi_{t+1} or psi_t.
+
+    >>> import numpy as np
+    >>> from giftrl import Learner, domains
+    >>> from giftrl.losses import LinearModelLoss, Squared
+    >>> loss, x = LinearModelLoss(Squared(), np.array([1.0]), 1.0), np.zeros(1)
+    >>> psi = Learner(1, schedule="constant").trace.psi
+    >>> problem = VectorProblem(loss, 1.0, x, loss.value(x), loss.subgradient(x), psi, domains.WholeSpace(), x)
+    >>> problem.subgradient_choice(x, problem.value, problem.g).z
+    array([-1.])
+    """
 
     loss: VectorLoss
     weight: float

@@ -1,0 +1,132 @@
+"""The release: one version, what the sdist and the pure wheel hold, and files that must say the same thing."""
+
+import email
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import pytest
+import yaml
+
+import giftrl
+from tests.fresh import install
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_version_is_the_same_everywhere():
+    ours = PROJECT["version"]
+    assert giftrl.__version__ == version("giftrl") == ours, "install it again: pip install -e ."
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d\d-\d\d))?$", changelog, re.MULTILINE)
+    assert heads[0] == ("Unreleased", "")
+    assert heads[1] == (ours, citation["date-released"]) and str(citation["version"]) == ours
+
+
+def test_the_changelog_has_the_usual_sections():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = changelog[changelog.index(f"## [{PROJECT['version']}]") :]
+    sections = re.findall(r"^### (.+)$", released, re.MULTILINE)
+    assert sections == ["Added", "Changed", "Fixed", "Removed"]
+
+
+def test_the_citation_is_that_of_the_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    paper = citation["preferred-citation"]
+    assert [each["family-names"] for each in paper["authors"]] == ["Chen", "Orabona"]
+    assert (paper["year"], paper["volume"]) == (2023, 202) and citation["license"] == PROJECT["license"]
+
+
+def test_pre_commit_is_make_lint():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = re.search(r"^lint: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[1]
+    wanted = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert [hook["entry"] for hook in repository["hooks"]] == wanted
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system" and hook["pass_filenames"] is False
+
+
+def test_the_workflow_runs_what_is_there():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    steps = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in workflow["jobs"].items()}
+    assert ".ci/run" in steps["linux"]
+    tests = re.findall(r"tests/\w+\.py", steps["quick"])
+    assert len(tests) > 5 and [each for each in tests if not (ROOT / each).is_file()] == []
+
+
+def test_make_says_what_it_can_do():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert "release" in phony and re.search("^# make release .*extra: release", makefile, re.MULTILINE)
+    extras = {re.search(r"extra == ['\"]([\w-]+)", each)[1] for each in requires("giftrl") if "extra ==" in each}
+    assert extras == set(PROJECT["optional-dependencies"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The sdist, and the pure wheel made from it."""
+    pytest.importorskip("build", reason="pip install 'giftrl[release]'")
+    sys.path.insert(0, str(ROOT))
+    try:
+        import release
+    finally:
+        sys.path.remove(str(ROOT))
+    folder = tmp_path_factory.mktemp("dist")
+    files = release.build(folder, loops="")
+    release.check(files)
+    return {each.suffix: each for each in files}
+
+
+@pytest.mark.verify
+def test_the_sdist_holds_the_project_and_nothing_else(built):
+    with tarfile.open(built[".gz"]) as archive:
+        names = {each.name.partition("/")[2]: each.size for each in archive.getmembers() if each.isfile()}
+    for needed in ("pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "hatch_build.py", "usual_loops.py",
+                   "release.py", "Makefile", "conftest.py", "tests/smoke.py", "src/giftrl/py.typed"):  # fmt: skip
+        assert needed in names
+    strange = [
+        each for each in names if re.search(r"__pycache__|\.pyc$|_cache/|\.hypothesis|\.venv|(^|/)out/|\.so$", each)
+    ]
+    assert strange == []
+    assert sum(names.values()) < 20_000_000 and max(names.values()) < 2_000_000  # no data sets
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        known = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert set(names) - {"PKG-INFO"} <= set(known.split())
+
+
+@pytest.mark.verify
+def test_the_wheel_holds_the_package_and_says_what_it_is(built):
+    with zipfile.ZipFile(built[".whl"]) as archive:
+        names = archive.namelist()
+        (metadata,) = [each for each in names if each.endswith(".dist-info/METADATA")]
+        said = email.message_from_bytes(archive.read(metadata))
+    source = ROOT / "src"
+    wanted = {each.relative_to(source).as_posix() for each in source.rglob("*") if each.is_file()}
+    wanted = {each for each in wanted if "__pycache__" not in each}
+    assert {each for each in names if not each.startswith("giftrl-")} == wanted
+    assert built[".whl"].name == f"giftrl-{PROJECT['version']}-py3-none-any.whl"
+    assert said["Version"] == PROJECT["version"] and said["License-Expression"] == "BSD-3-Clause"
+    pythons = [each.rsplit(" ", 1)[1] for each in said.get_all("Classifier") if "Python :: 3." in each]
+    assert pythons[0] == PROJECT["requires-python"].removeprefix(">=")
+
+
+@pytest.mark.verify
+def test_the_pure_wheel_passes_the_smoke_test(built, tmp_path):
+    python = install(built[".whl"], tmp_path / "fresh")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [python, str(ROOT / "tests" / "smoke.py")], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"giftrl {PROJECT['version']} works on Python" in done.stdout
