@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 
 import pytest
 
@@ -178,6 +179,7 @@ def test_a_run_that_fails_before_its_first_checkpoint_leaves_nothing(days, tmp_p
 def test_a_signal_while_a_file_is_made_leaves_nothing_behind(tmp_path, monkeypatch, number, checkpoint):
     monkeypatch.setattr(files, "ASKED", [])
     monkeypatch.setattr(terminal, "ASKED", files.ASKED)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr(GrowingFile, "_claim", lambda file: os.kill(os.getpid(), number))
     lock = files._lock
     monkeypatch.setattr(files, "_lock", lambda folder: (os.kill(os.getpid(), number), lock(folder))[1])

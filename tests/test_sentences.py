@@ -155,6 +155,25 @@ def test_a_signal_while_options_are_parsed_is_one_too(number, folder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_objects_that_a_signal_leaves_half_made_do_not_complain(number, folder):
+    """A library's __del__ may fail on an object whose __init__ the exception of a signal ended."""
+    script = (
+        "import os, sys; from giftrl.cli import main; import click; parse = click.Group.make_context\n"
+        "class Half:\n"
+        f"    def __init__(self): os.kill(os.getpid(), {int(number)}); self.rest = 1\n"
+        "    def __del__(self): self.rest\n"
+        "click.Group.make_context = lambda *given, **more: (Half(), parse(*given, **more))[1]; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "inspect", str(folder / "m")],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (128 + number, b""), done
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("seconds", [1.0, 2.0])
 def test_an_interrupted_command_leaves_nothing_behind(number, seconds, folder, tmp_path):
     (tmp_path / "m").write_bytes(b"yesterday")
