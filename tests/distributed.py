@@ -13,6 +13,7 @@ def few_rows(patch):
     patch.setattr(schedule, "FIRST", 64)
     patch.setattr(schedule, "FIRST_EACH", 8)
     patch.setattr(schedule, "GROWTH", 0.5)
+    patch.setattr(schedule, "LEAST_FEATURE", 0)
 
 
 def write_rows(path, rows=700, features=40, seed=0):

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from giftrl import FTRLClassifier, FTRLRegressor
 from giftrl.compiled.rows import as_rows, slice_rows
 from giftrl.errors import BadRow, Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner
-from giftrl.merging.schedule import FIRST, cut, first_rows, next_round
+from giftrl.merging.merge import COUNTED, known
+from giftrl.merging.schedule import FIRST, MOST_GROWTH, cut, first_rows, next_round
 from giftrl.merging.team import Team
 from giftrl.mixtures import MixtureLearner
 from giftrl.streams.reader import Reader
@@ -50,6 +52,40 @@ def test_rounds_grow_and_cover_every_row() -> None:
             assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]] and parts[-1][1] == now.parted
             rows += now.parted + now.window
         assert rows > 1.1**40 * first_rows(workers)
+
+
+@pytest.mark.parametrize("features", [10, 50_000, 1 << 24])
+def test_rounds_have_as_many_rows_as_there_are_features(features: int) -> None:
+    for workers in (2, 16, 64):
+        rows = first_rows(workers, features)
+        size = sum(next_round(rows, workers, features))
+        assert features <= size <= max(MOST_GROWTH * rows, 16 * workers) + 1
+        assert next_round(100 * rows, workers, features) == next_round(100 * rows, workers)
+
+
+def test_a_team_splits_rows_only_once_rounds_have_as_many_as_features() -> None:
+    features, n = 3000, 14_000
+    indices = np.random.default_rng(0).integers(features, size=n)
+    indices[:features] = np.arange(features)
+    x = sparse.csr_array((np.ones(n), indices, np.arange(n + 1)), (n, features))
+    learner = MixtureLearner(features, "logistic")
+    with Team(learner, 2) as team:
+        for first in range(0, n, 1000):
+            team.learn(x[first : first + 1000], np.ones(1000))
+            assert (team.spent.merges > 0 or not team.whole) == (first + 1000 > 4 * features)
+        team.finish()
+    assert learner.rounds == n
+
+
+@pytest.mark.parametrize("kind", [MixtureLearner, LinearLearner])
+def test_room_for_more_features_does_not_change_how_many_are_known(kind: Any) -> None:
+    features = np.array([0, 5, 1000, COUNTED - 1, COUNTED, COUNTED + 2, 2 * COUNTED, 2 * COUNTED + 4])
+    x = sparse.csr_array((np.ones(8), features, np.arange(9)), (8, 3 * COUNTED))
+    learner = kind(3 * COUNTED, "logistic")
+    learner.learn(x, np.ones(8))
+    assert known(learner) == 4 + 2 * 2 + 2 * 4
+    learner.grow(10 * COUNTED)
+    assert known(learner) == 4 + 2 * 2 + 2 * 4
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -114,10 +114,12 @@ class Driver:
         """The orders of the next round: one worker learns the first rows, and then all of them learn."""
         now, rows = self.progress, self.model.examples
         active = [k for k, done in enumerate(now.done) if not done]
-        first = first_rows(len(now.places)) - rows
+        features = int(np.count_nonzero(now.seen))
+        first = first_rows(len(now.places), features) - rows
         if first > 0:
+            first = min(first, max(first_rows(len(now.places)), rows))  # who repeats it should not repeat too much
             return [Order(now.version, active[0], now.places[active[0]], first, 0, rows)]
-        size = next_round(rows, len(active))
+        size = next_round(rows, len(active), features)
         parts, windows = cut(size.parted, len(active)), cut(size.window, len(active))
         return [
             Order(now.version, k, now.places[k], part[1] - part[0], window[1] - window[0], rows + part[0])

@@ -44,6 +44,27 @@ def touched(learner: Any, parts: list[tuple[Rows, int]], marks: NDArray[np.bool_
         marks[pieces.always(learner)] = True
 
 
+#: So many features are counted one by one, and then every second of as many again, every fourth of twice as many...
+COUNTED = 1 << 16
+
+
+def known(learner: Any) -> int:
+    """About how many features a learner has met; what it makes of the same rows does not depend on room for more.
+
+    >>> from giftrl.kernels import LinearLearner
+    >>> learner = LinearLearner(9, compiled=False)
+    >>> p = learner.learn(np.eye(9)[:3], np.ones(3))
+    >>> known(learner)
+    3
+    """
+    array = learner.coordinates if is_linear(learner) else learner.features.x
+    total, first, step = np.count_nonzero(array[:COUNTED].any(axis=1)), COUNTED, 2
+    while first < len(array):
+        total += step * np.count_nonzero(array[first : 2 * first : step].any(axis=1))
+        first, step = 2 * first, 2 * step
+    return int(total)
+
+
 def take(learner: Any, features: NDArray[np.int64]) -> Any:
     """A copy of the state of a learner at these features, in order: what a worker sends."""
     return linear.take(learner, features) if is_linear(learner) else pieces.take(learner, features)

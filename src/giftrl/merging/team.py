@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.row_learner import RowLearner
-from giftrl.merging.merge import Window, first_steps, merge, put, take, take_all, touched
+from giftrl.merging.merge import Window, first_steps, known, merge, put, take, take_all, touched
 from giftrl.merging.schedule import cut, first_rows, next_round
 from giftrl.merging.sharing import Shared, alone
 
@@ -53,7 +53,7 @@ class Team(RowLearner):
         learner: has learnt nothing yet, or any number of rows; it has the merged state after each round.
         workers: how many threads.
         steps: those of an earlier team of the same learner, if there was one.
-        first: how many rows one worker learns; None for what the schedule says.
+        first: how many rows one worker learns, however many features there are; None for what the schedule says.
 
     Rows that overflow end the round that is open: the learner keeps the state of the last merge.
 
@@ -77,7 +77,8 @@ class Team(RowLearner):
         self.learner = learner
         self.classes, self.compiled = learner.classes, learner.compiled
         self.spent = Spent()
-        self._first = first_rows(workers) if first is None else first
+        self._first = first
+        self._features = 0  # those that are known when a round begins
         self._members: list[Any] = []
         self._left = 0  # rows that are still to be split in the round that is open
         self._window = 0  # rows of its window
@@ -138,17 +139,21 @@ class Team(RowLearner):
 
     def _next(self, rows: int) -> tuple[int, Callable[..., Array]]:
         """How many of the next rows to learn, and how."""
-        if self.whole and self.learner.rounds < self._first:
-            return min(rows, self._first - self.learner.rounds), self.learner.learn_rows
         if self.whole:
-            self._left, self._window = next_round(self.learner.rounds, self.workers)
+            first = self._first
+            if first is None:
+                self._features = known(self.learner)
+                first = first_rows(self.workers, self._features)
+            if self.learner.rounds < first:
+                return min(rows, first - self.learner.rounds), self.learner.learn_rows
+            self._left, self._window = next_round(self.learner.rounds, self.workers, self._features)
         if self._left > rows:
             return rows, self._part
         if self._left > 0:
             # The round ends in this batch; at its end, if what is left is less than half of another round.
             window = min(self._window, (rows + 1) // 2)
             done = self.learner.rounds + self._parted + self._left + window
-            if 2 * (rows - self._left - window) < sum(next_round(done, self.workers)):
+            if 2 * (rows - self._left - window) < sum(next_round(done, self.workers, self._features)):
                 self._left = rows - window
             self._window = window
         if self._left > 0:
