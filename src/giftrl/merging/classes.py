@@ -69,5 +69,5 @@ def fit_classes(
         for r in range(first, last):
             fit(r)
 
-    share(task, lane + 1)
+    share(task, lane + 1, few=1)
     return steps

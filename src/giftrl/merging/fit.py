@@ -135,12 +135,12 @@ def fit_mixture(
     p, d = np.zeros((n, experts)), np.empty((n * GROUPS, experts))
     p += found.offsets[:experts, 0] + merger.offset
     score, dense = ready(score_window, learner.compiled), np.flatnonzero(known.dense)
-    share(lambda first, last: score(learner.grid, scene, dense, rows, p, d, first, last), n)
+    share(lambda first, last: score(learner.grid, scene, dense, rows, p, d, first, last), n, few=64)
     units = getattr(merger.piece.mixing, "units", UNIT)
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
     stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
     by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.reshape(n, GROUPS, experts).transpose(2, 1, 0))
     window = window_of(loss, labels, weights, None)
     find = ready(find_steps, learner.compiled)
-    share(lambda first, last: find(window, *by_expert, previous, stiff, steps, first, last), experts)
+    share(lambda first, last: find(window, *by_expert, previous, stiff, steps, first, last), experts, few=1)
     return steps

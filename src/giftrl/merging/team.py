@@ -187,15 +187,18 @@ class Team(RowLearner):
         """Have as many workers as there should be, all with the state of the learner."""
         if not self._members:
             state = self.learner.own_state()
-            for _ in range(self.workers):
-                member = copy(self.learner)
-                member.witnesses = None
-                member.restore(state)
-                member.merges = self.learner.merges
-                member.witnesses = None if self.learner.witnesses is None else Notes()
-                self._members.append(member)
+            self._members = list(self._pool.map(lambda _: self._member(state), range(self.workers)))
         for member in self._members:
             member.loss = self.learner.loss  # which may have bases of its own for each batch
+
+    def _member(self, state: dict[str, NDArray[Any]]) -> Any:
+        """A learner with this state."""
+        member = copy(self.learner)
+        member.witnesses = None
+        member.restore(state)
+        member.merges = self.learner.merges
+        member.witnesses = None if self.learner.witnesses is None else Notes()
+        return member
 
     def _marks_of_all(self) -> NDArray[np.bool_]:
         """The features that were touched in the round, a row for the learner and one for each worker."""
