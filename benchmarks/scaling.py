@@ -32,20 +32,29 @@ class Scaled(NamedTuple):
     together: float
 
 
-def modelled(rows: int, workers: int, a_row: float, a_merge: float) -> float:
+class Cost(NamedTuple):
+    """The seconds of learning a row, and of a merge of two workers; and how many features there are."""
+
+    a_row: float
+    a_merge: float
+    features: int
+
+
+def modelled(rows: int, workers: int, cost: Cost) -> float:
     """The seconds of a run: rows of a round side by side, windows and merges one after the other.
 
-    ``a_merge`` is that of two workers; it grows with the states that are merged, one more than there are workers.
+    The time of a merge grows with the states that are merged, one more than there are workers.
 
-    >>> modelled(10**6, 1, 1e-6, 1.0)
+    >>> modelled(10**6, 1, Cost(1e-6, 1.0, 10))
     1.0
     """
+    a_row, a_merge, features = cost
     if workers == 1:
         return rows * a_row
-    done = min(rows, first_rows(workers))
+    done = min(rows, first_rows(workers, features))
     total = done * a_row
     while done < rows:
-        parted, window = next_round(done, workers)
+        parted, window = next_round(done, workers, features)
         part = min(1.0, (rows - done) / (parted + window))  # the last round may be shorter
         total += part * (parted / workers + window) * a_row + a_merge * (workers + 1) / 3.0
         done += parted + window
@@ -65,12 +74,12 @@ def measured_table(scaled: Sequence[Scaled]) -> Grid:
     return Grid("Measured: strong and weak scaling, W = 2", head, rows)
 
 
-def strong_table(a_row: float, a_merge: float) -> Grid:
+def strong_table(cost: Cost) -> Grid:
     """How many times faster many workers are, by the model."""
     lines = [
         [
             f"{rows:,}",
-            *(f"{modelled(rows, 1, a_row, a_merge) / modelled(rows, w, a_row, a_merge):.1f}" for w in MODELLED),
+            *(f"{modelled(rows, 1, cost) / modelled(rows, w, cost):.1f}" for w in MODELLED),
         ]
         for rows in ROWS
     ]
@@ -78,11 +87,10 @@ def strong_table(a_row: float, a_merge: float) -> Grid:
     return Grid(title, ["rows", *(f"W = {w}" for w in MODELLED)], lines)
 
 
-def weak_table(a_row: float, a_merge: float) -> Grid:
+def weak_table(cost: Cost) -> Grid:
     """Which part of the speed of a worker is left where each has so many rows, by the model."""
     lines = [
-        [f"{each:,}", *(f"{each * a_row / modelled(each * w, w, a_row, a_merge):.2f}" for w in MODELLED)]
-        for each in EACH
+        [f"{each:,}", *(f"{each * cost.a_row / modelled(each * w, w, cost):.2f}" for w in MODELLED)] for each in EACH
     ]
     title = "By a model, not measured: weak scaling, part of a worker's speed that is left, the same rows"
     return Grid(title, ["rows for each worker", *(f"W = {w}" for w in MODELLED)], lines)
@@ -110,10 +118,18 @@ def on_cluster(rows: int, workers: int, features: int, a_feature: float) -> tupl
         features: how many there are.
         a_feature: the seconds in which the driver merges the state of a worker at one feature.
     """
-    done, total, moved = min(rows, first_rows(workers)), 0.0, 0.0
-    total += done / RATE
+    done, total, moved = 0, 0.0, 0.0
     while done < rows:
-        parted, window = next_round(done, workers)
+        known = int(different(done * NONZEROS, features))
+        alone = min(rows, first_rows(workers, known)) - done
+        if alone > 0:  # by one worker, whose state goes to the driver and back
+            alone = min(alone, max(first_rows(workers), done))
+            met = 2.0 * different(alone * NONZEROS, features)
+            total += alone / RATE + met * BYTES / NETWORK
+            moved += met * BYTES
+            done += alone
+            continue
+        parted, window = next_round(done, workers, known)
         part = min(1.0, (rows - done) / (parted + window))
         sent = workers * different(part * parted / workers * NONZEROS, features)
         back = workers * different(part * (parted + window) * NONZEROS, features)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.scaling import Scaled, cluster_table, measured_table, strong_table, weak_table
+from benchmarks.scaling import Cost, Scaled, cluster_table, measured_table, strong_table, weak_table
 from benchmarks.table import Grid, machine, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
@@ -120,11 +120,12 @@ def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str
         title = f"Measured: giftrl train on {size / 1e9:.1f} GB of LIBSVM text"
         parts.append(Grid(title, ["", "whole command", "over two workers"], rows).markdown())
     each = measured[0]
-    a_row, a_merge = each.alone / each.rows, each.spent.merging / max(each.spent.merges, 1)
+    a_merge = each.spent.merging / max(each.spent.merges, 1)
+    cost = Cost(each.alone / each.rows, a_merge, each.features)
     scaled = [Scaled(each.name, each.rows, each.alone, each.half, each.together) for each in measured]
     a_feature = a_merge / (3 * each.features)  # two workers, and the state before
     grids = (
-        measured_table(scaled), strong_table(a_row, a_merge), weak_table(a_row, a_merge), cluster_table(a_feature),
+        measured_table(scaled), strong_table(cost), weak_table(cost), cluster_table(a_feature),
     )  # fmt: skip
     parts += [grid.markdown() for grid in grids]
     return "\n\n".join(parts)

@@ -5,6 +5,8 @@ import pytest
 from benchmarks import scaling, workers
 from benchmarks.quality import workers as quality
 
+COST = scaling.Cost(1e-6, 0.01, 1000)
+
 
 def test_threads_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     workers.main(["--rows", "20000", "--bytes", "0", "--repeats", "1"])
@@ -15,9 +17,9 @@ def test_threads_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_more_workers_are_faster_by_the_model_if_rows_are_many() -> None:
-    alone, four = (scaling.modelled(10**9, w, 1e-6, 0.01) for w in (1, 4))
+    alone, four = (scaling.modelled(10**9, w, COST) for w in (1, 4))
     assert alone / 4 < four < alone
-    assert scaling.modelled(20_000, 4, 1e-6, 0.01) > 20_000 * 1e-6
+    assert scaling.modelled(20_000, 4, COST) > 20_000 * 1e-6
 
 
 def test_the_table_of_losses_has_a_line_for_each_order() -> None:
@@ -27,6 +29,6 @@ def test_the_table_of_losses_has_a_line_for_each_order() -> None:
 
 
 def test_the_speed_of_a_worker_falls_with_their_number_and_rises_with_its_rows() -> None:
-    rows = [[float(cell) for cell in line[1:]] for line in scaling.weak_table(1e-6, 0.01).rows]
+    rows = [[float(cell) for cell in line[1:]] for line in scaling.weak_table(COST).rows]
     assert all(line == sorted(line, reverse=True) and max(line) <= 1.0 for line in rows)
     assert [line[-1] for line in rows] == sorted(line[-1] for line in rows)
