@@ -1,6 +1,7 @@
 """A connection of the server: answers leave in one piece, and a head that comes too slowly ends it."""
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -10,6 +11,13 @@ if TYPE_CHECKING:
 else:
     Protocol = AutoHTTPProtocol
 
+#: Under this name among the extensions of a request is :func:`sent_at_once`, where the protocol has it.
+AT_ONCE = "giftrl.at_once"
+#: What a cycle of a request and its answer has in uvicorn where heads are written as here: that of httptools, not of h11.
+USED = {"chunked_encoding", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "on_response",
+        "response_complete", "response_started", "transport"}  # fmt: skip
+JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+CLOSE = b"connection: close\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -25,12 +33,13 @@ class Together:
 
     def __init__(self, transport: Any) -> None:
         self._transport, self._held = transport, b""
+        self.is_closing = transport.is_closing  # which is asked for at every request
 
     def write(self, data: bytes) -> None:
         """Send a piece, unless it is a head that a body will follow."""
         if self._held:
             data, self._held = self._held + data, b""
-        elif data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
+        elif data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and b"\r\ncontent-length: " in data:
             self._held = data
             return
         self._transport.write(data)
@@ -49,10 +58,40 @@ class Together:
         return getattr(self._transport, name)
 
 
+def sent_at_once(cycle: Any, said: bytes) -> bool:
+    """Send an answer in JSON, head and body; False where it must wait or nobody is there.
+
+    uvicorn takes two messages for it, whose headers it checks and writes one by one: 4 microseconds more.
+
+    Args:
+        cycle: of a request and its answer, in uvicorn.
+        said: the body.
+    """
+    if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+        return False
+    cycle.response_started = cycle.response_complete = True
+    head = JSON % len(said) + b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
+    cycle.transport.write(head + (b"\r\n" if cycle.keep_alive else CLOSE + b"\r\n") + said)
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
+
+
 class Connection(Protocol):  # type: ignore[misc]
     """A connection whose heads must arrive within a time; see :meth:`end_if_slow`."""
 
     waits_since: float | None = None  # for the rest of a head
+    able: bool | None = None  # whether an answer can be sent at once; unknown before the first request
+
+    def on_headers_complete(self) -> None:
+        """The head of a request is here."""
+        super().on_headers_complete()
+        if self.able is None:
+            self.able = USED <= vars(self.cycle).keys()
+        if self.able:
+            self.scope["extensions"] = {AT_ONCE: partial(sent_at_once, self.cycle)}
 
     def connection_made(self, transport: Any) -> None:
         """A client has come."""

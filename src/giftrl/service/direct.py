@@ -5,6 +5,7 @@ of them go this way: those to an open model, without options. All others go to t
 same functions answer them.
 """
 
+import functools
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,14 @@ from giftrl.service.requests import Headers, body_of, key_in, rows_of_body
 from giftrl.service.writer import Writer
 
 PATH = re.compile(r"/models/([^/]+)/(predict|learn)")
+
+
+@functools.lru_cache(256)
+def model_in(path: str) -> tuple[str, str] | None:
+    """The name of the model, and what is asked of it, in a usual path; None in any other."""
+    found = PATH.fullmatch(path)
+    return None if found is None else (found[1], found[2])
+
 
 #: What answers a request to an open model: its name, its writer, its rows and its idempotency key.
 Answering = Callable[[str, Writer, Entry, str | None], Awaitable[bytes]]
@@ -35,11 +44,11 @@ class Direct:
         """The answer to a request, in JSON; None where it is not of the usual form, and nothing of it has been read."""
         if scope["method"] != "POST" or scope["query_string"]:
             return None
-        found = PATH.fullmatch(scope["path"])
-        writer = None if found is None else self.folder.opened(found[1])
+        found = model_in(scope["path"])
+        writer = None if found is None else self.folder.opened(found[0])
         if found is None or writer is None:
             return None
-        name, what = found.groups()
+        name, what = found
         scope.setdefault("state", {})["endpoint"] = what
         data = await body_of(headers, receive, self.folder.limits)
         entry = rows_of_body(data, headers, self.folder.limits)

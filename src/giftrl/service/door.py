@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from giftrl.errors import Refused
+from giftrl.service.connection import AT_ONCE
 from giftrl.service.direct import Direct
 from giftrl.service.metrics import Requests
 from giftrl.service.requests import Headers, headers_of
@@ -86,9 +87,9 @@ class Door:
                 await self.app(scope, receive, noting)
             else:
                 status = 200
-                head = [(b"content-length", b"%d" % len(said)), (b"content-type", b"application/json")]
-                await send({"type": "http.response.start", "status": 200, "headers": head})
-                await send({"type": "http.response.body", "body": said})
+                at_once = scope.get("extensions", {}).get(AT_ONCE)
+                if at_once is None or not at_once(said):
+                    await answer(200, said)(scope, receive, send)
         except Refused as refusal:
             await self._say(refused(refusal), scope, receive, noting, status)
         except HTTPException as problem:
