@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from giftrl.service import connection
-from giftrl.service.connection import Together, sent_at_once
+from giftrl.service.connection import Together, sent_whole
 from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain
@@ -50,11 +50,11 @@ def counted(monkeypatch):
     count = []
 
     def counting(cycle, said):
-        sent = sent_at_once(cycle, said)
+        sent = sent_whole(cycle, said)
         count.append(sent)
         return sent
 
-    monkeypatch.setattr(connection, "sent_at_once", counting)
+    monkeypatch.setattr(connection, "sent_whole", counting)
     return count
 
 
@@ -98,7 +98,7 @@ def test_a_client_that_is_gone_or_does_not_read_is_sent_nothing_at_once():
 
     for what, name in ((Cycle, "disconnected"), (Cycle, "response_started"), (Flow, "write_paused")):
         setattr(what, name, True)
-        assert not sent_at_once(Cycle(), b"{}")
+        assert not sent_whole(Cycle(), b"{}")
         setattr(what, name, False)
 
 
