@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 else:
     Protocol = AutoHTTPProtocol
 
-#: Under this name among the extensions of a request is what sends an answer in JSON in one piece, as :func:`sent_whole`.
+#: Under this name among the extensions of a request is what sends its answer in one piece: :func:`sent_whole`.
 WHOLE = "giftrl.whole"
-#: What a cycle of a request and its answer has in uvicorn where heads are written as here: that of httptools, not of h11.
+#: What uvicorn's cycle of a request and its answer has with httptools; with h11 heads must be written by h11.
 USED = {"chunked_encoding", "default_headers", "disconnected", "flow", "keep_alive", "message_event", "on_response",
         "response_complete", "response_started", "transport"}  # fmt: skip
 JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
@@ -85,7 +85,7 @@ def sent_whole(cycle: Any, said: bytes) -> bool:
 
 
 class Connection(Protocol):  # type: ignore[misc]
-    """A connection whose heads must arrive within a time, see :meth:`end_if_slow`, and that answers some requests at once.
+    """A connection whose heads must arrive within a time; see :meth:`end_if_slow`.
 
     A request whose body came with its head is shown to the application's method ``at_once``, if it has one. Where that
     answers, no task is made for the request, which takes as long as a prediction does.
@@ -100,7 +100,7 @@ class Connection(Protocol):  # type: ignore[misc]
         """The head of a request is here."""
         super().on_headers_complete()
         if self.able is None:
-            self.able = USED <= vars(self.cycle).keys()
+            self.able = vars(self.cycle).keys() >= USED
         if self.able:
             self.scope["extensions"] = {WHOLE: partial(sent_whole, self.cycle)}
 

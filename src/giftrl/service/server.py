@@ -59,7 +59,8 @@ def make_server(
     service = Service(folder, tokens, host, lambda: server is not None and server.should_exit, warms)
     config = uvicorn.Config(
         service.app, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none",
-        http=Connection, proxy_headers=False, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
+        http=Connection, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
+        proxy_headers=False,
     )  # fmt: skip
     server = Server(config, folder.limits.seconds, end_after)
     return server
