@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from giftrl import system
 from giftrl.service.app import Service
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
+from giftrl.service.server import LARGE
 from tests.fuzz_parsers import SEEDS, check_libsvm, check_vw, mutated
 from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain
 
-#: How much memory the service may keep after thousands of requests, in bytes.
+#: How much memory the service may keep after thousands of requests, in bytes. It was up to 150 MB: arrays of models that
+#: were learnt anew, which were free, but kept by glibc. Before memory is first looked at, Hypothesis itself takes 27 MB,
+#: and the compiler, where a loop is in no file yet, about 130 MB.
 KEPT = 32 << 20
 #: Requests after which memory is first looked at: loops are loaded and caches filled by then.
 FIRST = 500
@@ -116,6 +120,7 @@ def memory():
 def hostile(tmp_path_factory):
     asked = Asked(tmp_path_factory.mktemp("hostile") / "models")
     assert asked.ask("PUT", "/models/m", body=json.dumps(QUICK).encode())[0] == 201
+    system.give_back_memory(LARGE)  # as the command does
     yield asked
     asked.folder.close()
     asked.runner.close()
@@ -172,10 +177,17 @@ def test_fuzzed_connections_break_nothing(tmp_path):
 class TestTenThousand:
     """Ten thousand hostile requests, and memory that is bounded."""
 
-    @settings(max_examples=240)
-    @given(st.lists(requests, min_size=20, max_size=20))
-    def test_from_hypothesis(self, hostile, every):
-        attack(hostile, every)
+    def test_from_hypothesis_and_memory_is_bounded(self, hostile):
+        def ask(count):
+            settings(max_examples=count)(given(st.lists(requests, min_size=20, max_size=20))(asked))()
+
+        def asked(every):
+            attack(hostile, every)
+
+        ask(60)
+        before = memory()
+        ask(240)
+        assert memory() - before < KEPT
 
     def test_from_the_fuzzer_of_the_parsers_and_memory_is_bounded(self, hostile):
         fuzz(hostile, FIRST, seed=3)

@@ -23,7 +23,7 @@ from giftrl.service.direct import Direct
 from giftrl.service.door import LOOPBACK, Door, answer
 from giftrl.service.folder import Folder
 from giftrl.service.jobs import LABEL as LABELLING
-from giftrl.service.jobs import LEARN, REMEMBER, SAVE, Job, answered
+from giftrl.service.jobs import LEARN, NOTHING, REMEMBER, SAVE, Job, answered
 from giftrl.service.later import Answers
 from giftrl.service.metrics import Requests, metrics
 from giftrl.service.openapi import described
@@ -111,12 +111,14 @@ class Service:
         found = self.folder.opened(name)
         return await run_in_threadpool(self.folder.get, name) if found is None else found
 
-    async def _carried_out(self, name: str, *what: Any, **more: Any) -> Any:
+    async def _carried_out(
+        self, name: str, kind: str, entry: Entry = NOTHING, key: str | None = None, **more: Any
+    ) -> Any:
         """What the writer of a model answers to a job; arguments as for :class:`Job`."""
         if self._answers is None:
             self._answers = Answers(asyncio.get_running_loop())
         later = self._answers.later()
-        job = Job(*what, **more, answer=later)
+        job = Job(kind, entry, key, answer=later, **more)
         for _ in range(3):  # a model may be closed for another one at this moment
             writer = await self._writer(name)
             try:

@@ -241,10 +241,7 @@ class Core:
 
     def _predict_row(self, entry: Entry, kind: str) -> Answer | None:
         """Predict for an entry of one row; None where the reader must look at it."""
-        quick = self._quick
-        if quick is None or not self.quick(entry):
-            return None
-        score = quick.predict(entry.data)
+        score = self._quick.predict(entry.data) if self._quick is not None and self.quick(entry) else None
         return None if score is None else Answer(self._said_of(score, kind), [], self.model.examples)
 
     def _said_of(self, score: float, kind: str) -> list[Any]:
