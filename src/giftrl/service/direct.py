@@ -1,8 +1,8 @@
 """Requests of the usual form, to predict and to learn, straight from the protocol.
 
 A router that tries its routes, and objects for requests and answers, take time of their own. Requests that need nothing
-of them go this way: those to an open model, without options. All others go to the router, where the
-same functions answer them.
+of them go this way: those to an open model, without options. All others go to the router, where the same functions
+answer them. A prediction for one row is made while its request is received, for which no task of asyncio is needed.
 """
 
 import functools
