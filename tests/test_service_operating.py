@@ -115,7 +115,7 @@ def test_a_folder_of_a_later_version_is_refused_and_left_alone(tmp_path, caplog)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries give memory back or not, as they do")
 def test_models_that_are_closed_give_their_memory_back(tmp_path):
-    """Eight models of 30 MB each, of which glibc would keep most."""
+    """Eight models of 30 MB each, of which glibc would keep 160 MB."""
 
     def memory():
         return int(Path(f"/proc/{running.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -133,7 +133,7 @@ def test_models_that_are_closed_give_their_memory_back(tmp_path):
                 client.put(f"/models/m{k}", json={"loss": "squared", "bits": 18})
                 client.post(f"/models/m{k}/learn", content=rows(1)[0]).raise_for_status()
             if turn:
-                assert memory() - before > 64 << 20
+                assert memory() - before > 100 << 20
             for k in range(8):
                 client.delete(f"/models/m{k}?confirm=m{k}").raise_for_status()
-        assert memory() - before < 48 << 20
+        assert memory() - before < 80 << 20  # one may still be waiting for the collector
