@@ -9,7 +9,7 @@ import time
 import httpx
 import pytest
 
-from giftrl.errors import InvalidInput
+from giftrl.errors import InvalidInput, Refused
 from giftrl.service import follow
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower, parse
@@ -141,6 +141,8 @@ def test_a_model_that_is_made_again_learns_its_source_from_the_beginning(followe
     log.write_bytes(b"".join(lines[:20]))
     assert look() == 20
     look.folder.delete("m")
+    with pytest.raises(Refused, match="no model"):
+        look()
     look.folder.create("m", QUICK)
     assert look() == 20
     with log.open("ab") as file:
@@ -220,3 +222,14 @@ def test_standard_input_without_the_end_of_a_line_takes_little_memory(tmp_path, 
     assert folder.get("m").live.examples == 20 and max(held) < 2 << 20
     assert sum("longer than" in record.message for record in caplog.records) == 1
     folder.close()
+
+
+def test_a_file_that_is_cut_off_within_a_long_line_is_read_anew(followed):
+    log, look = followed
+    for beginning in (b"x" * 50, b"x" * (3 << 20)):
+        log.write_bytes(beginning)
+        before = look()
+        log.write_bytes(b"".join(rows(3)) + b"{")
+        assert look() == before + 3
+        log.write_bytes(b"")
+        look()

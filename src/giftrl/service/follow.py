@@ -9,6 +9,7 @@ Whatever goes wrong is logged, counted and shown, and tried again after a pause,
 minute as long as it goes on.
 """
 
+import contextlib
 import logging
 import os
 import re
@@ -75,7 +76,7 @@ class Follower(threading.Thread):
         self._ended = threading.Event()
         self._places: dict[str, Place] = {}
         self._formats: dict[str, str] = {}
-        self._begun: dict[str, int] = {}  # bytes behind the place of a file that have been seen, and end no line
+        self._begun: dict[str, int] = {}  # bytes behind the place of a file, if many, of which none ends a line
         self._deletions = 0  # of models of this name, before the places were recalled
         self._pause = PAUSE
         self._later: dict[Path, float] = {}  # when to try again what could not be read
@@ -148,10 +149,10 @@ class Follower(threading.Thread):
 
     def _recall(self) -> None:
         """Go on where the model was left; one that is made again begins anew."""
-        self._deletions = self._folder.deletions[self._model]
+        deletions = self._folder.deletions[self._model]  # before the model is opened, which may be deleted then
         found = orjson.loads(self._folder.get(self._model).store_fact(self._fact) or "{}")
         self._places = {path: Place(*place) for path, place in found.items()}
-        self._begun = {}
+        self._deletions, self._begun = deletions, {}
 
     def _files(self) -> Iterator[Path]:
         path = Path(self._source)
@@ -194,6 +195,8 @@ class Follower(threading.Thread):
             self._formats.pop(name, None)
             self._begun.pop(name, None)
         begun = self._begun.pop(name, 0)
+        if begun < PIECE or os.fstat(file.fileno()).st_size < place.offset + begun:
+            begun = 0  # to look again is quick, or the file was cut off
         length, ended = to_line_end(file, place.offset + begun, MAX_LINE)
         length += begun
         too_long = length - ended > MAX_LINE
@@ -212,7 +215,8 @@ class Follower(threading.Thread):
         problem = f"a line of {path} is longer than {MAX_LINE} bytes"
         log.warning("%s, and is passed over", problem)
         row = {"row": None, "column": None, "problem": problem, "expected": f"at most {MAX_LINE} bytes a line"}
-        self._folder.get(self._model).watch.reject([row])
+        with contextlib.suppress(Refused):  # of a model that is deleted now
+            self._folder.get(self._model).watch.reject([row])
 
     def _follow_input(self) -> None:
         waiting, passes = bytearray(), False
