@@ -9,7 +9,8 @@ import time
 import httpx
 import pytest
 
-from giftrl.errors import InvalidInput
+from giftrl.errors import InvalidInput, Refused
+from giftrl.service import follow
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower, parse
 from giftrl.service.limits import Limits
@@ -95,6 +96,7 @@ def followed(tmp_path):
             pass
         return folder.get("m").live.examples
 
+    look.folder = folder
     yield log, look
     followers[-1]._let_go()
     folder.close()
@@ -131,3 +133,103 @@ def test_a_file_that_was_written_anew_is_another_one(followed):
     log.write_bytes(b"".join(lines[:30]))
     assert look(anew=True) == 80
     assert look(anew=True) == 80
+
+
+def test_a_model_that_is_made_again_learns_its_source_from_the_beginning(followed):
+    log, look = followed
+    lines = rows(40)
+    log.write_bytes(b"".join(lines[:20]))
+    assert look() == 20
+    look.folder.delete("m")
+    with pytest.raises(Refused, match="no model"):
+        look()
+    look.folder.create("m", QUICK)
+    assert look() == 20
+    with log.open("ab") as file:
+        file.write(b"".join(lines[20:]))
+    assert look() == 40
+    assert look(anew=True) == 40
+
+
+def test_rows_that_were_read_for_a_model_are_not_learnt_by_the_next_one_of_its_name(followed, monkeypatch):
+    """The model is deleted and made again between reading a file and learning from it."""
+    log, look = followed
+    log.write_bytes(b"".join(rows(20)))
+    assert look() == 20
+    with log.open("ab") as file:
+        file.write(b"".join(rows(30)[20:]))
+    learn = Follower._learn
+
+    def late(self, *args):
+        monkeypatch.setattr(Follower, "_learn", learn)
+        self._folder.delete("m")
+        self._folder.create("m", QUICK)
+        return learn(self, *args)
+
+    monkeypatch.setattr(Follower, "_learn", late)
+    look()
+    assert look() == 30
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_that_is_too_long_is_passed_over_in_little_memory(followed, monkeypatch, caplog, end):
+    monkeypatch.setattr("giftrl.service.follow.MAX_LINE", 3 << 20)
+    log, look = followed
+    lines, held = rows(40), []
+    whole = follow.whole_lines
+    monkeypatch.setattr(follow, "whole_lines", lambda *args: held.append(whole(*args)) or held[-1])
+    log.write_bytes(b"".join(lines[:10]))
+    assert look() == 10
+    with log.open("ab") as file:  # comes bit by bit, and is as long as no line may be
+        for piece in (b'{"a": "', (2 << 20) * b"x", (2 << 20) * b"x", (2 << 20) * b"x", end):
+            file.write(piece)
+            file.flush()
+            assert look() == 10
+    assert sum(map(len, held)) < 1 << 20
+    assert look(anew=True) == 10
+    with log.open("ab") as file:
+        file.write(b"x\n" + b"".join(lines[10:30]))
+    # The rest of the line, if it had not ended, is no row, and what comes behind it is learnt.
+    assert look() == 30
+    assert look(anew=True) == 30
+    said = [record.message for record in caplog.records if "longer than" in record.message]
+    assert len(said) == 1 and str(log) in said[0] and str(3 << 20) in said[0]
+    told = look.folder.get("m").watch.rejected
+    assert any("longer than" in each["problem"] for each in told)
+
+
+def test_a_line_of_the_longest_length_is_learnt(followed, monkeypatch):
+    monkeypatch.setattr("giftrl.service.follow.MAX_LINE", 3 << 20)
+    log, look = followed
+    row = b'{"label": 1, "a": 2, "b": "%b"}\n'
+    log.write_bytes(row % (b"x" * ((3 << 20) - len(row) + 2)))
+    assert log.stat().st_size == 3 << 20
+    assert look() == 1
+
+
+def test_standard_input_without_the_end_of_a_line_takes_little_memory(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("giftrl.service.follow.MAX_LINE", 3 << 20)
+    folder = Folder(tmp_path / "models", Limits())
+    folder.create("m", QUICK)
+    lines = rows(20)
+    (tmp_path / "input").write_bytes(b"".join(lines[:10]) + (9 << 20) * b"x" + b"\n" + b"".join(lines[10:]))
+    with (tmp_path / "input").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        follower, held = Follower(folder, "m", "-"), []
+        learn = follower._learn
+        monkeypatch.setattr(follower, "_learn", lambda data, *more: held.append(len(data)) or learn(data, *more))
+        follower.run()
+    assert folder.get("m").live.examples == 20 and max(held) < 2 << 20
+    assert sum("longer than" in record.message for record in caplog.records) == 1
+    folder.close()
+
+
+def test_a_file_that_is_cut_off_within_a_long_line_is_read_anew(followed):
+    log, look = followed
+    for seed, beginning in enumerate((b"x" * 50, b"x" * (3 << 20))):
+        log.write_bytes(beginning)
+        before = look()
+        log.write_bytes(b"".join(rows(3, seed)) + b"{")
+        assert look() == before + 3
+        log.write_bytes(b"")
+        look()

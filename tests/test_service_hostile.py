@@ -1,6 +1,9 @@
 """Requests that mean harm, from Hypothesis and from the fuzzer of the parsers: all are answered, and nothing breaks."""
 
 import asyncio
+import contextlib
+import ctypes
+import gc
 import json
 import os
 import random
@@ -11,15 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from giftrl import system
 from giftrl.service.app import Service
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
+from giftrl.service.server import LARGE
 from tests.fuzz_parsers import SEEDS, check_libsvm, check_vw, mutated
 from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain
 
-#: How much memory the service may keep after thousands of requests, in bytes.
+#: How much memory the service may keep after thousands of requests, in bytes. Once, it kept 190 MB: some 150 of them
+#: were free, but kept by glibc for its threads, after models had been learnt anew in them. The command now has large
+#: arrays given back at once, which leaves up to 60 MB that are free. Hypothesis takes 27 MB, and the compiler 130 MB
+#: where a loop is in no file; both are there before memory is first looked at.
 KEPT = 32 << 20
 #: Requests after which memory is first looked at: loops are loaded and caches filled by then.
 FIRST = 500
@@ -116,6 +124,7 @@ def memory():
 def hostile(tmp_path_factory):
     asked = Asked(tmp_path_factory.mktemp("hostile") / "models")
     assert asked.ask("PUT", "/models/m", body=json.dumps(QUICK).encode())[0] == 201
+    system.give_back_memory(LARGE)  # as the command does
     yield asked
     asked.folder.close()
     asked.runner.close()
@@ -172,10 +181,25 @@ def test_fuzzed_connections_break_nothing(tmp_path):
 class TestTenThousand:
     """Ten thousand hostile requests, and memory that is bounded."""
 
-    @settings(max_examples=240)
-    @given(st.lists(requests, min_size=20, max_size=20))
-    def test_from_hypothesis(self, hostile, every):
-        attack(hostile, every)
+    def test_from_hypothesis_and_memory_is_bounded(self, hostile):
+        def ask(count):
+            settings(max_examples=count)(given(st.lists(requests, min_size=20, max_size=20))(asked))()
+
+        def asked(every):
+            attack(hostile, every)
+
+        def left():
+            """Memory without the model that the requests make, which takes up to 67 MB, and without what is free."""
+            hostile.ask("DELETE", "/models/h", b"confirm=h")
+            gc.collect()  # parts of a model refer to each other
+            with contextlib.suppress(AttributeError):  # which glibc alone has
+                ctypes.CDLL(None).malloc_trim(0)
+            return memory()
+
+        ask(60)
+        before = left()
+        ask(240)
+        assert left() - before < KEPT
 
     def test_from_the_fuzzer_of_the_parsers_and_memory_is_bounded(self, hostile):
         fuzz(hostile, FIRST, seed=3)

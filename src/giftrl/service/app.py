@@ -23,7 +23,8 @@ from giftrl.service.direct import Direct
 from giftrl.service.door import LOOPBACK, Door, answer
 from giftrl.service.folder import Folder
 from giftrl.service.jobs import LABEL as LABELLING
-from giftrl.service.jobs import LEARN, REMEMBER, SAVE, Job, answered
+from giftrl.service.jobs import LEARN, NOTHING, REMEMBER, SAVE, Job, answered
+from giftrl.service.later import Answers
 from giftrl.service.metrics import Requests, metrics
 from giftrl.service.openapi import described
 from giftrl.service.requests import flag, json_in, key_of, number, rows_in
@@ -58,6 +59,7 @@ class Service:
         self.asking = Asking()
         self.warming = Warming()
         self._listeners = 0
+        self._answers: Answers | None = None  # of the event loop, once there is one
         tokens = tokens or Tokens()
         hosts = None if tokens.needed else LOOPBACK | {host}
         routes = [
@@ -65,7 +67,7 @@ class Service:
             for (method, path), (endpoint, handler) in self.routes().items()
         ]
         router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
-        short = Direct(folder, {"predict": self._predicted, "learn": self._learnt})
+        short = Direct(folder, {"predict": self._predicted, "learn": self._learnt}, self._predicted_soon)
         self.app = Door(router, short, tokens, self.requests, hosts)
 
     def routes(self) -> dict[tuple[str, str], tuple[str, Any]]:
@@ -109,8 +111,14 @@ class Service:
         found = self.folder.opened(name)
         return await run_in_threadpool(self.folder.get, name) if found is None else found
 
-    async def _carried_out(self, name: str, job: Job) -> Any:
-        """What the writer of a model answers to a request."""
+    async def _carried_out(
+        self, name: str, kind: str, entry: Entry = NOTHING, key: str | None = None, **more: Any
+    ) -> Any:
+        """What the writer of a model answers to a job; arguments as for :class:`Job`."""
+        if self._answers is None:
+            self._answers = Answers(asyncio.get_running_loop())
+        later = self._answers.later()
+        job = Job(kind, entry, key, answer=later, **more)
         for _ in range(3):  # a model may be closed for another one at this moment
             writer = await self._writer(name)
             try:
@@ -124,8 +132,7 @@ class Service:
             raise Refused(503, "the model is being closed", "try again", retry_after=1)
         begun = time.perf_counter()
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                found = await asyncio.wrap_future(job.answer)
+            found = await later.within(self.limits.seconds)
         except TimeoutError:
             words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learnt or not"
             raise Refused(504, words, "send the request again with the same Idempotency-Key") from None
@@ -212,7 +219,7 @@ class Service:
 
     async def _learnt(self, name: str, writer: Writer | None, entry: Entry, key: str | None) -> Any:
         """What the answer says of rows that were learnt."""
-        return await self._carried_out(name, Job(LEARN, entry, key))
+        return await self._carried_out(name, LEARN, entry, key)
 
     async def predict(self, request: Request) -> Response:
         """Predict for rows."""
@@ -222,8 +229,8 @@ class Service:
             raise Refused(422, f"{' and '.join(chosen)} exclude each other", "say one of them")
         entry = await rows_in(request, self.limits)
         if flag(request, "remember"):
-            job = Job(REMEMBER, entry, key_of(request), output=chosen[0])
-            return answer(200, await self._carried_out(request.path_params["name"], job))
+            name, key = request.path_params["name"], key_of(request)
+            return answer(200, await self._carried_out(name, REMEMBER, entry, key, output=chosen[0]))
         return answer(200, await self._predicted(request.path_params["name"], writer, entry, None, chosen[0]))
 
     async def _predicted(self, name: str, writer: Writer, entry: Entry, key: str | None, kind: str = LABEL) -> bytes:
@@ -233,22 +240,29 @@ class Service:
         writer.watch.took("predict", time.perf_counter() - begun)
         return answered(found)
 
+    def _predicted_soon(self, writer: Writer, entry: Entry) -> bytes | None:
+        """What the answer says of predictions that take some microseconds; None where they may take longer."""
+        begun, core = time.perf_counter(), writer.live.core
+        found = None if core is None else core.predict_soon(entry)
+        if found is None:
+            return None
+        writer.watch.took("predict", time.perf_counter() - begun)
+        return answered(found)
+
     async def label(self, request: Request) -> Response:
         """Learn rows that were remembered, whose labels have come."""
         await self._writer(request.path_params["name"])
         entry = await rows_in(request, self.limits)
         if entry.format != "json":
             raise Refused(415, "labels come in JSON", 'send {"id": "...", "label": 1}')
-        return answer(200, await self._carried_out(request.path_params["name"], Job(LABELLING, entry, key_of(request))))
+        return answer(200, await self._carried_out(request.path_params["name"], LABELLING, entry, key_of(request)))
 
     async def file(self, request: Request) -> Response:
         """The model file, as ``giftrl train --model`` writes it."""
         name = request.path_params["name"]
         folder = tempfile.TemporaryDirectory()
         try:
-            path = await self._carried_out(
-                request.path_params["name"], Job(SAVE, path=Path(folder.name, f"{name}.giftrl"))
-            )
+            path = await self._carried_out(name, SAVE, path=Path(folder.name, f"{name}.giftrl"))
             data = await run_in_threadpool(path.read_bytes)
         finally:
             await run_in_threadpool(folder.cleanup)

@@ -220,10 +220,9 @@ class Core:
         if ROW not in self.warm or kind == PROBA or not self.lock.acquire(blocking=False):
             return None
         try:
-            found = self._predict_rows([entry], kind)
+            return self._predict_row(entry, kind)
         finally:
             self.lock.release()
-        return None if found is None else found[0]
 
     def quick(self, entry: Entry) -> bool:
         """Whether an entry is one row that takes a few microseconds."""
@@ -231,16 +230,19 @@ class Core:
 
     def _predict_rows(self, entries: list[Entry], kind: str) -> list[Answer] | None:
         """Predict for entries of one row each; None where the reader must look at them."""
-        quick, answers = self._quick, []
-        if quick is None or not all(map(self.quick, entries)):
-            return None
+        answers = []
         for entry in entries:
-            row = quick.to_predict(entry.data)
-            if row is None:
+            found = self._predict_row(entry, kind)
+            if found is None:
                 return None
-            answers.append(Answer(self._said_of(quick.score(row), kind), [], self.model.examples))
+            answers.append(found)
         self.warm.add(ROW)
         return answers
+
+    def _predict_row(self, entry: Entry, kind: str) -> Answer | None:
+        """Predict for an entry of one row; None where the reader must look at it."""
+        score = self._quick.predict(entry.data) if self._quick is not None and self.quick(entry) else None
+        return None if score is None else Answer(self._said_of(score, kind), [], self.model.examples)
 
     def _said_of(self, score: float, kind: str) -> list[Any]:
         """:meth:`_said` of one score, without an array where none is needed."""

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +80,7 @@ class Folder:
         self._opening: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a lock is there while it is used
         self.closed = False
         self.followed: dict[str, Followed] = {}  # by the names of models that follow a source
+        self.deletions: Counter[str] = Counter()  # of models of each name
 
     @property
     def names(self) -> list[str]:
@@ -172,6 +173,7 @@ class Folder:
             with disk_errors():
                 (self.path / name).rename(gone)
                 system.sync_folder(self.path)
+            self.deletions[name] += 1  # before there can be another one of this name
             shutil.rmtree(gone, ignore_errors=True)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ Whatever goes wrong is logged, counted and shown, and tried again after a pause,
 minute as long as it goes on.
 """
 
-import hashlib
+import contextlib
 import logging
 import os
 import re
@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -28,28 +27,20 @@ from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
 from giftrl.service.bodies import Entry
 from giftrl.service.folder import Folder, Followed, require_name
 from giftrl.service.jobs import LEARN, NOTE, Job
+from giftrl.service.tail import PIECE, Place, before, is_same, replaced, to_line_end, whole_lines
 from giftrl.streams.formats import detect
+from giftrl.streams.sources.lines import MAX_LINE
 from giftrl.streams.sources.source import STANDARD_INPUT
 
 log = logging.getLogger("giftrl.service")
 
-#: Bytes that are read and learnt at a time, seconds between two looks at a source, and lines of one request.
-PIECE, PAUSE, LINES = 1 << 20, 0.2, 5_000
+#: Seconds between two looks at a source.
+PAUSE = 0.2
 #: The most seconds between two trials after an error.
 LONGEST_PAUSE = 60.0
-#: Bytes before a place by which a file is known again; the file system may give its number to another one.
-KNOWN_BY = 4096
 TEXT = ("json", "libsvm", "vw")
 #: What is said of rows with which nothing can be done; they are passed over.
 UNUSABLE = (400, 413, 415, 422)
-
-
-class Place(NamedTuple):
-    """Where reading goes on in a file: its number in the file system, the byte, and a digest of the bytes before."""
-
-    inode: int = 0
-    offset: int = 0
-    before: str = ""
 
 
 def parse(given: str) -> tuple[str, str]:
@@ -85,6 +76,8 @@ class Follower(threading.Thread):
         self._ended = threading.Event()
         self._places: dict[str, Place] = {}
         self._formats: dict[str, str] = {}
+        self._begun: dict[str, int] = {}  # bytes behind the place of a file, if many, of which none ends a line
+        self._deletions = 0  # of models of this name, before the places were recalled
         self._pause = PAUSE
         self._later: dict[Path, float] = {}  # when to try again what could not be read
         self._held: FileIO | None = None  # the file, where the source is one
@@ -155,9 +148,11 @@ class Follower(threading.Thread):
             self._pause, self._state.problem = PAUSE, None
 
     def _recall(self) -> None:
-        """Go on where the model was left."""
+        """Go on where the model was left; one that is made again begins anew."""
+        deletions = self._folder.deletions[self._model]  # before the model is opened, which may be deleted then
         found = orjson.loads(self._folder.get(self._model).store_fact(self._fact) or "{}")
         self._places = {path: Place(*place) for path, place in found.items()}
+        self._deletions, self._begun = deletions, {}
 
     def _files(self) -> Iterator[Path]:
         path = Path(self._source)
@@ -170,11 +165,13 @@ class Follower(threading.Thread):
 
     def _read(self, path: Path) -> bool:
         """Learn what is new in a file, up to its last whole line; whether there was anything."""
+        if self._folder.deletions[self._model] != self._deletions:
+            self._recall()
         if self._held is not None:
-            replaced = _replaced(self._held, path)  # before it is read: what comes later is not for this file
+            other = replaced(self._held, path)  # before it is read: what comes later is not for this file
             if self._learn_more(self._held, path):
                 return True
-            if not replaced:
+            if not other:
                 return False
             self._let_go()
         file = path.open("rb", buffering=0)  # a buffer would show bytes that are no longer there
@@ -191,32 +188,57 @@ class Follower(threading.Thread):
             self._held = None
 
     def _learn_more(self, file: FileIO, path: Path) -> bool:
-        place = self._places.get(str(path), Place())
-        inode = os.fstat(file.fileno()).st_ino
-        if inode != place.inode or place.before not in ("", _before(file, place.offset)):  # another file
-            place = Place(inode)
-            self._formats.pop(str(path), None)
-        file.seek(place.offset)
-        data = _whole_lines(file)
-        if not data:
+        name = str(path)
+        place = self._places.get(name, Place())
+        if not is_same(file, place):
+            place = Place(os.fstat(file.fileno()).st_ino)
+            self._formats.pop(name, None)
+            self._begun.pop(name, None)
+        begun = self._begun.pop(name, 0)
+        if begun < PIECE or os.fstat(file.fileno()).st_size < place.offset + begun:
+            begun = 0  # to look again is quick, or the file was cut off
+        length, ended = to_line_end(file, place.offset + begun, MAX_LINE)
+        length += begun
+        too_long = length - ended > MAX_LINE
+        if not (length and (ended or too_long or place.passes)):
+            self._begun[name] = length
             return False
-        offset = place.offset + len(data)
-        return self._learn(data, str(path), Place(inode, offset, _before(file, offset)))
+        data = b"" if too_long or place.passes else whole_lines(file, place.offset, max(PIECE, length))
+        if too_long and not place.passes:
+            self._pass_over(name)
+        offset = place.offset + (len(data) or length)
+        passes = not data and not ended
+        return self._learn(data, name, Place(place.inode, offset, before(file, offset), passes))
+
+    def _pass_over(self, path: str) -> None:
+        """Say that a line is too long."""
+        problem = f"a line of {path} is longer than {MAX_LINE} bytes"
+        log.warning("%s, and is passed over", problem)
+        row = {"row": None, "column": None, "problem": problem, "expected": f"at most {MAX_LINE} bytes a line"}
+        with contextlib.suppress(Refused):  # of a model that is deleted now
+            self._folder.get(self._model).watch.reject([row])
 
     def _follow_input(self) -> None:
-        waiting = b""
+        waiting, passes = bytearray(), False
         while not self._ended.is_set():
             try:
                 piece = os.read(sys.stdin.fileno(), PIECE)
             except (OSError, ValueError) as problem:  # closed or broken, which does not mend
                 self._noted(problem)
                 return
+            more = bool(piece)
+            if passes and more:  # until the line has ended
+                _, newline, piece = piece.partition(b"\n")
+                passes = not newline
             waiting += piece
-            end = waiting.rfind(b"\n") + 1 if piece else len(waiting)
+            end = waiting.rfind(b"\n", len(waiting) - len(piece)) + 1 if more else len(waiting)
             if end:
-                self._learn(waiting[:end], STANDARD_INPUT, None)
-                waiting = waiting[end:]
-            if not piece:
+                self._learn(bytes(waiting[:end]), STANDARD_INPUT, None)
+                del waiting[:end]
+            if len(waiting) > MAX_LINE:
+                self._pass_over(STANDARD_INPUT)
+                waiting, passes = bytearray(), True
+            if not more:
                 return
 
     def _learn(self, data: bytes, path: str, after: Place | None) -> bool:
@@ -225,17 +247,13 @@ class Follower(threading.Thread):
         if after is not None:
             places[path] = after
         facts = {self._fact: orjson.dumps({path: list(place) for path, place in places.items()}).decode()}
-        try:
-            format_ = self._formats.get(path) or detect(data[: 1 << 18], path)
-            require(format_ in TEXT, "follow", path, f"is {format_}", f"give one of {', '.join(TEXT)}")
-            self._formats[path] = format_
-            job = Job(LEARN, Entry(format_, data if data.endswith(b"\n") else data + b"\n", True), facts=facts)
-        except (BadSource, InvalidInput) as problem:
-            log.warning("%s", problem)
-            job = Job(NOTE, facts=facts)
+        job = self._job(data, path, facts)
         while not self._ended.is_set():
             try:
-                self._folder.get(self._model).submit(job).answer.result()
+                writer = self._folder.get(self._model)
+                if after is not None and self._folder.deletions[self._model] != self._deletions:
+                    return True  # this writer is of another model, which is to learn from the beginning
+                writer.submit(job).answer.result()
                 break
             except Exception as problem:
                 if isinstance(problem, Refused) and problem.status in UNUSABLE and job.kind == LEARN:
@@ -250,27 +268,14 @@ class Follower(threading.Thread):
         self._went_on()
         return True
 
-
-def _whole_lines(file: FileIO) -> bytes:
-    """The next lines of a file: as many as fit, or one that does not; nothing where the last one has no end yet."""
-    data = file.read(PIECE)
-    while data and b"\n" not in data and (more := file.read(PIECE)):
-        data += more
-    data = data[: data.rfind(b"\n") + 1]
-    lines = data.split(b"\n", LINES)
-    return data if len(lines) <= LINES else data[: len(data) - len(lines[-1])]
-
-
-def _replaced(file: FileIO, path: Path) -> bool:
-    """Whether a path leads to another file than the one that is open."""
-    try:
-        return not os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:  # renamed, and the next one is not there yet
-        return False
-
-
-def _before(file: FileIO, offset: int) -> str:
-    """A digest of the last bytes before a place in a file; of other bytes where the file ends before that place."""
-    file.seek(max(0, offset - KNOWN_BY))
-    data = file.read(min(offset, KNOWN_BY))
-    return hashlib.sha256(data).hexdigest()[:32]
+    def _job(self, data: bytes, path: str, facts: dict[str, str]) -> Job:
+        """What is to be learnt and noted; noted only, where there is nothing that can be learnt."""
+        if data:
+            try:
+                format_ = self._formats.get(path) or detect(data[: 1 << 18], path)
+                require(format_ in TEXT, "follow", path, f"is {format_}", f"give one of {', '.join(TEXT)}")
+                self._formats[path] = format_
+                return Job(LEARN, Entry(format_, data if data.endswith(b"\n") else data + b"\n", True), facts=facts)
+            except (BadSource, InvalidInput) as problem:
+                log.warning("%s", problem)
+        return Job(NOTE, facts=facts)

@@ -28,7 +28,7 @@ class Job:
         facts: values to be written down with the rows.
         path: where to save the model.
         output: the kind of predictions that REMEMBER answers with.
-        answer: the future of the answer.
+        answer: the future of the answer, or a :class:`giftrl.service.later.Later`.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Job:
     facts: Mapping[str, str] = field(default_factory=dict)
     path: Any = None
     output: str = "label"
-    answer: "Future[Any]" = field(default_factory=Future)
+    answer: Any = field(default_factory=Future)
 
     @property
     def digest(self) -> bytes:

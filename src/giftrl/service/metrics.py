@@ -41,7 +41,10 @@ class Requests:
     def add(self, endpoint: str, status: int, seconds: float) -> None:
         """Note a request that was answered."""
         self._counts[endpoint, status] += 1
-        self._bins.setdefault(endpoint, [0] * (len(BINS) + 1))[bisect_left(BINS, seconds)] += 1
+        bins = self._bins.get(endpoint)
+        if bins is None:
+            bins = self._bins[endpoint] = [0] * (len(BINS) + 1)
+        bins[bisect_left(BINS, seconds)] += 1
         self._sums[endpoint] += seconds  # type: ignore[assignment]
 
     def lines(self) -> list[str]:

@@ -7,7 +7,9 @@ ordinary is left to the readers, errors included.
 """
 
 import math
+import struct
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -35,21 +37,30 @@ class Row(NamedTuple):
 
     Args:
         slots, values: its entries, the constant included.
-        signs: by which the values are yet to be multiplied; None for none.
         label: as the loss takes it; NaN where it is not asked for.
     """
 
     slots: Any
     values: list[float]
-    signs: Any = None
     label: float = math.nan
 
 
 class Layout(NamedTuple):
-    """The coordinates and the signs of the numbers of a row, the constant included, where none of them is 0."""
+    """Where the numbers of rows with the same keys go, the constant included, where none of them is 0.
+
+    Args:
+        slots: the coordinates.
+        signs: by which the numbers are multiplied.
+        values: the memory of the row, as far as it is used.
+        pack: writes numbers into that memory.
+        quotes: how many a line has.
+    """
 
     slots: NDArray[np.int32]
-    signs: NDArray[np.float64] | None
+    signs: NDArray[np.float64]
+    values: NDArray[np.float64]
+    pack: Callable[..., None]
+    quotes: int
 
 
 class Named(NamedTuple):
@@ -81,6 +92,7 @@ class Quick:
         self._memory: OneRow = self._learner.one_row(sparse_row(ENTRIES))
         self._values, self._indices = self._memory.values, cast("Any", self._memory).rows.value.indices
         self._layouts: dict[tuple[str, ...], Layout] = {}  # of rows to predict for, by their keys
+        self._written: Layout | None = None  # whose coordinates are in the memory of the row
 
     @staticmethod
     def able(model: LinearModel) -> bool:
@@ -89,27 +101,54 @@ class Quick:
         plain = settings.normalize == "none" and not settings.interactions and not settings.ngrams
         return plain and not settings.many and hasattr(model.learner, "score_row")
 
-    def to_predict(self, line: bytes) -> Row | None:
-        """A row to predict for; None where the reader must look at it."""
+    def predict(self, line: bytes) -> float | None:
+        """<s, x> of a row, clipped as the model clips; None where the reader must look at it."""
         try:
             top = orjson.loads(line)
         except orjson.JSONDecodeError:
             return None
         if type(top) is not dict:
             return None
-        keys, values = tuple(top), list(top.values())
-        layout = self._layouts.get(keys)
-        numbers = set(map(type, values)) <= NUMBERS and all(values)
-        if layout is not None and numbers and line.count(b'"') == 2 * len(keys) and math.isfinite(sum(values)):
-            return Row(layout.slots, values + self._one, layout.signs)
+        if not self._written_by_layout(line, top):
+            row = self._to_predict(line, top)
+            if row is None:
+                return None
+            self._write(row)
+        score = float(self._learner.score_row(self._memory))
+        if self._clips is False:
+            return score
+        low, high = range_of(self._learner, self._clips)
+        return min(max(score, low), high)
+
+    def _written_by_layout(self, line: bytes, top: dict[str, Any]) -> bool:
+        """Whether a row of numbers has keys that are known, and has been written to the memory."""
+        layout = self._layouts.get(tuple(top))
+        values = top.values()
+        if layout is None or not all(values) or line.count(b'"') != layout.quotes:
+            return False
+        try:
+            if not math.isfinite(sum(values)):
+                return False
+            layout.pack(*values, *self._one)  # true is 1 here, too
+        except (TypeError, OverflowError, struct.error):  # something is no number
+            return False
+        np.multiply(layout.values, layout.signs, layout.values)
+        if self._written is not layout:
+            self._indices[: len(layout.slots)] = layout.slots
+            self._memory.end(len(layout.slots))
+            self._written = layout
+        return True
+
+    def _to_predict(self, line: bytes, top: dict[str, Any]) -> Row | None:
+        """A row to predict for; None where the reader must look at it."""
         named = self._named(line, top)
         if named is None or named.label == named.label:  # a label, which may be none of the model's
             return None
         row = self._placed(named, self._asked)
         if row is None and self._find(named.names, self._asked):
             row = self._placed(named, self._asked)
-        if row is not None and numbers and tuple(named.names) == keys:
-            self._keep_layout(keys)
+        if row is not None and tuple(named.names) == tuple(top) and set(map(type, top.values())) <= NUMBERS:
+            self._keep_layout(tuple(top))
         return row
 
     def to_learn(self, line: bytes) -> Row | list[str]:
@@ -132,15 +171,6 @@ class Quick:
         """Take note of names that the model has learnt."""
         self._find(list(names), self._learnt)
 
-    def score(self, row: Row) -> float:
-        """<s, x> of a row, clipped as the model clips."""
-        self._write(row)
-        score = float(self._learner.score_row(self._memory))
-        if self._clips is False:
-            return score
-        low, high = range_of(self._learner, self._clips)
-        return min(max(score, low), high)
-
     def learn(self, row: Row) -> float:
         """Learn from a row; the prediction that was made before."""
         self._write(row)
@@ -153,7 +183,9 @@ class Quick:
         places = [self._asked[key] for key in keys]
         slots = np.array([slot for slot, _ in places] + self._constant, np.int32)
         signs = np.array([sign for _, sign in places] + self._one)
-        self._layouts[keys] = Layout(slots, None if (signs == 1.0).all() else signs)
+        values = self._values[: len(slots)]
+        pack = partial(struct.Struct(f"={len(slots)}d").pack_into, values, 0)
+        self._layouts[keys] = Layout(slots, signs, values, pack, 2 * len(keys))
 
     def _named(self, line: bytes, top: Any) -> Named | None:
         if type(top) is not dict:
@@ -189,9 +221,8 @@ class Quick:
     def _write(self, row: Row) -> None:
         count = len(row.slots)
         self._values[:count], self._indices[:count] = row.values, row.slots
-        if row.signs is not None:
-            self._values[:count] *= row.signs
         self._memory.end(count)
+        self._written = None
 
     def _find(self, names: list[str], places: Places) -> bool:
         """Look names up."""

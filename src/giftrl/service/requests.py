@@ -33,31 +33,35 @@ async def body_of(headers: Headers, receive: Receive, limits: Limits) -> bytes:
         shown = coding.decode("latin-1")
         raise Refused(415, f"bodies cannot have the content encoding {shown!r:.40}", "send them plain")
     declared = headers.get(b"content-length", b"0")
-    size = int(declared) if declared.isdigit() else 0
-    pieces: list[bytes] = []
-
-    def more(message: Any) -> bool:
-        """Keep a piece; whether more are to come."""
-        nonlocal size
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body ends too early", "send all of it")
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if size > limits.body:
-            raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
-        return bool(message.get("more_body", False))
-
-    if size > limits.body:
-        raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
-    size = 0
+    _require_small(int(declared) if declared.isdigit() else 0, limits)
     try:
-        if more(await _soon(receive, limits.seconds)):
-            async with asyncio.timeout(limits.seconds):
-                while more(await receive()):
-                    pass
+        message = await _soon(receive, limits.seconds)
+        data = _piece_of(message)
+        _require_small(len(data), limits)
+        if not message.get("more_body", False):
+            return data
+        pieces, size = [data], len(data)
+        async with asyncio.timeout(limits.seconds):
+            while message.get("more_body", False):
+                message = await receive()
+                pieces.append(_piece_of(message))
+                size += len(pieces[-1])
+                _require_small(size, limits)
     except TimeoutError:
         raise Refused(408, f"the body did not arrive within {limits.seconds:g} seconds", "send it faster") from None
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return b"".join(pieces)
+
+
+def _piece_of(message: Any) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise Refused(400, "the body ends too early", "send all of it")
+    piece: bytes = message.get("body", b"")
+    return piece
+
+
+def _require_small(size: int, limits: Limits) -> None:
+    if size > limits.body:
+        raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
 
 
 async def _soon(receive: Receive, seconds: float) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
+from giftrl import system
 from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
 from giftrl.service.clock import Clock
@@ -23,6 +24,8 @@ from giftrl.service.tokens import Tokens
 GRACE = 30
 #: Connections that may be open; more are answered with 503.
 CONNECTIONS = 1_000
+#: Bytes of an array that goes back to the system as soon as it is freed, such as those of a model that is closed.
+LARGE = 4 << 20
 
 
 class Server(uvicorn.Server):
@@ -57,6 +60,7 @@ def make_server(
     config = uvicorn.Config(
         service.app, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none",
         http=Connection, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
+        proxy_headers=False,
     )  # fmt: skip
     server = Server(config, folder.limits.seconds, end_after)
     return server
@@ -85,6 +89,7 @@ def serve(
     follow: Sequence[tuple[str, str]] = (), tell: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
     """Serve a folder until a signal comes, or for so many seconds; ``follow`` are names of models and their sources."""
+    system.give_back_memory(LARGE)
     with listening(host, port) as at:
         folder = Folder(path, limits)
         followers: list[Follower] = []

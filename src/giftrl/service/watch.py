@@ -36,13 +36,14 @@ class Watch:
         """Note what was learnt."""
         for answer in answers:
             self.rows += len(answer.predictions) - len(answer.rejected)
-            self._reject(described(answer.rejected))
+            self.reject(described(answer.rejected))
 
     def refused(self, refusal: Refused) -> None:
         """Note a request that was refused for its rows."""
-        self._reject(refusal.more.get("rows", []))
+        self.reject(refusal.more.get("rows", []))
 
-    def _reject(self, rows: list[dict[str, Any]]) -> None:
+    def reject(self, rows: list[dict[str, Any]]) -> None:
+        """Note rows that could not be used."""
         self.rejected.extend({"time": time.time(), **row} for row in rows)
 
     def committed(self, live: Live, learning: float, sync: float) -> None:
