@@ -98,6 +98,25 @@ def test_every_row_is_learnt_once(workers: int) -> None:
     assert learner.certificate.loss_sum == pytest.approx(paid)
 
 
+@pytest.mark.parametrize("batch", [7, 50, 64, 100, 333, 1000])
+def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int) -> None:
+    """A checkpoint needs a learner that has learnt all rows."""
+    n = 2000
+    x, y = stream(n)
+    learner = LinearLearner(4, "logistic", compiled=False)
+    open_since = 0
+    with Team(learner, 2, first=40) as team:
+        for first in range(0, n, batch):
+            team.learn(x[first : first + batch], y[first : first + batch])
+            if team.whole:
+                open_since = first + batch
+            size = sum(next_round(max(open_since, 40), 2))
+            assert first + batch - open_since < 2 * max(batch, size) and (team.whole or size > batch)
+        merges = team.spent.merges
+        team.finish()
+    assert learner.rounds == n and merges > 3
+
+
 def test_timing_changes_nothing() -> None:
     first, again = (taught(300, 3, 70)[0].state() for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
@@ -249,6 +268,23 @@ def test_a_team_that_overflows_keeps_the_last_merge() -> None:
         with pytest.raises(Overflowed, match="row 20 "):
             team.learn(bad, y[300:])
         assert team.whole and learner.rounds >= before and learner.sound
+
+
+@pytest.mark.parametrize("lost", ["overflow", "close"])
+def test_rows_of_a_round_that_is_lost_are_not_remembered(lost: str) -> None:
+    """A bound on the loss of any model must be over the rows that were learnt."""
+    x, y = stream(500)
+    learner = LinearLearner(4, "squared", compiled=False)
+    learner.keep_witnesses(1000, constant=3)
+    with Team(learner, 2, first=64) as team:
+        for first in range(0, 480, 10):
+            team.learn(x[first : first + 10], y[first : first + 10])
+        assert not team.whole and learner.witnesses is not None and learner.witnesses.rows > learner.rounds
+        if lost == "overflow":
+            with pytest.raises(Overflowed):
+                team.learn(1e200 * x[480:490], y[480:490])
+    assert learner.witnesses is not None and learner.witnesses.rows == learner.rounds
+    assert learner.certificate.best_loss().lower_bound <= np.square(x @ learner.x - y)[: learner.rounds].sum() + 1e-9
 
 
 def test_merges_are_not_forgotten() -> None:

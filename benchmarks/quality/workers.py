@@ -136,6 +136,17 @@ def page(lines: dict[tuple[str, str], list[tuple[float, float]]], workers: Seque
         above = [f"{name} {order} {value:.3f}" for (name, order), value in tests.items() if value > TARGET]
         reached = f"Above {TARGET} on new rows at W = 16: {', '.join(above) or 'none'}."
         parts.append(f"{reached} The largest is {max(tests.values()):.3f} (target {WORST}).")
+    worst = []
+    for order in ORDERS:
+        each = [
+            (x[0], name, w)
+            for (name, own), found in lines.items()
+            if own == order
+            for w, x in zip(workers, found, strict=False)
+        ]
+        value, name, w = max(each)
+        worst.append(f"{value:.3f} with rows {order} ({name}, W = {w})")
+    parts.append(f"The largest of all on new rows: {', '.join(worst)}.")
     return "\n\n".join(parts)
 
 

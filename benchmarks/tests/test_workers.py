@@ -25,6 +25,7 @@ def test_more_workers_are_faster_by_the_model_if_rows_are_many() -> None:
 def test_the_table_of_losses_has_a_line_for_each_order() -> None:
     lines = {("a", order): [(1.0, 1.0), (1.02, 1.0)] for order in quality.ORDERS}
     page = quality.page(lines, [16], 3)
+    assert "The largest of all on new rows: 1.000 with rows shuffled (a, W = 16), 1.000 with rows in order" in page
     assert page.count("| a |") == 2 and "Above 1.01 on new rows at W = 16: none" in page
 
 

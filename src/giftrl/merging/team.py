@@ -1,14 +1,15 @@
 """A team of threads that learns one stream together, round by round (:mod:`giftrl.merging.schedule`).
 
 Compiled loops run without the lock of the interpreter, so that threads learn at the same time. What is learnt depends
-on the rows, on how they come in batches and on the number of workers, and never on timing. A round that is longer than
-a batch ends with one: only then has the learner learnt all rows.
+on the rows, on how they come in batches and on the number of workers, and never on timing. At the end of a batch no
+round is open unless it is longer than the batch, and such a round ends with a later batch: when no round is open, the
+learner has learnt all rows.
 """
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,8 @@ class Team(RowLearner):
         self._left = 0  # rows that are still to be split in the round that is open
         self._window = 0  # rows of its window
         self._parted = 0  # rows learnt in it
+        self._noted: list[tuple[Any, ...]] = []  # what is to be remembered of them
+        self._before: Any = None  # the witnesses without them, once some are remembered
         self._marks = np.zeros((workers + 1, 0), np.bool_)
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
         self._share = Shared(self._pool, workers) if learner.compiled else alone
@@ -128,7 +131,7 @@ class Team(RowLearner):
         made: list[Array] = []
         n, at = len(y), 0
         while at < n:
-            count, learn = self._next(n - at)
+            count, learn = self._next(n - at, at > 0)
             given = slice_rows(rows, at, at + count), y[at : at + count], weights[at : at + count]
             try:
                 made.append(learn(*given))
@@ -137,28 +140,34 @@ class Team(RowLearner):
             at += count
         return np.concatenate(made) if made else self.learner.learn_rows(rows, y, weights)
 
-    def _next(self, rows: int) -> tuple[int, Callable[..., Array]]:
-        """How many of the next rows to learn, and how."""
+    def _next(self, rows: int, inside: bool) -> tuple[int, Callable[..., Array]]:
+        """How many of the next rows of a batch to learn, and how; ``inside`` says that these are not its first ones."""
         if self.whole:
             first = self._first
             if first is None:
                 self._features = known(self.learner)
                 first = first_rows(self.workers, self._features)
-            if self.learner.rounds < first:
-                return min(rows, first - self.learner.rounds), self.learner.learn_rows
+            alone = first - self.learner.rounds
+            if alone > 0:
+                return (rows if self._ends_with(first, rows - alone) else alone), self.learner.learn_rows
             self._left, self._window = next_round(self.learner.rounds, self.workers, self._features)
+            if inside and self._left + self._window > rows:  # but not by much
+                self._left = min(self._left, rows)
         if self._left > rows:
             return rows, self._part
         if self._left > 0:
-            # The round ends in this batch; at its end, if what is left is less than half of another round.
             window = min(self._window, (rows + 1) // 2)
             done = self.learner.rounds + self._parted + self._left + window
-            if 2 * (rows - self._left - window) < sum(next_round(done, self.workers, self._features)):
+            if self._ends_with(done, rows - self._left - window):
                 self._left = rows - window
             self._window = window
         if self._left > 0:
             return self._left, self._part
         return min(rows, self._window), self._merge
+
+    def _ends_with(self, done: int, rows: int) -> bool:
+        """Whether a round takes in the last rows of a batch: they are less than half of the next one."""
+        return 2 * rows < sum(next_round(done, self.workers, self._features))
 
     def _part(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Let every worker learn its part of the rows."""
@@ -171,6 +180,7 @@ class Team(RowLearner):
         ]
         marks = self._marks_of_all()
         futures = [self._pool.submit(_learn, own, *part) for own, part in zip(marks[1:], parts, strict=True)]
+        self._remember()  # the part before, while this one is learnt
         problems = [future.exception() for future in futures]
         for problem, (a, _) in zip(problems, edges, strict=True):
             if problem is not None:
@@ -180,7 +190,9 @@ class Team(RowLearner):
         self._parted += len(y)
         self.spent = self.spent._replace(together=self.spent.together + time.perf_counter() - begun)
         for member in self._members:
-            self._remember(member)
+            if member.witnesses is not None:
+                self._noted += member.witnesses.calls
+                member.witnesses.calls = []
         return np.concatenate([future.result() for future in futures])
 
     def _gather(self) -> None:
@@ -213,12 +225,13 @@ class Team(RowLearner):
         touched(self.learner, [] if window is None else [(window.rows, len(window.labels))], marks[0])
         return np.flatnonzero(marks.any(axis=0))
 
-    def _remember(self, member: Any) -> None:
-        """Hand what a worker has noted to the witnesses of the learner."""
-        if member.witnesses is not None:
-            for call in member.witnesses.calls:
-                self.learner.witnesses.add(*call)
-            member.witnesses.calls.clear()
+    def _remember(self) -> None:
+        """Hand what workers have noted to the witnesses of the learner, in the order of the rows."""
+        if self._noted and self._before is None:
+            self._before = deepcopy(self.learner.witnesses)
+        for call in self._noted:
+            self.learner.witnesses.add(*call)
+        self._noted = []
 
     def _merge(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         """Merge, with these rows as the window, and let the learner learn them."""
@@ -235,6 +248,7 @@ class Team(RowLearner):
     def _unite(self, window: Window | None) -> None:
         """Give the learner the merged state."""
         begun = time.perf_counter()
+        self._remember()
         features = self._touched(window)
         base, *pieces = take_all([self.learner, *self._members], features, self._share)
         # Without a window, and where none has been before, the average is safe; the sum need not be.
@@ -244,6 +258,7 @@ class Team(RowLearner):
             self.steps, self.fitted = fitted, True
         put(self.learner, merged, self._share)
         self._parted = self._left = 0
+        self._before = None
         merging = self.spent.merging + time.perf_counter() - begun
         self.spent = self.spent._replace(merges=self.spent.merges + 1, merging=merging)
 
@@ -259,8 +274,11 @@ class Team(RowLearner):
         self._disband()
 
     def _disband(self) -> None:
-        """Let go of what the workers have learnt since the last merge."""
+        """Let go of what the workers have learnt since the last merge, and of what is remembered of these rows."""
+        if self._before is not None:
+            self.learner.witnesses = self._before
         self._members, self._parted, self._left = [], 0, 0
+        self._noted, self._before = [], None
         self._marks[:] = False
 
     def __enter__(self) -> "Team":
