@@ -145,7 +145,9 @@ class Team(RowLearner):
         if self.whole:
             first = self._first
             if first is None:
-                self._features = known(self.learner)
+                # They do not become fewer: where those of before are enough to say that one learns all rows, it does.
+                if self.learner.rounds + rows > first_rows(self.workers, self._features):
+                    self._features = known(self.learner)
                 first = first_rows(self.workers, self._features)
             alone = first - self.learner.rounds
             if alone > 0:
