@@ -37,8 +37,8 @@ def take_signals() -> None:
 
     def stop(number: int, frame: Any) -> None:
         ASKED.append(128 + number)
-        # The exception may leave an object of a library half made, and the object's __del__ may fail on what is missing:
-        # the interpreter would print that as a traceback.
+        # The exception may leave an object of a library half made, and the object's __del__ may fail on what is
+        # missing: the interpreter would print that as a traceback.
         sys.unraisablehook = lambda _: None
         if not HELD:
             raise SystemExit(128 + number)
