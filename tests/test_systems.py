@@ -14,18 +14,18 @@ pytestmark = pytest.mark.plain
 
 #: Run first: imports of giftrl's modules, not those of other libraries, find no module that Windows has not.
 LIKE_WINDOWS = """
-import builtins, os, pathlib, pkgutil, importlib, sys
+import builtins, os, pathlib, pkgutil, importlib, sys, types
 MODULES = {"fcntl", "resource", "termios", "tty", "pwd", "grp", "syslog", "posix"}
 real = builtins.__import__
 
 def without(name, globals=None, *rest, **more):
-    if name.partition(".")[0] in MODULES and (globals or {}).get("__name__", "").startswith("giftrl"):
+    if not (globals or {}).get("__name__", "").startswith("giftrl"):
+        return real(name, globals, *rest, **more)
+    if name.partition(".")[0] in MODULES:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    return real(name, globals, *rest, **more)
+    return theirs if name == "os" else real(name, globals, *rest, **more)
 
 builtins.__import__ = without
-for name in ("O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "sched_getaffinity", "getuid", "geteuid", "sysconf", "sync"):
-    delattr(os, name)
 
 # A file that is open cannot be renamed.
 replace = os.replace
@@ -38,6 +38,15 @@ def closed(source, target, **more):
             pass
     return replace(source, target, **more)
 os.replace = closed
+
+# The os that giftrl's modules import; Python's own modules need what it lacks.
+LACKS = {"O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_SYNC", "O_DSYNC", "WNOHANG", "sched_getaffinity",
+    "getuid", "geteuid", "getgid", "getegid", "sysconf", "sync", "fdatasync", "fork", "forkpty", "killpg", "setsid",
+    "getpgid", "getpgrp", "nice", "chown", "fchown", "mkfifo", "mknod", "statvfs", "fstatvfs", "pread",
+    "pwrite", "preadv", "pwritev", "posix_fallocate", "posix_fadvise", "sendfile", "memfd_create", "uname", "getloadavg",
+    "wait", "openpty", "ttyname"}
+theirs = types.ModuleType("os")
+vars(theirs).update({name: value for name, value in vars(os).items() if name not in LACKS})
 """
 
 IMPORT_ALL = """

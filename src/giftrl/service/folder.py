@@ -140,10 +140,8 @@ class Folder:
             new = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
             with disk_errors():
                 new.mkdir()
-                store = Store(new / "log.db", self.limits.sync)
-                with store.transaction():
+                with contextlib.closing(Store(new / "log.db", self.limits.sync)) as store, store.transaction():
                     store.set_fact("settings", orjson.dumps(wanted.given).decode())
-                store.close()
                 system.sync_folder(new)
                 new.rename(self.path / name)
                 system.sync_folder(self.path)
