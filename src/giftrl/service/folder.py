@@ -143,7 +143,7 @@ class Folder:
                 with contextlib.closing(Store(new / "log.db", self.limits.sync)) as store, store.transaction():
                     store.set_fact("settings", orjson.dumps(wanted.given).decode())
                 system.sync_folder(new)
-                new.rename(self.path / name)
+                system.replace(new, self.path / name)
                 system.sync_folder(self.path)
         return True
 
@@ -168,7 +168,7 @@ class Folder:
             self._close(name)
             gone = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
             with disk_errors():
-                (self.path / name).rename(gone)
+                system.replace(self.path / name, gone)
                 system.sync_folder(self.path)
             shutil.rmtree(gone, ignore_errors=True)
 
