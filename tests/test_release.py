@@ -1,6 +1,7 @@
 """The release: one version, what the sdist and the pure wheel hold, and files that must say the same thing."""
 
 import email
+import importlib
 import os
 import re
 import shutil
@@ -72,18 +73,20 @@ def test_make_says_what_it_can_do():
     assert extras == set(PROJECT["optional-dependencies"])
 
 
+def release():
+    """The script of ``make release``, as a module."""
+    pytest.importorskip("build", reason="pip install 'giftrl[release]'")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        return importlib.import_module("release")
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The sdist, and the pure wheel made from it."""
-    pytest.importorskip("build", reason="pip install 'giftrl[release]'")
-    sys.path.insert(0, str(ROOT))
-    try:
-        import release
-    finally:
-        sys.path.remove(str(ROOT))
-    folder = tmp_path_factory.mktemp("dist")
-    files = release.build(folder, loops="")
-    release.check(files)
+    script = release()
+    files = script.build(tmp_path_factory.mktemp("dist"), loops="")
+    script.check(files)
     return {each.suffix: each for each in files}
 
 
@@ -119,6 +122,7 @@ def test_the_wheel_holds_the_package_and_says_what_it_is(built):
     assert said["Version"] == PROJECT["version"] and said["License-Expression"] == "BSD-3-Clause"
     pythons = [each.rsplit(" ", 1)[1] for each in said.get_all("Classifier") if "Python :: 3." in each]
     assert pythons[0] == PROJECT["requires-python"].removeprefix(">=")
+    assert tuple(pythons) == release().PYTHONS
 
 
 @pytest.mark.verify
@@ -130,3 +134,23 @@ def test_the_pure_wheel_passes_the_smoke_test(built, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert f"giftrl {PROJECT['version']} works on Python" in done.stdout
+
+
+@pytest.mark.verify
+@pytest.mark.skipif(sys.platform != "linux", reason="wheels for Linux have tags of their own")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="without a C compiler the wheel is pure Python")
+def test_the_wheel_with_loops_says_on_which_linux_it_works(tmp_path):
+    """An index takes no wheel whose tag is linux_x86_64; pip takes this one here."""
+    script = release()
+    files = script.build(tmp_path, loops="squared")
+    script.check(files)
+    (wheel,) = [each for each in files if each.suffix == ".whl" and not each.name.endswith("-any.whl")]
+    assert re.fullmatch(r"giftrl-.*-py3-none-m[a-z]+linux_\d+_\d+_\w+\.whl", wheel.name), wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (said,) = [archive.read(each).decode() for each in names if each.endswith(".dist-info/WHEEL")]
+    assert f"Tag: {'-'.join(wheel.stem.split('-')[2:])}\n" in said and "Root-Is-Purelib: false" in said
+    assert [each for each in names if ".so" in each] == ["giftrl/compiled/library/loops.so"]  # no library is brought
+    python = install(wheel, tmp_path / "fresh")
+    opened = "from giftrl.compiled import library; index, loops = library._opened(); assert index and loops"
+    subprocess.run([python, "-c", opened], cwd=tmp_path, check=True)

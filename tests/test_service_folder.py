@@ -1,6 +1,7 @@
 """The folder of models: files that are no models, and threads that come at the same time."""
 
 import logging
+import sqlite3
 import threading
 import time
 
@@ -37,6 +38,28 @@ def test_files_that_are_no_database_are_503_and_in_the_log(make, tmp_path, caplo
         client.put("/models/n", json=QUICK).raise_for_status()
         client.delete("/models/m?confirm=m").raise_for_status()
         assert client.put("/models/m", json=QUICK).status_code == 201
+
+
+@pytest.mark.parametrize("broken", ["log.db", "model.giftrl"])
+def test_what_cannot_be_opened_is_closed(tmp_path, monkeypatch, broken):
+    """Windows does not delete a file that is open, and every one that stays open is one less for clients."""
+    made, connect = [], sqlite3.connect
+
+    def recorded(*arguments, **more):
+        made.append(connect(*arguments, **more))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", recorded)
+    folder = Folder(tmp_path, Limits())
+    folder.create("m", QUICK)
+    (tmp_path / "m" / broken).write_bytes(b"this is no database, and never was one" * 100)
+    with pytest.raises(Refused, match="cannot be read"):
+        folder.get("m")
+    folder.close()
+    assert len(made) == 2
+    for each in made:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            each.execute("SELECT 1")
 
 
 def test_a_model_file_that_is_broken_is_in_the_log(tmp_path, caplog):

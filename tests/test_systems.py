@@ -1,31 +1,38 @@
 """What Windows lacks, taken away here: every module imports, and commands do the same work."""
 
+import errno
 import os
+import socket
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from giftrl import files, system
+from giftrl.cli.main import main
+from giftrl.compiled import objects
+from giftrl.errors import ModelFileError
 from tests.commands import write_rows
 
 pytestmark = pytest.mark.plain
 
 #: Run first: imports of giftrl's modules, not those of other libraries, find no module that Windows has not.
 LIKE_WINDOWS = """
-import builtins, os, pathlib, pkgutil, importlib, sys
+import builtins, os, pathlib, pkgutil, importlib, sys, types
 MODULES = {"fcntl", "resource", "termios", "tty", "pwd", "grp", "syslog", "posix"}
 real = builtins.__import__
 
 def without(name, globals=None, *rest, **more):
-    if name.partition(".")[0] in MODULES and (globals or {}).get("__name__", "").startswith("giftrl"):
+    if not (globals or {}).get("__name__", "").startswith("giftrl"):
+        return real(name, globals, *rest, **more)
+    if name.partition(".")[0] in MODULES:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    return real(name, globals, *rest, **more)
+    return theirs if name == "os" else real(name, globals, *rest, **more)
 
 builtins.__import__ = without
-for name in ("O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "sched_getaffinity", "getuid", "geteuid", "sysconf", "sync"):
-    delattr(os, name)
 
 # A file that is open cannot be renamed.
 replace = os.replace
@@ -38,6 +45,15 @@ def closed(source, target, **more):
             pass
     return replace(source, target, **more)
 os.replace = closed
+
+# The os that giftrl's modules import; Python's own modules need what it lacks.
+LACKS = {"O_NONBLOCK", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_SYNC", "O_DSYNC", "WNOHANG", "sched_getaffinity",
+    "getuid", "geteuid", "getgid", "getegid", "sysconf", "sync", "fdatasync", "fork", "forkpty", "killpg", "setsid",
+    "getpgid", "getpgrp", "nice", "chown", "fchown", "mkfifo", "mknod", "statvfs", "fstatvfs", "pread",
+    "pwrite", "preadv", "pwritev", "posix_fallocate", "posix_fadvise", "sendfile", "memfd_create", "uname",
+    "getloadavg", "wait", "openpty", "ttyname"}
+theirs = types.ModuleType("os")
+vars(theirs).update({name: value for name, value in vars(os).items() if name not in LACKS})
 """
 
 IMPORT_ALL = """
@@ -148,3 +164,73 @@ def test_without_the_flags_and_questions_of_posix(monkeypatch, tmp_path):
     from giftrl.memory import physical_memory, zeros
 
     assert physical_memory() == 1 << 62 and zeros((2, 1)).tolist() == [[0.0], [0.0]]
+
+
+def test_bytes_are_read_as_they_are(monkeypatch, tmp_path):
+    """Loops from the cache, whose files hold any bytes, are opened with the flag that Windows wants."""
+    binary, opened, real = 1 << 30, [], os.open
+    monkeypatch.setattr(os, "O_BINARY", binary, raising=False)
+
+    def recorded(path, flags, *more, **named):
+        opened.append((str(path), flags & binary))
+        return real(path, flags & ~binary, *more, **named)
+
+    monkeypatch.setattr(os, "open", recorded)
+    monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
+    content = b"\r\n\x1a\n" * 3
+    objects.keep("loop_0", "key", objects.Code(content, "f8"))
+    assert objects.read("loop_0", "key") == objects.Code(content, "f8")
+    assert opened[-1] == (str(objects.path_of("loop_0")), binary)
+
+
+@pytest.mark.parametrize(("refusals", "locks"), [(3, False), (1, True), (10**9, False)])
+def test_a_file_that_is_open_for_a_moment_is_replaced(monkeypatch, tmp_path, refusals, locks):
+    """Windows is asked again for a while, and other systems are not: there it is a matter of permissions."""
+    if not locks:
+        monkeypatch.setattr(system, "fcntl", None)
+    monkeypatch.setattr(system, "PATIENCE", 0.3)
+    real, asked = os.replace, []
+
+    def refused(source, target, **more):
+        asked.append(source)
+        if len(asked) <= refusals:
+            raise PermissionError(13, "The process cannot access the file because it is being used", str(source))
+        return real(source, target, **more)
+
+    (tmp_path / "model").write_bytes(b"earlier")
+    monkeypatch.setattr(os, "replace", refused)
+    if refusals == 3:
+        files.write(tmp_path / "model", [b"content"])
+        assert len(asked) == 4
+    else:
+        with pytest.raises(ModelFileError, match="may not be opened"):
+            files.write(tmp_path / "model", [b"content"])
+        assert len(asked) == 1 if locks else len(asked) > 3
+    assert (tmp_path / "model").read_bytes() == (b"content" if refusals == 3 else b"earlier")
+
+
+def test_an_address_is_not_shared(monkeypatch):
+    """What Windows calls SO_REUSEADDR would let two services listen at one port."""
+    monkeypatch.delattr(socket, "SO_EXCLUSIVEADDRUSE", raising=False)
+    asked = []
+    found = types.SimpleNamespace(setsockopt=lambda *arguments: asked.append(arguments))
+    system.claim_address(found)
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", -5, raising=False)
+    system.claim_address(found)
+    assert asked == [(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.SOL_SOCKET, -5, 1)]
+
+
+def test_a_reader_that_ends_first_is_no_trouble(monkeypatch):
+    """On Windows, writing to a pipe without a reader is an invalid argument, and so is no message of ours."""
+    ended = OSError(errno.EINVAL, "Invalid argument")
+    assert not system.nobody_reads(ended)
+    monkeypatch.setattr(system, "fcntl", None)
+    assert system.nobody_reads(ended)
+    assert not system.nobody_reads(OSError(errno.EINVAL, "Invalid argument", "a:b"))
+
+    def fail():
+        raise ended
+
+    monkeypatch.setattr("giftrl.cli.main.settle_output", fail)
+    done = CliRunner().invoke(main, ["datasets", "list"])
+    assert done.exit_code == 1 and "standard output" not in done.output

@@ -118,7 +118,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             finally:
                 os.close(handle)
             leave_if_asked()
-            new.replace(target)
+            system.replace(new, target)
     _flush_folder(path, target.parent)
 
 

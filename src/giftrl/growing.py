@@ -147,7 +147,7 @@ class GrowingFile(Finishing):
             leave_if_asked()
             if not system.can_lock():  # where an open file cannot be renamed; elsewhere it stays locked until it is
                 self._handle.close()
-            self._new.replace(target)
+            system.replace(self._new, target)
         self._handle.close()
 
     def _give_up(self) -> None:

@@ -1,12 +1,16 @@
-"""What operating systems differ in: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a folder.
+"""What operating systems differ in: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a folder; it reads
+files as text unless it is told not to, and lets nobody replace a file that is open.
 
 Other modules ask here and have no branches of their own. ``compiled.objects`` alone locks parts of a file itself.
 """
 
 import contextlib
 import ctypes
+import errno
 import os
-from typing import IO
+import time
+from pathlib import Path
+from typing import IO, Any
 
 try:
     import fcntl
@@ -15,6 +19,8 @@ except ImportError:  # Windows: nothing is locked there
 
 #: Options of glibc's ``mallopt``: the size of an array that has memory of its own, and how much may be free at an end.
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+#: For how many seconds Windows is asked again to replace a file.
+PATIENCE = 5.0
 
 
 def can_lock() -> bool:
@@ -53,6 +59,53 @@ def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
     handle = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle
+
+
+def open_to_read(path: str | os.PathLike[str]) -> int:
+    """Open a file to read its bytes, but none behind a link, where the system can tell.
+
+    Windows would change the ends of lines, and take a byte 26 for the end, without ``O_BINARY``.
+    """
+    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
+
+
+def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Give a file or folder the name of another one, which it replaces, or a new name.
+
+    Windows refuses that while a program has one of them open, as readers and virus scanners do for a moment: there it
+    is tried again for some seconds.
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            Path(source).replace(target)
+            return
+        except PermissionError:
+            if can_lock() or time.monotonic() >= end:
+                raise
+        time.sleep(0.02)
+
+
+def nobody_reads(problem: OSError) -> bool:
+    """Whether writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
+
+    >>> nobody_reads(BrokenPipeError()), nobody_reads(OSError(28, "No space left on device"))
+    (True, False)
+    """
+    if isinstance(problem, BrokenPipeError):
+        return True
+    return not can_lock() and problem.errno == errno.EINVAL and problem.filename is None
+
+
+def claim_address(found: Any) -> None:
+    """Let a socket have an address that nobody listens at, also just after somebody did.
+
+    With the option of POSIX systems for that, Windows would give it an address at which another program listens.
+    """
+    import socket
+
+    exclusive = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if exclusive is None else exclusive, 1)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:

@@ -1,11 +1,13 @@
 """The command ``giftrl`` and the list of its subcommands."""
 
+import errno
 import importlib
 import sys
 from typing import Any
 
 import click
 
+from giftrl import system
 from giftrl.cli.terminal import drop_output, settle_output
 from giftrl.cli.words import in_options
 from giftrl.errors import BadRow, GiftrlError
@@ -84,9 +86,9 @@ class Commands(click.Group):
         except GiftrlError as problem:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             message, status = str(problem) if command is None else in_options(str(problem), command), 1
-        except BrokenPipeError:  # nobody reads on
-            raise
         except OSError as problem:
+            if system.nobody_reads(problem):
+                raise BrokenPipeError(errno.EPIPE, "nobody reads on") from None
             drop_output()
             place = problem.filename or "standard output"
             message, status = f"{place}: cannot be used ({problem.strerror}); check the file and its disk", 1

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl import files
+from giftrl import files, system
 from giftrl.compiled.entry import Place
 from giftrl.compiled.target import start
 from giftrl.errors import GiftrlError
@@ -79,7 +79,7 @@ def read(symbol: str, key: str) -> Code | None:
     try:
         path = path_of(symbol)
         # A link could lead to a file of the user's own that somebody else wants to be taken for a loop.
-        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+        with os.fdopen(system.open_to_read(path), "rb") as file:
             if not _ours(os.fstat(file.fileno())):
                 warn_once(
                     f"{path} belongs to another user, or others can write to it, so the compiled loop in it is not "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from giftrl import system
 from giftrl.datasets.registry import REGISTRY, SITE, Dataset
 from giftrl.errors import DownloadFailed, GiftrlError, UnknownName
 from giftrl.files import file_errors
@@ -97,7 +98,7 @@ def get(
             remedy = "try again, or try another site; --unchecked keeps the file as it is"
             raise DownloadFailed(dataset.name, address, what, remedy)
         with file_errors(target):
-            arrived.replace(target)
+            system.replace(arrived, target)
     return target
 
 

@@ -1,6 +1,7 @@
 """The files that a run on many machines reads: paths, globs, directories and URLs such as ``s3://bucket/day*.vw``."""
 
 import glob
+import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_s
 Named = str | os.PathLike[str]
 #: Text is hardly ever more times as large as its compressed file.
 COMPRESSION = 10
+#: What goes wrong is an error of ours: the traces that these packages also log are for programs that ask for them.
+LOGGERS = ("fsspec", "gcsfs", "s3fs")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -100,6 +103,10 @@ def _fsspec(url: str) -> Any:
         raise InvalidInput(
             "sources", url, "needs fsspec, which is not installed", 'pip install "giftrl[ray]"'
         ) from None
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
     return fsspec
 
 

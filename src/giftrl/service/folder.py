@@ -141,12 +141,10 @@ class Folder:
             new = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
             with disk_errors():
                 new.mkdir()
-                store = Store(new / "log.db", self.limits.sync)
-                with store.transaction():
+                with contextlib.closing(Store(new / "log.db", self.limits.sync)) as store, store.transaction():
                     store.set_fact("settings", orjson.dumps(wanted.given).decode())
-                store.close()
                 system.sync_folder(new)
-                new.rename(self.path / name)
+                system.replace(new, self.path / name)
                 system.sync_folder(self.path)
         return True
 
@@ -171,7 +169,7 @@ class Folder:
             self._close(name)
             gone = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
             with disk_errors():
-                (self.path / name).rename(gone)
+                system.replace(self.path / name, gone)
                 system.sync_folder(self.path)
             self.deletions[name] += 1  # before there can be another one of this name
             shutil.rmtree(gone, ignore_errors=True)

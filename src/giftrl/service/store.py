@@ -62,20 +62,27 @@ class Store:
     ...     store.add(1, Entry("vw", b"1 |a\\n"))
     >>> [(number, entry.data) for number, entry in store.entries(0)]
     [(1, b'1 |a\\n')]
+    >>> store.close()
     """
 
     def __init__(self, path: Path, sync: bool = True) -> None:
         self.path = path
         self._open = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=5.0)
+        try:
+            self._begin(sync)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, sync: bool) -> None:
         self._run = self._open.execute
         self._run("PRAGMA journal_mode=WAL").fetchall()
         self._run(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
         self._run(f"PRAGMA wal_autocheckpoint={PAGES}").fetchall()
         version = int(self._run("PRAGMA user_version").fetchone()[0])
         if version > VERSION:
-            self.close()
             raise ModelFileError(
-                path, "was written by a later version of giftrl", "install that version, or a later one"
+                self.path, "was written by a later version of giftrl", "install that version, or a later one"
             )
         self._open.executescript(SCHEMA)
         if version < VERSION:

@@ -48,8 +48,17 @@ class Writer(threading.Thread):
         super().__init__(name=f"writer of {folder.name}", daemon=True)
         self.folder, self.limits, self.clock = folder, limits, clock
         self.store = Store(folder / "log.db", limits.sync)
+        try:
+            self._recover()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _recover(self) -> None:
+        """Read the model file and the log."""
+        folder, limits = self.folder, self.limits
         self.watch = Watch()
-        clock.reached(float(self.store.fact("now") or 0.0))
+        self.clock.reached(float(self.store.fact("now") or 0.0))
         self.live, self._last, self._saved = recover(folder, self.store)
         self.watch.go_on(self.store.fact(CURVE), self.live.examples)
         self._cut = False  # whether the log is cut up to what the model file has
