@@ -45,7 +45,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        environment = os.environ | {"GIFTRL_CERTIFICATE_SECONDS": "10"}
+        environment = os.environ | {"GIFTRL_CERTIFICATE_SECONDS": "300"}
         environment.pop("PYTHONPATH", None)
         if without:
             for package in ("numba", "llvmlite"):
