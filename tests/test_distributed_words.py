@@ -8,7 +8,7 @@ import pytest
 
 from giftrl import distributed
 from giftrl.distributed import checkpoint as checkpoints
-from giftrl.distributed.cluster import RayCrew
+from giftrl.distributed.cluster import RayCrew, _Round
 from giftrl.distributed.driver import Driver
 from giftrl.distributed.files import about_rows, find_files
 from giftrl.distributed.local import LocalCrew
@@ -95,6 +95,13 @@ def test_trouble_with_workers_at_the_start_is_one_line(monkeypatch, where):
     monkeypatch.setitem(sys.modules, "ray.exceptions", ray.exceptions)
     with pytest.raises(InvalidInput, match="^.*cannot begin .ModuleNotFoundError: .* install giftrl .* each machine"):
         RayCrew(None, 2)
+
+
+def test_a_later_worker_that_cannot_import_giftrl_is_told_at_once():
+    """The first may be on a machine that has giftrl."""
+    crew_round = object.__new__(_Round)
+    with pytest.raises(InvalidInput, match="cannot begin .ModuleNotFoundError: .* install giftrl .* each machine"):
+        crew_round._replace(0, 1, FakeDeath())
 
 
 def test_a_checkpoint_says_whether_its_run_had_a_cluster(rows, tmp_path):

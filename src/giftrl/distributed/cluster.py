@@ -142,6 +142,11 @@ def _short(problem: Exception) -> str:
     return (errors[-1] if errors else lines[0])[:300]
 
 
+def _cannot_begin(problem: Exception) -> InvalidInput:
+    remedy = f"install giftrl {version('giftrl')} on each machine; `ray logs` shows more"
+    return InvalidInput("cluster", "ray", f"its workers cannot begin ({_short(problem)})", remedy)
+
+
 @contextmanager
 def _trouble_at_start() -> Iterator[None]:
     """Turn what goes wrong with the first calls to a cluster into one line.
@@ -155,8 +160,7 @@ def _trouble_at_start() -> Iterator[None]:
     except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
         if isinstance(problem, GiftrlError):
             raise
-        remedy = f"install giftrl {version('giftrl')} on each machine; `ray logs` shows more"
-        raise InvalidInput("cluster", "ray", f"its workers cannot begin ({_short(problem)})", remedy) from None
+        raise _cannot_begin(problem) from None
 
 
 class _Actor(Worker):
@@ -246,7 +250,7 @@ class _Round:
         return [self._found[number] for number in range(len(self.orders))]
 
     def _take(self, ready: Any, number: int, worker: int) -> None:
-        from ray.exceptions import RayActorError, RayTaskError
+        from ray.exceptions import RayActorError, RayError, RayTaskError
 
         try:
             reply = self.ray.get(ready)
@@ -258,6 +262,9 @@ class _Round:
             if isinstance(cause, GiftrlError):
                 raise cause from None
             raise
+        except RayError as problem:
+            remedy = "look into the state of the cluster with `ray status`; a checkpoint can be gone on from"
+            raise InvalidInput("cluster", "ray", f"has lost a reply ({_short(problem)})", remedy) from None
         if reply is None:
             self._send(number, worker, True)
         elif number not in self._found:
@@ -266,6 +273,8 @@ class _Round:
             self._free.append(worker)
 
     def _replace(self, number: int, worker: int, problem: Exception) -> None:
+        if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new worker may be sent to the same machine
+            raise _cannot_begin(problem) from None
         self._deaths += 1
         if self._deaths > DEATHS:
             raise InvalidInput(

@@ -36,7 +36,7 @@ def plain_classifier(model: Any) -> Any:
         return _prepared(model, _linear(LinearSVC(), model, weights, constants, classes_=classes))
     if link is Link.SOFTMAX or len(classes) == 2:
         return _prepared(model, _linear(LogisticRegression(), model, weights, constants, classes_=classes))
-    # It keeps the classes in a form that only its own ``fit`` makes. Features do not matter for that, so they are zeros.
+    # It keeps the classes in a form that only its own ``fit`` makes. For that, features do not matter: they are zeros.
     made = OneVsRestClassifier(DummyClassifier()).fit(np.zeros((len(classes), 1)), classes)
     made.set_params(estimator=LogisticRegression())
     made.estimators_ = [
