@@ -29,6 +29,39 @@ def test_messages_name_options_and_not_arguments(options, words, tmp_path):
     assert words in said and not re.search(r"\b[a-z_]+=", said.replace(str(tmp_path), "")), said
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--updates", "foo"), "giftrl: --updates foo: is not a known name"),
+        (("--loss", "logistic"), "giftrl: labels x y z: must have two values for logistic, and there are 3; name the"),
+        (("--loss", "absolute"), "giftrl: labels x: is not a number"),
+    ],
+)
+def test_a_sweep_names_options_and_labels(options, words, tmp_path):
+    data = tmp_path / "rows.csv"
+    data.write_text("a,y\n1,x\n2,y\n3,z\n" * 5)
+    said = giftrl("sweep", data, *options, "--out", tmp_path / "out", check=False).stderr.decode()
+    assert words in said, said
+
+
+@pytest.mark.parametrize("name", ["http://example.org/a.svm", "s3://bucket/day*.vw"])
+def test_urls_are_said_to_need_a_cluster(name):
+    said = giftrl("train", name, check=False).stderr.decode()
+    assert said.startswith(f"giftrl: {name}: is a URL, which only `giftrl train --cluster` reads; add --cluster")
+
+
+@pytest.mark.parametrize("command", [("inspect",), ("train", "rows.svm", "--from")])
+def test_the_text_of_vowpal_wabbit_is_no_model_file_and_the_commands_that_read_it_are_named(command, tmp_path):
+    rows, text, other = write_rows(tmp_path / "rows.svm", n=20), tmp_path / "vw.txt", tmp_path / "notes.txt"
+    text.write_text("Version 9.11.9\nbits:18\noptions:\n:0\n92594:0.25\n")
+    other.write_text("These are not the weights of a model.\n")
+    command = [rows if each == "rows.svm" else each for each in command]
+    hint = "Vowpal Wabbit, which giftrl predict and certify --weights read"
+    for path, hinted in ((text, True), (other, False)):
+        said = giftrl(*command, path, check=False).stderr.decode()
+        assert "does not begin like a model file" in said and (hint in said) == hinted
+
+
 def test_skipped_rows_need_skipping_before_anything_is_printed(tmp_path):
     rows = write_rows(tmp_path / "rows.svm", n=20)
     for command in (("train", rows), ("predict", rows, rows), ("convert", rows, tmp_path / "a.arrow")):

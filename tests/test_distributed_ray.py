@@ -1,10 +1,13 @@
 """Runs on Ray: the bits of the simulation, with workers and drivers that are killed on the way."""
 
 import os
+import re
 import signal
 import subprocess
+import sys
 import threading
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -119,6 +122,35 @@ def test_an_error_of_a_worker_is_that_of_the_run(ray, reading, tmp_path):
         file.write("x |a b\n")
     with pytest.raises(BadRow, match="rows.vw from byte"):
         distributed.train(SETTINGS, tmp_path / "rows.vw", workers=WORKERS)
+
+
+def test_workers_that_cannot_import_giftrl_are_named_in_one_line(tmp_path):
+    """In a process of its own: its cluster stands for machines on which nobody has installed giftrl."""
+    pytest.importorskip("ray", reason="Ray is not installed; make verify installs it")
+    write_rows(tmp_path / "rows.vw", 50)
+    script = f"""
+import ray
+from giftrl import distributed
+from giftrl.errors import InvalidInput
+from giftrl.training import Settings
+
+def uninstall():
+    import sys
+    sys.modules["giftrl"] = None
+
+ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=300 << 20, logging_level="ERROR",
+         log_to_driver=False, runtime_env={{"worker_process_setup_hook": uninstall}})
+try:
+    distributed.train(Settings(loss="logistic", bits=8), {str(tmp_path / "rows.vw")!r}, workers=2)
+except InvalidInput as problem:
+    print("SAID", problem)
+ray.shutdown()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    said = re.findall("^SAID (.*)$", done.stdout, re.MULTILINE)
+    assert len(said) == 1, done.stderr
+    assert "cannot begin (ModuleNotFoundError: No module named 'giftrl" in said[0]
+    assert f"install giftrl {version('giftrl')} on each machine" in said[0]
 
 
 def test_a_killed_driver_goes_on_from_its_checkpoint(ray, tmp_path):

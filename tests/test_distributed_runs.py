@@ -139,9 +139,9 @@ def test_train_writes_checkpoints_and_goes_on(reading, tmp_path):
         distributed.train(SETTINGS, data, after=stop, **options)
     with pytest.raises(InvalidInput, match="may not have come to its end"):
         distributed.train(SETTINGS, data, **options)
-    with pytest.raises(InvalidInput, match="workers=2, not 3"):
+    with pytest.raises(InvalidInput, match="workers=3, now 2"):
         distributed.train(SETTINGS, data, resume=True, **options | {"workers": 2})
-    with pytest.raises(InvalidInput, match="loss='hinge', not 'logistic'"):
+    with pytest.raises(InvalidInput, match="loss='logistic', now 'hinge'"):
         distributed.train(Settings(loss="hinge", bits=8), data, resume=True, **options)
     assert bytes_of(distributed.train(SETTINGS, data, resume=True, **options), tmp_path) == wanted
     with data.open("a") as file:

@@ -190,7 +190,7 @@ def test_what_cannot_be_shared_is_refused(tmp_path):
     settings, path = Settings(loss="squared", bits=8), written(tmp_path, "svm")
     with pytest.raises(InvalidInput, match="standard input"):
         plan(settings, [path, "-"], 2)
-    with pytest.raises(InvalidInput, match="bits=None: a dictionary would differ .* give bits"):
+    with pytest.raises(InvalidInput, match="bits=None: a dictionary would differ .* try bits=18"):
         plan(Settings(loss="squared", bits=None), path, 2)
     with pytest.raises(InvalidInput, match="one format"):
         plan(settings, [path, written(tmp_path, "csv")], 2)

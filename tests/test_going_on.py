@@ -46,11 +46,11 @@ def test_two_tables_are_one(tmp_path):
 def test_going_on_with_other_settings_is_refused(days, tmp_path):
     giftrl("train", days[0], *QUICK, "--model", tmp_path / "d")
     for option, named in [
-        (("--loss", "hinge"), "--loss hinge, not logistic"),
-        (("--bits", "9"), "--bits 9, not 8"),
-        (("--dictionary",), "--dictionary, not 8"),
-        (("--labels", "0,1"), "--labels 0,1, not none"),
-        (("--no-constant",), "--no-constant, not --constant"),
+        (("--loss", "hinge"), "--loss logistic, now hinge"),
+        (("--bits", "9"), "--bits 8, now 9"),
+        (("--dictionary",), "--bits 8, now --dictionary"),
+        (("--labels", "0,1"), "--labels none, now 0,1"),
+        (("--no-constant",), "--constant, now --no-constant"),
     ]:
         said = refused(tmp_path, "train", days[1], "--from", tmp_path / "d", *option, "--model", tmp_path / "e")
         assert named in said
@@ -117,12 +117,12 @@ def test_changed_data_are_not_taken_for_those_that_were_read(interrupted, tmp_pa
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("y", "z", "--label z, not y"),
-        ("--ignore", "--categorical", "--categorical z, not none"),
-        ("8", "9", "--bits 9, not 8"),
-        ("--resume", ("--resume", "--passes", "2"), "--passes 2, not 1"),
-        ("--resume", ("--resume", "--on-error", "skip"), "--on-error skip, not stop"),
-        ("--resume", ("--resume", "--format", "csv"), "--format csv, not none"),
+        ("y", "z", "--label y, now z"),
+        ("--ignore", "--categorical", "--categorical none, now z"),
+        ("8", "9", "--bits 8, now 9"),
+        ("--resume", ("--resume", "--passes", "2"), "--passes 1, now 2"),
+        ("--resume", ("--resume", "--on-error", "skip"), "--on-error stop, now skip"),
+        ("--resume", ("--resume", "--format", "csv"), "--format none, now csv"),
     ],
 )
 def test_changed_options_are_named(interrupted, tmp_path, old, new, named):

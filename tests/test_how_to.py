@@ -1,5 +1,6 @@
 """The recipes in docs/how-to, run as they stand there."""
 
+import doctest
 import os
 import re
 import subprocess
@@ -54,16 +55,26 @@ print("CHECK", model.predict(table, params={"proba": True}).shape)
     assert not list((tmp_path / "churn-model").rglob("*.pkl"))
 
 
+def run_python(page, last):
+    """Run the blocks of Python of a page as a reader does, one after the other, up to the one with these words."""
+    names: dict[str, object] = {}
+    for text in blocks(page, "python"):
+        if text.startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(text, names, page, page, 0)
+            for each in test.examples:
+                if each.exc_msg is None:
+                    exec(compile(each.source, page, "single"), names)
+        else:
+            exec(text, names)
+        if last in text:
+            return
+    raise AssertionError(f"{page} has no block with {last}")
+
+
 def test_onnx_on_the_page(tmp_path, monkeypatch):
     pytest.importorskip("skl2onnx", reason="pip install 'giftrl[onnx]'")
     monkeypatch.chdir(tmp_path)
-    (text,) = (each for each in blocks("interoperate.md", "python") if "skl2onnx" in each)
-    from sklearn.datasets import load_breast_cancer
-
-    from giftrl import FTRLClassifier
-
-    X, y = load_breast_cancer(return_X_y=True)
-    exec(text, {"X": X, "model": FTRLClassifier().fit(X[:100], y[:100])})
+    run_python("interoperate.md", "skl2onnx")
     assert (tmp_path / "model.onnx").stat().st_size > 100
 
 

@@ -221,7 +221,7 @@ def test_resume_names_another_holdout(tmp_path):
     checkpoint = Checkpoint(tmp_path / "m.checkpoint", 1)
     Trainer(LinearModel(settings), rows, passes=2, checkpoint=checkpoint).write_checkpoint()
     other = Trainer(LinearModel(settings), rows, passes=2, holdout=5, checkpoint=checkpoint)
-    with pytest.raises(InvalidInput, match=r"holdout=5, not 10"):
+    with pytest.raises(InvalidInput, match=r"holdout=10, now 5"):
         other.resume()
 
 

@@ -109,7 +109,7 @@ def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
     trainer.run()
     done = giftrl("train", rows, "--model", model, "--resume", "--beta", 2, check=False)
     assert done.returncode == 1
-    assert "--beta 2.0, not auto" in done.stderr.decode()
+    assert "--beta auto, now 2.0" in done.stderr.decode()
 
 
 @pytest.mark.plain

@@ -81,7 +81,7 @@ def test_two_labels_become_minus_one_and_plus_one(low, high, loss):
 
 def test_more_labels_need_a_positive_one():
     y = np.array([0.0, 1.0, 2.0])
-    with pytest.raises(InvalidInput, match="must have two values for Hinge"):
+    with pytest.raises(InvalidInput, match="must have two values for hinge"):
         signed(y, "hinge")
     assert signed(y, "hinge", 2.0).tolist() == [-1.0, -1.0, 1.0]
     with pytest.raises(InvalidInput, match="must be a label of the data"):

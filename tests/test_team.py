@@ -217,7 +217,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatc
     other = Trainer(
         LinearModel(Settings(bits=6)), data, workers=3, checkpoint=Checkpoint(tmp_path / "cut.checkpoint", 1)
     )
-    with pytest.raises(InvalidInput, match="workers=3, not 2"):
+    with pytest.raises(InvalidInput, match="workers=2, now 3"):
         other.resume()
 
 

@@ -308,3 +308,14 @@ def test_products_of_a_readable_model_are_not_certified(vowpalwabbit, tmp_path):
     train_vw(vowpalwabbit, f"-q aw --loss_function logistic --readable_model {tmp_path}/vw.txt", rows)
     done = giftrl("certify", "--weights", tmp_path / "vw.txt", "--loss", "logistic", rows, "-q", "aw", check=False)
     assert done.returncode != 0 and b"products of features are not found; write it with vw --invert_hash" in done.stderr
+
+
+@pytest.mark.parametrize(("before", "index"), [("", 262144), ("", 999999999), ("a^x:", 262144)])
+def test_an_index_beyond_the_bits_is_refused_by_its_line(before, index, tmp_path):
+    text = tmp_path / "vw.txt"
+    start = f"Version 9.11.9\nbits:18\noptions:\n:0\n{before}"
+    text.write_text(f"{start}262143:1\n")
+    VWModel(text)
+    text.write_text(f"{start}{index}:1\n")
+    with pytest.raises(InvalidInput, match=rf"vw.txt:5: the weight {index} is beyond the 18 bits of the model"):
+        VWModel(text)

@@ -22,7 +22,7 @@ WITHOUT = {
 SELDOM, ALONE = "a cluster hardly pays below 100,000,000 rows", "without --cluster one machine does as well"
 
 cluster_option = click.option(
-    "--cluster", metavar="auto|ray://HOST:PORT",
+    "--cluster", metavar="auto|simulation|ray://HOST:PORT",
     help="Learn on a Ray cluster: the one of this machine (auto), or another. DATA may be URLs such as s3://... too. "
     "simulation: the same model without Ray, one worker after the other.",
 )  # fmt: skip
@@ -71,9 +71,12 @@ def train_on_cluster(
     from giftrl.cli.progress import counted, standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.distributed import PAYS, train
-    from giftrl.distributed.files import about_rows, find_files, is_url, source_of
+    from giftrl.distributed.cluster import require_cluster
+    from giftrl.distributed.files import about_rows, find_files, source_of
+    from giftrl.distributed.run import require_place
     from giftrl.errors import require
     from giftrl.outputs import check_outputs, writing
+    from giftrl.streams.sources.source import is_url
     from giftrl.training import Checkpoint, Settings
     from giftrl.training.summary import best_losses, summary_of
     from giftrl.training.target import look
@@ -83,9 +86,12 @@ def train_on_cluster(
         require(value == usual, name.removesuffix("_path"), value, why, remedy)
     kept = checkpoint_every is not None or resume
     require(not (kept and model_path is None), "model", None, "is needed for checkpoints", "add --model FILE")
+    require_cluster(cluster)
     reading = reading_of(options)
     reading.pop("rejects")
     checkpoint = Checkpoint(Path(f"{model_path}.checkpoint"), checkpoint_every or 10_000_000) if kept else None
+    if checkpoint is not None:
+        require_place(checkpoint.path, resume)
     files = find_files(data)
     check_outputs(
         {
@@ -101,10 +107,12 @@ def train_on_cluster(
     quiet = quiet or as_json
     console = standard_error(quiet)
     say: Callable[[str], None] = (lambda _: None) if quiet else console.print
-    rows = about_rows(files, reading["format"])
-    early = rows is not None and rows < PAYS
+    about = about_rows(files, reading["format"])
+    early = about is not None and about.rows < PAYS
     if early:
-        say(f"note: {SELDOM}, and there are about {rows:,} here; {ALONE}")
+        say(f"note: {SELDOM}, and there are {about} here; {ALONE}")
+    if not quiet:
+        say_idle(say, files, workers, reading)
     begin: Any
     if from_path is not None:
         begin = model_of(from_path, options)
@@ -142,6 +150,25 @@ def train_on_cluster(
         checkpoint.path.unlink(missing_ok=True)
     said = early or model.examples - before >= PAYS
     say_costs(say, summary, model_path, best, "" if said else f"note: {SELDOM}; {ALONE}")
+
+
+def say_idle(say: Callable[[str], None], files: Any, workers: int, reading: dict[str, Any]) -> None:
+    """Say how many workers have nothing to read, if any."""
+    from giftrl.cli.progress import counted
+    from giftrl.distributed.files import look_at_files
+    from giftrl.distributed.shards import deal
+
+    if len(files) >= workers:
+        return
+    looked = look_at_files(files, reading["format"], reading["columns"], reading.get("schema")).files
+    busy = sum(map(bool, deal(looked, workers)))
+    if busy == workers:
+        return
+    have = "has" if workers - busy == 1 else "have"
+    whole = all(not file.lines for file in looked)
+    why = "files of this kind are read as a whole" if whole else "the data is too small to be cut into more parts"
+    said = f"{workers - busy} of {workers} workers {have} nothing to read: there {'is' if len(files) == 1 else 'are'} "
+    say(f"note: {said}{counted(len(files), 'file')}, and {why}; --workers {busy} does as well")
 
 
 class Watching:

@@ -8,7 +8,7 @@ import numpy as np
 from giftrl.distributed.driver import Driver, Progress
 from giftrl.distributed.reading import Place, Reading
 from giftrl.errors import InvalidInput
-from giftrl.training.checkpoint import differences
+from giftrl.training.checkpoint import differences, without_cluster
 from giftrl.training.course import unsound_checkpoint
 from giftrl.training.model import LinearModel
 
@@ -41,9 +41,8 @@ def write(path: Path, driver: Driver) -> None:
 def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
     """The model and the progress of a checkpoint; an error if it belongs to another run."""
     model, more = LinearModel.load(path)
-    different = reading.settings.differences(model.settings) + [
-        each for name, value in described(reading).items() for each in differences(name, value, more)
-    ]
+    different = reading.settings.differences(model.settings) + without_cluster(more)
+    different += [each for name, value in described(reading).items() for each in differences(name, value, more)]
     if different:
         raise InvalidInput(
             "checkpoint", str(path), f"was written with other settings or data: {'; '.join(different)}",

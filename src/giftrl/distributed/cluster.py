@@ -1,10 +1,12 @@
 """Workers on a Ray cluster: actors that are replaced where they die, and helped where they are slow."""
 
 import os
+import re
 import socket
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +20,8 @@ from giftrl.distributed.worker import Order, Reply, State, Worker
 from giftrl.errors import GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch
 
+#: For ``cluster``: workers in this process, one after the other.
+SIMULATION = "simulation"
 #: How long to wait for the address of a cluster to answer, in seconds.
 PATIENCE = 5.0
 #: Where Ray writes down the address of the cluster that this machine belongs to.
@@ -74,8 +78,23 @@ def require_version(theirs: str) -> None:
     require(theirs == ours, "cluster", theirs, f"is its version of giftrl, and here it is {ours}", "install one")
 
 
-def require_address(cluster: str | None) -> None:
+def require_cluster(cluster: str | None) -> None:
+    """Raise an error unless ``cluster`` is what a run can have: a simulation, or Ray at an address that answers.
+
+    >>> require_cluster("simulation")
+    >>> require_cluster("Simulation")
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: cluster='Simulation': must be "auto", "simulation" or an address; write ray://host:10001
+    """
+    if cluster != SIMULATION:
+        require_address(cluster, simulation=True)
+        import_ray()
+
+
+def require_address(cluster: str | None, simulation: bool = False) -> None:
     """Raise an error unless a cluster can have this address and something answers there.
+
+    ``simulation`` says whether there could also be a simulation, for the message.
 
     >>> require_address("ray://localhost:1")
     Traceback (most recent call last):
@@ -93,7 +112,8 @@ def require_address(cluster: str | None) -> None:
     except ValueError:
         host, port = None, None
     good = cluster.startswith("ray://") and host is not None and port is not None
-    require(good, "cluster", cluster, 'must be "auto" or an address', "write ray://host:10001")
+    known = 'must be "auto", "simulation" or an address' if simulation else 'must be "auto" or an address'
+    require(good, "cluster", cluster, known, "write ray://host:10001")
     _require_answer(cluster, str(host), int(port or 0))
 
 
@@ -113,6 +133,34 @@ def _require_running() -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():  # otherwise Ray finds out at once
         _require_answer("auto", host, int(port))
+
+
+def _short(problem: Exception) -> str:
+    """What an exception of Ray says, in one line: of a traceback inside of it, the last error."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+    return (errors[-1] if errors else lines[0])[:300]
+
+
+def _cannot_begin(problem: Exception) -> InvalidInput:
+    remedy = f"install giftrl {version('giftrl')} on each machine; `ray logs` shows more"
+    return InvalidInput("cluster", "ray", f"its workers cannot begin ({_short(problem)})", remedy)
+
+
+@contextmanager
+def _trouble_at_start() -> Iterator[None]:
+    """Turn what goes wrong with the first calls to a cluster into one line.
+
+    A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
+    """
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
+        if isinstance(problem, GiftrlError):
+            raise
+        raise _cannot_begin(problem) from None
 
 
 class _Actor(Worker):
@@ -136,14 +184,16 @@ class RayCrew:
 
     def __init__(self, reading: Reading, workers: int, *, slow: float = SLOW, least: float = LEAST) -> None:
         self._ray = ray = import_ray()
-        cores = float(ray.cluster_resources().get("CPU", 1.0))
-        self.share = 1.0 if cores >= workers else int(1e4 * cores / workers) / 1e4
-        self._actor = ray.remote(num_cpus=self.share)(_Actor)
-        self._reading = ray.put(reading)
         self._slow, self._least = slow, least
         self.repeated = 0
-        self.actors = [self._new() for _ in range(workers)]
-        require_version(ray.get(self.actors[0].version_of_giftrl.remote()))
+        with _trouble_at_start():
+            cores = float(ray.cluster_resources().get("CPU", 1.0))
+            self.share = 1.0 if cores >= workers else int(1e4 * cores / workers) / 1e4
+            self._actor = ray.remote(num_cpus=self.share)(_Actor)
+            self._reading = ray.put(reading)
+            self.actors = [self._new() for _ in range(workers)]
+            theirs = ray.get(self.actors[0].version_of_giftrl.remote())
+        require_version(theirs)
 
     def _new(self) -> Any:
         return self._actor.remote(self._reading, background=True)
@@ -200,7 +250,7 @@ class _Round:
         return [self._found[number] for number in range(len(self.orders))]
 
     def _take(self, ready: Any, number: int, worker: int) -> None:
-        from ray.exceptions import RayActorError, RayTaskError
+        from ray.exceptions import RayActorError, RayError, RayTaskError
 
         try:
             reply = self.ray.get(ready)
@@ -212,6 +262,9 @@ class _Round:
             if isinstance(cause, GiftrlError):
                 raise cause from None
             raise
+        except RayError as problem:
+            remedy = "look into the state of the cluster with `ray status`; a checkpoint can be gone on from"
+            raise InvalidInput("cluster", "ray", f"has lost a reply ({_short(problem)})", remedy) from None
         if reply is None:
             self._send(number, worker, True)
         elif number not in self._found:
@@ -220,10 +273,12 @@ class _Round:
             self._free.append(worker)
 
     def _replace(self, number: int, worker: int, problem: Exception) -> None:
+        if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new worker may be sent to the same machine
+            raise _cannot_begin(problem) from None
         self._deaths += 1
         if self._deaths > DEATHS:
             raise InvalidInput(
-                "cluster", f"worker {worker}", f"has died {self._deaths} times in one round ({problem})",
+                "cluster", f"worker {worker}", f"has died {self._deaths} times in one round ({_short(problem)})",
                 "look into its log with `ray logs`; if memory is short, use fewer workers or fewer bits",
             )  # fmt: skip
         self.crew.repeated += 1

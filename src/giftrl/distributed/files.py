@@ -3,7 +3,6 @@
 import glob
 import logging
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
-from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources
+from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources, is_url
 
 Named = str | os.PathLike[str]
 #: Text is hardly ever more times as large as its compressed file.
 COMPRESSION = 10
 #: What goes wrong is an error of ours: the traces that these packages also log are for programs that ask for them.
 LOGGERS = ("fsspec", "gcsfs", "s3fs")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class File(NamedTuple):
@@ -38,15 +36,6 @@ class File(NamedTuple):
     lines: bool = False
     header: bytes = b""
     delimiter: str | None = None
-
-
-def is_url(name: Named) -> bool:
-    """Whether a name is a URL.
-
-    >>> is_url("s3://bucket/a.svm"), is_url("a.svm")
-    (True, False)
-    """
-    return _URL.match(os.fspath(name)) is not None
 
 
 def source_of(name: str) -> Source:
@@ -170,8 +159,10 @@ def look_at_files(
         looked.append(file._replace(lines=plain and found in TEXT and not (found == "csv" and _has_long_records(head))))
     if len(formats) > 1:
         (one, first), (other, second), *_ = formats.items()
-        rule = f"must all have one format; {first} is {one} and {second} is {other}"
-        raise InvalidInput("sources", len(files), rule, "convert some of them (giftrl convert), or train in two runs")
+        rule = f"must have one format, and the first is {one} and the second {other}"
+        raise InvalidInput(
+            "sources", [first, second], rule, "convert one of them (giftrl convert), or train in two runs"
+        )
     return Look(tuple(looked), next(iter(formats)), schema)
 
 
@@ -180,22 +171,46 @@ def _has_long_records(head: bytes) -> bool:
     return any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
 
 
-def about_rows(files: Sequence[File], format: str | None = None) -> int | None:  # noqa: A002
-    """About how many rows files have, by their sizes and the first lines of the first; None where that cannot be told.
+class About(NamedTuple):
+    """About how many rows there are.
 
-    Of compressed text it is the most that is likely.
+    Attributes:
+        rows: how many.
+        most: whether there may be far fewer, as of compressed files.
+
+    >>> print(About(16_000), About(32_000, most=True), sep=", ")
+    about 16,000, at most about 32,000
+    """
+
+    rows: int
+    most: bool = False
+
+    def __str__(self) -> str:
+        return f"{'at most ' if self.most else ''}about {self.rows:,}"
+
+
+def about_rows(files: Sequence[File], format: str | None = None) -> About | None:  # noqa: A002
+    """About how many rows files of text have; None where that cannot be told, as of tables in Parquet.
+
+    By the size of each file, and by how long the first lines of the first are. Compressed files count with the most
+    text that they are likely to hold.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "rows.svm")
     ...     _ = path.write_text("1 1:1\\n-1 2:1\\n" * 50)
     ...     about_rows(find_files(path))
-    100
+    About(rows=100, most=False)
     """
     with Stream(source_of(files[0].name)) as stream:
         head = stream.peek(HEAD)[:HEAD]
-        if detect(head, files[0].name, format) not in TEXT:
-            return None
-        larger = 1 if stream.compression is None else COMPRESSION
-    size = larger * sum(file.size for file in files)
-    return max(1, round(size * head.count(b"\n") / len(head)))
+    if detect(head, files[0].name, format) not in TEXT:
+        return None
+    packed = [_is_compressed(file) for file in files]
+    size = sum(file.size * (COMPRESSION if each else 1) for file, each in zip(files, packed, strict=True))
+    return About(max(1, round(size * head.count(b"\n") / len(head))), any(packed))
+
+
+def _is_compressed(file: File) -> bool:
+    with Stream(source_of(file.name)) as stream:
+        return stream.compression is not None

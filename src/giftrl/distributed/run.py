@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.distributed import checkpoint as checkpoints
-from giftrl.distributed.cluster import RayCrew, connect
+from giftrl.distributed.cluster import SIMULATION, RayCrew, connect, require_cluster
 from giftrl.distributed.driver import Driver, Progress
 from giftrl.distributed.files import find_files, look_at_files, source_of
 from giftrl.distributed.local import LocalCrew
 from giftrl.distributed.reading import Reading
 from giftrl.distributed.shards import deal
-from giftrl.errors import InvalidInput, require, require_whole
+from giftrl.errors import require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
@@ -21,8 +21,6 @@ from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 
 Named = str | os.PathLike[str]
-#: For ``cluster``: workers in this process, one after the other.
-SIMULATION = "simulation"
 #: With fewer rows than this, many machines are hardly faster than one.
 PAYS = 100_000_000
 #: How many rows there are between two checkpoints, where only the file is given.
@@ -51,7 +49,7 @@ def plan(
     >>> folder.cleanup()
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
-    remedy = "give bits, which hashes names; 18 is a good start"
+    remedy = "try bits=18, which hashes names"
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
     found = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)
@@ -113,9 +111,12 @@ def train(
     (100, True)
     >>> folder.cleanup()
     """
+    require_cluster(cluster)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(Path(checkpoint), EVERY)
     require(checkpoint is not None or not resume, "resume", resume, "needs a checkpoint", "give checkpoint")
+    if checkpoint is not None:
+        require_place(checkpoint.path, resume)
     model: LinearModel | None = None
     if isinstance(settings, LinearModel):
         model, settings = settings, settings.settings
@@ -125,10 +126,6 @@ def train(
     reading = plan(
         settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error
     )  # fmt: skip
-    if checkpoint is not None and not resume:
-        require_no_checkpoint(checkpoint.path)
-    if checkpoint is not None and resume and not checkpoint.path.exists():
-        raise InvalidInput("checkpoint", str(checkpoint.path), "there is none to go on from", "start anew")
     progress: Progress | None = None
     if checkpoint is not None and resume:
         model, progress = checkpoints.read(checkpoint.path, reading)
@@ -150,6 +147,15 @@ def train(
         return driver.run(merged)
     finally:
         driver.crew.close()
+
+
+def require_place(checkpoint: Path, resume: bool) -> None:
+    """Raise an error unless there is a checkpoint to go on from, or none that a new run would write over."""
+    if not resume:
+        require_no_checkpoint(checkpoint)
+        return
+    remedy = "leave out --resume to start anew; --from MODEL goes on from a finished model"
+    require(checkpoint.exists(), "checkpoint", str(checkpoint), "there is none to go on from", remedy)
 
 
 def _crew(cluster: str | None, reading: Reading) -> Any:

@@ -1,8 +1,8 @@
 """Files cut into shards, one for each worker: a pure function of the files and of how many workers there are.
 
-Plain text is cut into blocks of bytes, and block i is worker i mod W's: so every worker meets all of the data, which
+Plain text is cut into blocks of bytes, which go to the workers in turn: so every worker meets all of the data, which
 matters where rows are in the order of time. A line belongs to the block that its first byte is in. Compressed files,
-Parquet, Arrow and npz, and CSV with newlines inside quotes, are not cut: file i is worker i mod W's.
+Parquet, Arrow and npz, and CSV with newlines inside quotes, are not cut: whole files go to the workers in turn.
 """
 
 import io

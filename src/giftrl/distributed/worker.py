@@ -87,7 +87,7 @@ class Worker:
 
     def __init__(self, reading: Reading, background: bool = False) -> None:
         self.reading = reading
-        self.version = -1  # of the state that it has, but for what it has learnt since
+        self.version = -1  # of the state that the model had at the beginning of its last round; -1 before the first
         self.model = LinearModel(reading.settings)
         self._background = background
         self._rows: ShardRows | None = None

@@ -6,7 +6,7 @@ Which one is chosen by what a score means, so that it offers what ours offers an
 - ``OneVsRestClassifier`` of these for ``logistic`` and K > 2 classes, whose probabilities are scaled to sum 1;
 - ``LinearSVC`` for scores of classes that are no probabilities, as of the hinge losses;
 - ``PoissonRegressor`` for a score that is the logarithm of the mean, and ``LinearRegression`` for all other numbers.
-  ``Ridge`` has the same formula; ``LinearRegression`` has no penalty that would say what ours does not have.
+  ``Ridge`` predicts by the same formula, but shows an ``alpha``, a penalty that our models were not learnt with.
 
 Weights are those of the features as they are: what a mixture does to features and labels (scales, means, the shares of
 its experts) is linear and is in ``coef_`` and ``intercept_`` already. ``normalize="unit"`` is not linear, and is the
@@ -36,7 +36,7 @@ def plain_classifier(model: Any) -> Any:
         return _prepared(model, _linear(LinearSVC(), model, weights, constants, classes_=classes))
     if link is Link.SOFTMAX or len(classes) == 2:
         return _prepared(model, _linear(LogisticRegression(), model, weights, constants, classes_=classes))
-    # Only its fit, here of rows without content, makes what tells classes apart.
+    # It keeps the classes in a form that only its own ``fit`` makes. For that, features do not matter: they are zeros.
     made = OneVsRestClassifier(DummyClassifier()).fit(np.zeros((len(classes), 1)), classes)
     made.set_params(estimator=LogisticRegression())
     made.estimators_ = [

@@ -14,8 +14,9 @@ The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet 
 workers have won, and the bet of the average share theta/(1 + G) and of the average of what was won, both weighted by
 what the workers have staked. The share needs both ends as the weights of other experts do: with theta always added,
 16 workers on 500,000 rows like rcv1's made the loss of the coin a third larger. (The product of the factors by which
-each wealth has grown is what one gambler would have who had made all these bets; sixteen workers that double it make it
-65,536 times as large, and rows of a stream that is sorted by class do not show the harm.)
+each wealth has grown is what one gambler who had made all these bets would have. Sixteen workers that double it make it
+65,536 times as large. In a stream that is sorted by class, the rows that a merge is fitted to are all of one class, and
+do not show that this is far too large.)
 """
 
 import math

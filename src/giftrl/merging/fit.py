@@ -1,7 +1,8 @@
 """How far to go from the average of workers to their sum: a small convex problem on rows that nobody has learnt.
 
 Features are grouped by how often they occur, an octave or two a group, and an expert has a step for each group
-(:mod:`giftrl.merging.steps`). Here are p and d of a mixture with one score.
+(:mod:`giftrl.merging.steps`). On a row of the window, p is the prediction of an expert at the average, and d is
+by how much a whole step in a group would move it. This module computes both for mixtures with one score.
 """
 
 from typing import Any, NamedTuple

@@ -144,6 +144,9 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
         raise _Problem(f"has {size} bytes, too few for a model file")
     start = file.read(8)
     length = int.from_bytes(start, "little")
+    if start == b"Version ":
+        text = "it begins like the text of a model of Vowpal Wabbit, which giftrl predict and certify --weights read"
+        raise _Problem("does not begin like a model file", text)
     if length > LONGEST:
         raise _Problem("does not begin like a model file", "check that it is one")
     if length > size - 8:

@@ -175,11 +175,12 @@ def signed(y: NDArray[Any], loss: Any, positive: float | str | None = None) -> A
         return as_signs(y == positive)
     if not takes_signs(member, only=True):
         rule = "is not a number, as every label must be for this loss"
-        require(not text, "y", y[0], rule, "name the one that counts as +1 (--positive LABEL)")
+        require(not text, "y", str(y[0]), rule, "name the one that counts as +1 (--positive LABEL)")
         return np.asarray(y, dtype=np.float64)
     labels = np.unique(y)
     if len(labels) > 2:
-        rule = f"must have two values for {type(member).__name__}, and there are {len(labels)}"
+        name = loss if isinstance(loss, str) else type(loss).__name__
+        rule = f"must have two values for {name}, and there are {len(labels)}"
         raise InvalidInput("y", labels[:5].tolist(), rule, "name the one that counts as +1 (--positive LABEL)")
     if len(labels) == 1 and labels[0] in (-1.0, 1.0):
         return np.asarray(y, dtype=np.float64)

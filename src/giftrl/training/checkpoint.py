@@ -26,12 +26,44 @@ def require_no_checkpoint(path: Path) -> None:
 
 
 def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str]:
-    """What differs, in words, from what a checkpoint says under a name; each column by itself."""
+    """What differs, in words, from what a checkpoint says under a name; each column by itself.
+
+    >>> differences("workers", 3, {"workers": 2})
+    ['workers=2, now 3']
+    """
+    if name == "passes" and "done" in before:  # of which checkpoints of a cluster have only the latter
+        return ["a run with --cluster, now without"]
     if name not in before or before[name] == value:
         return []
     if isinstance(value, dict) and isinstance(before[name], dict):
         return [each for key in value for each in differences(key, value[key], before[name])]
-    return [f"{name}={value!r}, not {before[name]!r}"]
+    if name == "sources":
+        return _other_sources(before[name], value)
+    return [f"{name}={before[name]!r}, now {value!r}"]
+
+
+def without_cluster(before: Mapping[str, Any]) -> list[str]:
+    """The difference of a run with a cluster from the checkpoint of one without, in words; nothing if it had one.
+
+    >>> without_cluster({"passes": 1}), without_cluster({"done": [False]})
+    (['a run without --cluster, now with it'], [])
+    """
+    return ["a run without --cluster, now with it"] if "passes" in before else []
+
+
+def _other_sources(before: Any, now: Any) -> list[str]:
+    """How sources differ: their names, or the sizes that checkpoints of a cluster know."""
+    sized = [all(isinstance(each, (list, tuple)) for each in sources) for sources in (before, now)]
+    if sized[0] != sized[1]:  # only one run had a cluster, which is said elsewhere
+        return []
+    if not sized[0] or [each[0] for each in before] != [each[0] for each in now]:
+        names = [[each[0] if sized[0] else each for each in sources] for sources in (before, now)]
+        return [f"sources={names[0]!r}, now {names[1]!r}"]
+    return [
+        f"{name} of {size:,} bytes, now of {other:,}"
+        for (name, size), (_, other) in zip(before, now, strict=True)
+        if size != other
+    ]
 
 
 def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str, Any]) -> None:

@@ -86,14 +86,14 @@ def named(path: str, found: Iterable[tuple[str, str, Any]], **more: Any) -> Give
             row = [float(each) for each in (numbers if isinstance(numbers, list) else [numbers])]
         except (TypeError, ValueError):
             said = " ".join(map(str, numbers)) if isinstance(numbers, list) else str(numbers)
-            raise _wrong(place, f"the weight of {name!r} is no number: {said!r}", REMEDY) from None
+            raise wrong(place, f"the weight of {name!r} is no number: {said!r}", REMEDY) from None
         if not row or not all(map(math.isfinite, row)):
-            raise _wrong(place, f"the weight of {name!r} is not finite", "give the weights of a model that converged")
+            raise wrong(place, f"the weight of {name!r} is not finite", "give the weights of a model that converged")
         if rows and len(row) != len(rows[0]):
             rule = f"{name!r} has {len(row)} weights, and the first name has {len(rows[0])}"
-            raise _wrong(place, rule, "give each feature a weight for each class")
+            raise wrong(place, rule, "give each feature a weight for each class")
         if name in seen:
-            raise _wrong(place, f"{name!r} has a weight already", "leave one of them out")
+            raise wrong(place, f"{name!r} has a weight already", "leave one of them out")
         seen.add(name)
         names.append(name)
         places.append(place)
@@ -103,7 +103,12 @@ def named(path: str, found: Iterable[tuple[str, str, Any]], **more: Any) -> Give
     return Given(path, np.array(rows), names, places, **more)
 
 
-def _wrong(place: str, rule: str, remedy: str) -> InvalidInput:
+def wrong(place: str, rule: str, remedy: str) -> InvalidInput:
+    """An error of weights at a place in a file.
+
+    >>> print(wrong("w.txt:3", "there is no weight", "give one"))
+    w.txt:3: there is no weight; give one
+    """
     problem = InvalidInput("weights", place, rule, remedy)
     problem.args = (f"{place}: {rule}; {remedy}",)
     return problem
@@ -118,7 +123,7 @@ def _lines(path: str, text: str) -> Given:
                 continue
             name, *numbers = line.split("\t") if "\t" in line else line.split()
             if not numbers:
-                raise _wrong(f"{path}:{number}", f"there is no weight in {line!r}", REMEDY)
+                raise wrong(f"{path}:{number}", f"there is no weight in {line!r}", REMEDY)
             yield f"{path}:{number}", name, numbers
 
     return named(path, found())

@@ -226,10 +226,14 @@ class Settings(Recipe):
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)
 
-    def differences(self, other: "Settings") -> list[str]:
-        """What differs from other settings, in words."""
+    def differences(self, before: "Settings") -> list[str]:
+        """What differs from the settings before, in words.
+
+        >>> Settings(loss="hinge").differences(Settings(loss="logistic"))
+        ["loss='logistic', now 'hinge'"]
+        """
         return [
-            f"{each.name}={getattr(self, each.name)!r}, not {getattr(other, each.name)!r}"
+            f"{each.name}={getattr(before, each.name)!r}, now {getattr(self, each.name)!r}"
             for each in fields(self)
-            if getattr(self, each.name) != getattr(other, each.name)
+            if getattr(self, each.name) != getattr(before, each.name)
         ]

@@ -11,7 +11,7 @@ from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.murmur import add_bytes, end_name
-from giftrl.training.given_weights import Given, named
+from giftrl.training.given_weights import Given, named, wrong
 
 Array = NDArray[np.float64]
 
@@ -49,6 +49,21 @@ class Header(NamedTuple):
         bits = self.number("bits", 18.0)
         require(1.0 <= bits <= 62.0 and bits.is_integer(), "weights", self.path, f"has hashes of {bits:g} bits", AGAIN)
         return int(bits)
+
+    def require_indices(self, found: Iterable[tuple[int, str]]) -> None:
+        """Raise an error if the index of a weight, on the line of a number, does not fit into the bits of hashes.
+
+        >>> read_header("m.txt", "Version 9\\nbits:2\\n:0\\n4:1\\n").require_indices([(4, "4")])
+        Traceback (most recent call last):
+        giftrl.errors.InvalidInput: m.txt:4: the weight 4 is beyond the 2 bits of the model; write it again with
+        vw --readable_model or --invert_hash
+        """
+        if "bits" not in self.said:
+            return
+        for line, index in found:
+            if int(index) >> self.bits:
+                rule = f"the weight {index[:40]} is beyond the {self.bits} bits of the model"
+                raise wrong(f"{self.path}:{line}", rule, AGAIN)
 
     def final(self, weights: Array) -> Array:
         """The weights w that VW predicts with: sign(w) max(|w| - l1_state, 0) l2_state.
@@ -93,6 +108,7 @@ def read_vw(path: str, text: str) -> Given:
             raise InvalidInput("weights", path, f"is a model of {option}, which is not linear", remedy)
     byname = [(number, match) for number, line in body if (match := NAMED.match(line))]
     if byname:
+        header.require_indices((number, match[2]) for number, match in byname)
         found = ((f"{path}:{number}", match[1], match[3]) for number, match in byname)
         if oaa is not None:
             classes = int(oaa[1])
@@ -104,8 +120,9 @@ def read_vw(path: str, text: str) -> Given:
         return given._replace(values=header.final(given.values))
     if oaa is not None:
         raise InvalidInput("weights", path, "has several classes and no names", "write it with vw --invert_hash")
-    numbered = [match for _, line in body if (match := NUMBERED.match(line))]
-    given = named(path, ((path, match[1], match[2]) for match in numbered))
+    numbered = [(number, match) for number, line in body if (match := NUMBERED.match(line))]
+    header.require_indices((number, match[1]) for number, match in numbered)
+    given = named(path, ((f"{path}:{number}", match[1], match[2]) for number, match in numbered))
     hashes = dict(zip(map(int, given.names or ()), header.final(given.values[:, 0]).tolist(), strict=True))
     return given._replace(hashed=hashes, bits=header.bits, names=None)
 

@@ -3,6 +3,7 @@
 import glob
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from giftrl.files import is_stream
 from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
 
 STANDARD_INPUT = "-"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Source(NamedTuple):
@@ -43,6 +45,15 @@ class Source(NamedTuple):
 
 
 Named = str | os.PathLike[str] | Source
+
+
+def is_url(name: str | os.PathLike[str]) -> bool:
+    """Whether a name is a URL.
+
+    >>> is_url("s3://bucket/a.svm"), is_url("a.svm")
+    (True, False)
+    """
+    return _URL.match(os.fspath(name)) is not None
 
 
 def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
@@ -77,6 +88,9 @@ def _behind(name: str) -> Iterator[Source]:
     if name == STANDARD_INPUT:
         yield Source(name, None)
         return
+    if is_url(name) and not os.path.exists(name):  # noqa: PTH110
+        rule = "is a URL, which only `giftrl train --cluster` reads"
+        raise BadSource(name, rule, "add --cluster simulation there, or download the file")
     matches = [name]
     # "a[1].csv" can be a file and a pattern: the file comes first.
     # Path.exists would raise where a folder may not be searched; _check has the better message.
