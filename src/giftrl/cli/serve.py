@@ -79,11 +79,11 @@ def command(
     from giftrl.service.tokens import Tokens, read_tokens
 
     try:
-        from giftrl.service.follow import parse
+        from giftrl.service.followable import followable
         from giftrl.service.server import serve
     except ModuleNotFoundError as missing:
         raise GiftrlError("the service needs Starlette and uvicorn; pip install 'giftrl[serve]'") from missing
-    followed = [parse(each) for each in follow]
+    followed = followable(follow)
     tokens = Tokens() if token_file is None else read_tokens(token_file)
     local = host in ("127.0.0.1", "::1", "localhost")
     remedy = "add --token-file FILE, or listen at 127.0.0.1"
