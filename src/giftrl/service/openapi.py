@@ -150,6 +150,16 @@ SCHEMAS: Data = {
 }  # fmt: skip
 
 
+def options_of(method: str, path: str) -> tuple[str, ...]:
+    """The names of the query options that a request knows.
+
+    >>> options_of("POST", "/models/{name}/learn")
+    ('format', 'on_error')
+    """
+    options = PATHS[method.lower(), path].get("options", [])
+    return tuple(each["name"] for each in options if each["in"] == "query")
+
+
 def described() -> Data:
     """The whole description.
 
