@@ -146,6 +146,7 @@ SCHEMAS: Data = {
     "Error": OBJECT | {"properties": {"error": OBJECT | {"properties": {
         "status": {"type": "integer"}, "problem": {"type": "string"}, "remedy": {"type": "string"},
         "rows": {"type": "array", "items": OBJECT},
+        "labelled": {"type": "array", "items": {"type": "string"}, "description": "Ids that have their labels."},
     }}}},
 }  # fmt: skip
 
