@@ -1,7 +1,7 @@
 """What the writer of a model is asked to do, and how it answers."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,6 +112,19 @@ def require_waiting(found: Mapping[str, bytes | None]) -> None:
 
 def _more(names: list[str]) -> str:
     return f", and {len(names) - 1} more," * (len(names) > 1)
+
+
+def labelled_rows(entry: Entry, remembered: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """The remembered rows of a body of labels by their ids, each with its label.
+
+    Args:
+        entry: the ids and labels.
+        remembered: what gives the row of an id, as :meth:`giftrl.service.store.Store.remembered` does.
+    """
+    given = labels_of(entry)
+    found = {name: remembered(name) for name, _ in given}
+    require_waiting(found)
+    return {name: with_label(found[name] or b"{}", label) for name, label in given}
 
 
 def rows_of(entry: Entry) -> list[bytes]:
