@@ -12,7 +12,8 @@ import pytest
 from giftrl.errors import InvalidInput, Refused
 from giftrl.service import follow
 from giftrl.service.folder import Folder
-from giftrl.service.follow import Follower, parse
+from giftrl.service.follow import Follower
+from giftrl.service.followable import parse
 from giftrl.service.limits import Limits
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, quick_settings, rows, trained

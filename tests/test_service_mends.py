@@ -20,6 +20,7 @@ from giftrl import system
 from giftrl.errors import InvalidInput
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
+from giftrl.service.followable import followable
 from giftrl.service.limits import Limits
 from giftrl.service.openapi import described
 from giftrl.service.server import make_server
@@ -303,7 +304,7 @@ def test_standard_input_that_is_closed_is_refused_or_noted(tmp_path, monkeypatch
     folder = Folder(tmp_path / "models", Limits())
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InvalidInput, match="is closed"):
-        Follower(folder, "m", "-")
+        followable(["m=-"])
     with (tmp_path / "closed").open("w") as file:
         pass
     monkeypatch.setattr("sys.stdin", file)

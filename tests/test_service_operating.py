@@ -60,7 +60,7 @@ def check_serves(command):
             assert httpx.get(f"http://127.0.0.1:{port}/models", headers=headers).json() == {"models": []}
             assert httpx.get(f"http://127.0.0.1:{port}/models").status_code == 401
             running.send_signal(signal.SIGTERM)
-            assert "ended" in running.stderr.read()
+            assert "ended" in running.stderr.read() and running.wait(30) == 0
         finally:
             running.kill()
 

@@ -72,18 +72,21 @@ def command(
       curl localhost:8000/models/churn/predict -d '{"age": 30, "city": "Rome"}'
 
     The page at http://localhost:8000/ shows what the models do. A request to learn is answered when the disk has its
-    rows. After a crash, the service goes on from the last acknowledged request. Ctrl-C lets waiting requests finish.
+    rows. After a crash, the service goes on from the last acknowledged request. Ctrl-C and SIGTERM
+    let waiting requests finish; the exit status is then 0.
     """
     from giftrl.errors import GiftrlError, require
+    from giftrl.files import uninterrupted
     from giftrl.service.limits import Limits
     from giftrl.service.tokens import Tokens, read_tokens
 
     try:
-        from giftrl.service.follow import parse
-        from giftrl.service.server import serve
+        with uninterrupted():  # Python 3.11 makes an error of the exception of a signal while a class is made
+            from giftrl.service.followable import followable
+            from giftrl.service.server import serve
     except ModuleNotFoundError as missing:
         raise GiftrlError("the service needs Starlette and uvicorn; pip install 'giftrl[serve]'") from missing
-    followed = [parse(each) for each in follow]
+    followed = followable(follow)
     tokens = Tokens() if token_file is None else read_tokens(token_file)
     local = host in ("127.0.0.1", "::1", "localhost")
     remedy = "add --token-file FILE, or listen at 127.0.0.1"

@@ -19,6 +19,7 @@ from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.row_learner import RowLearner
 from giftrl.merging.merge import Window, first_steps, known, merge, put, take, take_all, touched
+from giftrl.merging.notes import Notes
 from giftrl.merging.schedule import cut, first_rows, next_round
 from giftrl.merging.sharing import Shared, alone
 
@@ -31,20 +32,6 @@ class Spent(NamedTuple):
     merges: int = 0
     merging: float = 0.0
     together: float = 0.0
-
-
-class Notes:
-    """Stands in for the witnesses of a worker: what is to be remembered of its rows is noted, for the team's own."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, ...]] = []
-
-    def add(self, *call: Any) -> None:
-        """Note rows."""
-        self.calls.append(call)
-
-    def grow(self, dimension: int) -> None:
-        """More features change nothing in what was noted."""
 
 
 class Team(RowLearner):

@@ -26,8 +26,8 @@ from giftrl.service.jobs import LABEL as LABELLING
 from giftrl.service.jobs import LEARN, NOTHING, REMEMBER, SAVE, Job, answered
 from giftrl.service.later import Answers
 from giftrl.service.metrics import Requests, metrics
-from giftrl.service.openapi import described
-from giftrl.service.requests import flag, json_in, key_of, number, rows_in
+from giftrl.service.openapi import described, options_of
+from giftrl.service.requests import flag, json_in, key_of, number, require_known, rows_in
 from giftrl.service.status import LONGEST, brief, whole
 from giftrl.service.tokens import Tokens
 from giftrl.service.warming import Warming
@@ -63,7 +63,7 @@ class Service:
         tokens = tokens or Tokens()
         hosts = None if tokens.needed else LOOPBACK | {host}
         routes = [
-            Route(path, self._named(endpoint, handler), methods=[method])
+            Route(path, self._named(endpoint, handler, options_of(method, path)), methods=[method])
             for (method, path), (endpoint, handler) in self.routes().items()
         ]
         router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
@@ -90,9 +90,10 @@ class Service:
             ("GET", f"{model}/events"): ("events", self.events),
         }
 
-    def _named(self, endpoint: str, handler: Any) -> Any:
+    def _named(self, endpoint: str, handler: Any, options: tuple[str, ...]) -> Any:
         async def handle(request: Request) -> Response:
             request.scope.setdefault("state", {})["endpoint"] = endpoint
+            require_known(request, options)
             found: Response = await handler(request)
             return found
 

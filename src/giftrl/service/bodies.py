@@ -98,6 +98,9 @@ def _json_lines(data: bytes) -> bytes:
     if not isinstance(given, dict):
         raise Refused(400, "the body is no JSON object", 'send one row as an object, or {"rows": [...]}')
     rows = given.get(ROWS)
+    if ROWS in given and len(given) == 1 and not isinstance(rows, list):
+        words = 'send {"rows": [{"label": 1, "age": 33}]}; one row may be sent as an object of its own'
+        raise Refused(400, f"rows is no list: {rows!r:.40}", words)
     if not isinstance(rows, list) or len(given) != 1:
         return orjson.dumps(given)
     return b"\n".join(_line(number, row) for number, row in enumerate(rows))

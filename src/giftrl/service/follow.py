@@ -12,7 +12,6 @@ minute as long as it goes on.
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 import time
@@ -23,41 +22,24 @@ from pathlib import Path
 import orjson
 
 from giftrl import system
-from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
+from giftrl.errors import BadSource, GiftrlError, Refused
 from giftrl.service.bodies import Entry
-from giftrl.service.folder import Folder, Followed, require_name
+from giftrl.service.folder import Folder, Followed
+from giftrl.service.followable import format_of, is_blank
 from giftrl.service.jobs import LEARN, NOTE, Job
 from giftrl.service.tail import PIECE, Place, before, is_same, replaced, to_line_end, whole_lines
-from giftrl.streams.formats import detect
+from giftrl.streams.formats import HEAD
 from giftrl.streams.sources.lines import MAX_LINE
 from giftrl.streams.sources.source import STANDARD_INPUT
 
 log = logging.getLogger("giftrl.service")
 
+#: The status codes of HTTP with which a model refuses rows that it cannot learn.
+UNUSABLE = (400, 413, 415, 422)
 #: Seconds between two looks at a source.
 PAUSE = 0.2
 #: The most seconds between two trials after an error.
 LONGEST_PAUSE = 60.0
-TEXT = ("json", "libsvm", "vw")
-#: What is said of rows with which nothing can be done; they are passed over.
-UNUSABLE = (400, 413, 415, 422)
-
-
-def parse(given: str) -> tuple[str, str]:
-    """The name of the model and the source in ``NAME=SOURCE``; the name of a file is that of its model.
-
-    >>> parse("logs/clicks.jsonl"), parse("shop=logs/clicks.jsonl")
-    (('clicks', 'logs/clicks.jsonl'), ('shop', 'logs/clicks.jsonl'))
-    """
-    name, equals, source = given.partition("=")
-    if not equals:
-        name, source = re.sub(r"[^A-Za-z0-9_-]", "-", Path(given).name.split(".")[0]) or "-", given
-    try:
-        require_name(name)
-    except Refused:
-        rule = "has no name for its model"
-        raise InvalidInput("follow", given, rule, "write --follow NAME=SOURCE") from None
-    return name, source
 
 
 class Follower(threading.Thread):
@@ -81,11 +63,6 @@ class Follower(threading.Thread):
         self._pause = PAUSE
         self._later: dict[Path, float] = {}  # when to try again what could not be read
         self._held: FileIO | None = None  # the file, where the source is one
-        require(
-            source == STANDARD_INPUT or bool(source), "follow", source, "names no source", "give a file or a folder"
-        )
-        there = source != STANDARD_INPUT or sys.stdin is not None
-        require(there, "follow", source, "is closed", "give a file or a folder, or open standard input")
         if not folder.has(name):
             folder.create(name, {})
         self._state = folder.followed.setdefault(name, Followed())
@@ -107,7 +84,9 @@ class Follower(threading.Thread):
             return
         while not self._ended.is_set():
             try:
-                moved = [self._tried(path) for path in self._files()]
+                paths = list(self._files())
+                self._later = {path: at for path, at in self._later.items() if path in paths}
+                moved = [self._tried(path) for path in paths]
             except Exception as problem:
                 self._failed(problem)
                 continue
@@ -138,7 +117,7 @@ class Follower(threading.Thread):
         words = getattr(problem, "strerror", None) or (str(problem) if isinstance(problem, GiftrlError) else "")
         self._state.errors += 1
         self._state.problem = f"{type(problem).__name__}: {words}".removesuffix(": ")
-        expected = isinstance(problem, (Refused, OSError))
+        expected = isinstance(problem, (GiftrlError, OSError))
         log.warning("%s cannot be followed now (%s)", self._source, self._state.problem, exc_info=not expected)
         pause, self._pause = self._pause, min(2.0 * self._pause, LONGEST_PAUSE)
         return pause
@@ -208,13 +187,27 @@ class Follower(threading.Thread):
             self._pass_over(name)
         offset = place.offset + (len(data) or length)
         passes = not data and not ended
-        return self._learn(data, name, Place(place.inode, offset, before(file, offset), passes))
+        after = Place(place.inode, offset, before(file, offset), passes)
+        return self._learn(data, self._format_in(file, name, data), name, after)
+
+    def _format_in(self, file: FileIO, path: str, data: bytes) -> str | None:
+        """The format of a file, by its beginning or else by what is new in it; None where that has no rows."""
+        if not data or (path not in self._formats and is_blank(data)):
+            return None
+        if path not in self._formats:
+            file.seek(0)
+            self._formats[path] = format_of([file.read(HEAD), data], path)
+        return self._formats[path]
 
     def _pass_over(self, path: str) -> None:
         """Say that a line is too long."""
         problem = f"a line of {path} is longer than {MAX_LINE} bytes"
         log.warning("%s, and is passed over", problem)
-        row = {"row": None, "column": None, "problem": problem, "expected": f"at most {MAX_LINE} bytes a line"}
+        self._reject(problem, f"at most {MAX_LINE} bytes a line")
+
+    def _reject(self, problem: str, expected: str) -> None:
+        """Show lines that are passed over among the rows that could not be used."""
+        row = {"row": None, "column": None, "problem": problem, "expected": expected}
         with contextlib.suppress(Refused):  # of a model that is deleted now
             self._folder.get(self._model).watch.reject([row])
 
@@ -233,7 +226,7 @@ class Follower(threading.Thread):
             waiting += piece
             end = waiting.rfind(b"\n", len(waiting) - len(piece)) + 1 if more else len(waiting)
             if end:
-                self._learn(bytes(waiting[:end]), STANDARD_INPUT, None)
+                self._learn_input(bytes(waiting[:end]))
                 del waiting[:end]
             if len(waiting) > MAX_LINE:
                 self._pass_over(STANDARD_INPUT)
@@ -241,13 +234,32 @@ class Follower(threading.Thread):
             if not more:
                 return
 
-    def _learn(self, data: bytes, path: str, after: Place | None) -> bool:
-        """Teach the model, and note the place in the same commit; whether that was done."""
+    def _learn_input(self, data: bytes) -> None:
+        """Learn lines of standard input; of those whose format is unknown nothing is left but what is said of them."""
+        try:
+            blank = not self._formats and is_blank(data)
+            format_ = None if blank else self._formats.get(STANDARD_INPUT) or format_of([data], STANDARD_INPUT)
+        except BadSource as problem:
+            self._noted(problem)
+            self._reject(problem.rule, problem.remedy)
+            return
+        if format_ is not None:
+            self._formats[STANDARD_INPUT] = format_
+            self._learn(data, format_, STANDARD_INPUT, None)
+
+    def _learn(self, data: bytes, format_: str | None, path: str, after: Place | None) -> bool:
+        """Teach the model, and note the place in the same commit; whether that was done.
+
+        Raises:
+            Refused: where the model cannot learn these rows of a file; then nothing is noted.
+        """
         places = dict(self._places)
         if after is not None:
             places[path] = after
         facts = {self._fact: orjson.dumps({path: list(place) for path, place in places.items()}).decode()}
-        job = self._job(data, path, facts)
+        job = Job(NOTE, facts=facts)
+        if format_ is not None:
+            job = Job(LEARN, Entry(format_, data if data.endswith(b"\n") else data + b"\n", True), facts=facts)
         while not self._ended.is_set():
             try:
                 writer = self._folder.get(self._model)
@@ -256,26 +268,16 @@ class Follower(threading.Thread):
                 writer.submit(job).answer.result()
                 break
             except Exception as problem:
-                if isinstance(problem, Refused) and problem.status in UNUSABLE and job.kind == LEARN:
-                    log.warning("%s: %s", path, problem)
+                unusable = isinstance(problem, Refused) and problem.status in UNUSABLE and job.kind == LEARN
+                if unusable and is_blank(data):
                     job = Job(NOTE, facts=facts)
-                else:
-                    self._failed(problem)
-                    job = Job(job.kind, job.entry, facts=facts)
+                    continue
+                if unusable and after is not None:  # other files can be learnt meanwhile
+                    raise
+                self._failed(problem)
+                job = Job(job.kind, job.entry, facts=facts)
         else:
             return False
         self._places = places
         self._went_on()
         return True
-
-    def _job(self, data: bytes, path: str, facts: dict[str, str]) -> Job:
-        """What is to be learnt and noted; noted only, where there is nothing that can be learnt."""
-        if data:
-            try:
-                format_ = self._formats.get(path) or detect(data[: 1 << 18], path)
-                require(format_ in TEXT, "follow", path, f"is {format_}", f"give one of {', '.join(TEXT)}")
-                self._formats[path] = format_
-                return Job(LEARN, Entry(format_, data if data.endswith(b"\n") else data + b"\n", True), facts=facts)
-            except (BadSource, InvalidInput) as problem:
-                log.warning("%s", problem)
-        return Job(NOTE, facts=facts)

@@ -1,7 +1,7 @@
 """What the writer of a model is asked to do, and how it answers."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,6 +87,44 @@ def labels_of(entry: Entry) -> list[tuple[str, Any]]:
     if len(set(names)) < len(names):
         raise Refused(422, "an id is there twice", "send each id once")
     return found
+
+
+def require_waiting(found: Mapping[str, bytes | None]) -> None:
+    """Refuse labels unless every prediction waits for its own; the answer says which do not.
+
+    Args:
+        found: the remembered rows by id; None where there is none, and empty where it has its label.
+
+    >>> require_waiting({"x": b"", "y": b"{}"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    giftrl.errors.Refused: the prediction 'x' has its label already, and no label of this request was learnt; ...
+    """
+    unknown = [name for name, row in found.items() if row is None]
+    if unknown:
+        remedy = "label a prediction within its time, by the id that it was given"
+        raise Refused(404, f"no prediction {unknown[0]!r:.60}{_more(unknown)} is remembered", remedy)
+    labelled = [name for name, row in found.items() if not row]
+    if labelled:
+        shown = f"the prediction {labelled[0]!r:.60}{_more(labelled)} has its label already"
+        remedy = "send the other ids alone; to repeat a request, use its Idempotency-Key again"
+        raise Refused(409, f"{shown}, and no label of this request was learnt", remedy, labelled=labelled)
+
+
+def _more(names: list[str]) -> str:
+    return f", and {len(names) - 1} more," * (len(names) > 1)
+
+
+def labelled_rows(entry: Entry, remembered: Callable[[str], bytes | None]) -> dict[str, bytes]:
+    """The remembered rows of a body of labels by their ids, each with its label.
+
+    Args:
+        entry: the ids and labels.
+        remembered: what gives the row of an id, as :meth:`giftrl.service.store.Store.remembered` does.
+    """
+    given = labels_of(entry)
+    found = {name: remembered(name) for name, _ in given}
+    require_waiting(found)
+    return {name: with_label(found[name] or b"{}", label) for name, label in given}
 
 
 def rows_of(entry: Entry) -> list[bytes]:

@@ -146,8 +146,19 @@ SCHEMAS: Data = {
     "Error": OBJECT | {"properties": {"error": OBJECT | {"properties": {
         "status": {"type": "integer"}, "problem": {"type": "string"}, "remedy": {"type": "string"},
         "rows": {"type": "array", "items": OBJECT},
+        "labelled": {"type": "array", "items": {"type": "string"}, "description": "Ids that have their labels."},
     }}}},
 }  # fmt: skip
+
+
+def options_of(method: str, path: str) -> tuple[str, ...]:
+    """The names of the query options that a request knows.
+
+    >>> options_of("POST", "/models/{name}/learn")
+    ('format', 'on_error')
+    """
+    options = PATHS[method.lower(), path].get("options", [])
+    return tuple(each["name"] for each in options if each["in"] == "query")
 
 
 def described() -> Data:

@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, cast
 
 import orjson
@@ -125,6 +125,14 @@ async def json_in(request: Request, limits: Limits) -> Any:
         return orjson.loads(data or b"{}")
     except orjson.JSONDecodeError as problem:
         raise Refused(400, f"the body is not JSON ({problem.msg} at byte {problem.pos})", "send an object") from None
+
+
+def require_known(request: Request, known: Sequence[str]) -> None:
+    """Refuse options that a request does not know: one that is misspelt would do nothing."""
+    for name in request.query_params:
+        if name not in known:
+            remedy = f"this request knows {', '.join(known) or 'no options'}"
+            raise Refused(400, f"{name!r:.60} is no option of this request", remedy)
 
 
 def flag(request: Request, name: str) -> bool:

@@ -15,6 +15,7 @@ from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
 from giftrl.service.clock import Clock
 from giftrl.service.connection import Connection
+from giftrl.service.ending import noted_signals
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
 from giftrl.service.limits import Limits
@@ -29,17 +30,25 @@ LARGE = 4 << 20
 
 
 class Server(uvicorn.Server):
-    """A server that ends after a time, where one is given.
+    """A server that ends after a time, where one is given, or when a signal has come.
 
     Args:
         config: of uvicorn.
         seconds: for the head of a request to arrive.
         end_after: seconds after which it ends; None for never.
+        asked: the signals that have come; others may add to it.
     """
 
-    def __init__(self, config: uvicorn.Config, seconds: float, end_after: float | None = None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, seconds: float, end_after: float | None = None, asked: Sequence[int] = ()
+    ) -> None:
         super().__init__(config)
-        self.seconds, self.end_after = seconds, end_after
+        self.seconds, self.end_after, self.asked = seconds, end_after, asked
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to :func:`serve`: uvicorn would raise them again, and give requests up at a second one."""
+        yield
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second."""
@@ -47,12 +56,13 @@ class Server(uvicorn.Server):
             if isinstance(each, Connection):
                 each.end_if_slow(self.seconds)
         over = self.end_after is not None and counter >= 10.0 * self.end_after
-        return over or await super().on_tick(counter)
+        self.should_exit = self.should_exit or over or bool(self.asked)
+        return await super().on_tick(counter)
 
 
 def make_server(
     folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", end_after: float | None = None,
-    warms: bool = False,
+    warms: bool = False, asked: Sequence[int] = (),
 ) -> Server:  # fmt: skip
     """A server of a folder, to be run with a socket."""
     server: Server | None = None
@@ -62,7 +72,7 @@ def make_server(
         http=Connection, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
         proxy_headers=False,
     )  # fmt: skip
-    server = Server(config, folder.limits.seconds, end_after)
+    server = Server(config, folder.limits.seconds, end_after, asked)
     return server
 
 
@@ -90,18 +100,18 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve a folder until a signal comes, or for so many seconds; ``follow`` are names of models and their sources."""
     system.give_back_memory(LARGE)
-    with listening(host, port) as at:
+    with noted_signals() as asked, listening(host, port) as at:
         folder = Folder(path, limits)
         followers: list[Follower] = []
         try:
             followers += [Follower(folder, name, source) for name, source in follow]
-            server = make_server(folder, tokens, host, end_after, warms=True)
+            server = make_server(folder, tokens, host, end_after, warms=True, asked=asked)
             for each in followers:
                 each.start()
             shown = f"[{host}]" if ":" in host else host
             tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
             with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-                runner.run(server.serve(sockets=[at]))  # which raises a signal again, once all is closed
+                runner.run(server.serve(sockets=[at]))
         finally:
             for each in followers:
                 each.end()

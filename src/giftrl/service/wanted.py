@@ -59,6 +59,11 @@ class Wanted(NamedTuple):
         for name, (kind, words) in TYPES.items():
             if name in given and not isinstance(given[name], kind):
                 raise Refused(422, f"{name} is {given[name]!r:.40}", f"send {words}, or leave it out")
+        if given.get("dictionary") and given.get("bits") is not None:
+            words = (
+                "a model with a dictionary has as many weights as names, so that bits and dictionary exclude each other"
+            )
+            raise Refused(422, words, "leave one of them out")
         wanted = cls(dict(given))
         try:
             settings = wanted.settings(wanted.target)

@@ -17,7 +17,7 @@ from typing import Any
 from giftrl.errors import GiftrlError, ModelFileError, Refused
 from giftrl.service.bodies import Entry
 from giftrl.service.clock import Clock
-from giftrl.service.jobs import CLOSE, LABEL, LEARN, NOTE, REMEMBER, SAVE, Job, answered, labels_of, rows_of, with_label
+from giftrl.service.jobs import CLOSE, LABEL, LEARN, NOTE, REMEMBER, SAVE, Job, answered, labelled_rows, rows_of
 from giftrl.service.limits import Limits
 from giftrl.service.recovery import SNAPSHOT, recover
 from giftrl.service.shares import Answer, as_refused
@@ -235,19 +235,11 @@ class Writer(threading.Thread):
 
     def _label(self, job: Job) -> bytes:
         """Learn rows that were remembered, with the labels that have come."""
-        rows, given = [], labels_of(job.entry)
-        for name, label in given:
-            row = self.store.remembered(name, self.clock.now())
-            if row is None:
-                remedy = "label a prediction within its time, by the id that it was given"
-                raise Refused(404, f"no prediction {name!r:.60} is remembered", remedy)
-            if not row:
-                raise Refused(409, f"the prediction {name!r:.60} has its label", "label each prediction once")
-            rows.append(with_label(row, label))
-        (answer,) = self._learnt([job], [Entry("json", b"".join(row + b"\n" for row in rows))])
-        for name, _ in given:
+        rows = labelled_rows(job.entry, lambda name: self.store.remembered(name, self.clock.now()))
+        (answer,) = self._learnt([job], [Entry("json", b"".join(row + b"\n" for row in rows.values()))])
+        for name in rows:
             self.store.set_labelled(name)
-        self._remembered -= len(given)
+        self._remembered -= len(rows)
         return self._answer(job, answer)
 
     def _remember(self, job: Job) -> bytes:

@@ -161,6 +161,13 @@ class Schema(NamedTuple):
             rule = f"is not the column of labels, which is {self.label!r}"
             require(len(labels) < 2, "label", columns.label, rule, f"leave that out, or ignore={self.label!r}")
         unknown = [name for name in names if name not in by_name]
+        if unknown and not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
+            raise BadSource(
+                source,
+                f"has {_some(unknown)}, of which the model knows nothing; it learnt either rows of JSON, or a table of "
+                f"{_some(self.names)} alone",
+                f"give JSON lines if it learnt these; else leave the column out, or give ignore={unknown[0]!r}",
+            )
         if unknown:
             raise BadSource(
                 source,
