@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="a page whose region is written anew")
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--bytes", type=int, default=10**9)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args(arguments)
