@@ -138,6 +138,12 @@ def test_a_sweep_without_matplotlib_says_so_first(folder):
     assert done.returncode == 1 and b"figures need Matplotlib" in done.stderr and not (folder / "out").exists()
 
 
+def inspect_by(script, folder):
+    """Run a script of Python with the arguments of ``giftrl inspect``."""
+    command = [sys.executable, "-c", script, "inspect", str(folder / "m")]
+    return subprocess.run(command, capture_output=True, env=environment(), check=False)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_options_are_parsed_is_one_too(number, folder):
     script = (
@@ -145,12 +151,7 @@ def test_a_signal_while_options_are_parsed_is_one_too(number, folder):
         f"def stop(*given, **more): os.kill(os.getpid(), {int(number)}); return parse(*given, **more)\n"
         "click.Group.make_context = stop; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, "inspect", str(folder / "m")],
-        capture_output=True,
-        env=environment(),
-        check=False,
-    )
+    done = inspect_by(script, folder)
     assert done.returncode == 128 + number and b"Abort" not in done.stderr and b"Traceback" not in done.stderr, done
 
 
@@ -164,12 +165,7 @@ def test_objects_that_a_signal_leaves_half_made_do_not_complain(number, folder):
         "    def __del__(self): self.rest\n"
         "click.Group.make_context = lambda *given, **more: (Half(), parse(*given, **more))[1]; main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, "inspect", str(folder / "m")],
-        capture_output=True,
-        env=environment(),
-        check=False,
-    )
+    done = inspect_by(script, folder)
     assert (done.returncode, done.stderr) == (128 + number, b""), done
 
 

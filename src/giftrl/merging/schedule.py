@@ -1,8 +1,8 @@
 """How many rows are learnt between two merges.
 
 One worker learns the first rows. Then a round has a tenth of the rows so far. The states of few workers differ less, so
-with few workers it has up to a quarter. Its last rows are its window: nobody learns them before the merge, which is
-fitted to them, and then the merged learner does. So every row is learnt once.
+with few workers it has up to a quarter. The last rows of a round are its window: nobody learns them before the merge,
+which is fitted to them, and then the merged learner does. So every row is learnt once.
 
 Merging takes time for each feature, and learning for each row. So a round has at least as many rows as there are
 features, and the first round begins when that is no more than a quarter of the rows so far. On 480,000 rows like
