@@ -99,8 +99,9 @@ def test_every_row_is_learnt_once(workers: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [7, 50, 64, 100, 333, 1000])
-def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int) -> None:
+def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint needs a learner that has learnt all rows."""
+    monkeypatch.setattr("giftrl.merging.schedule.WINDOW", 4)  # a small part of a round, as in long runs
     n = 2000
     x, y = stream(n)
     learner = LinearLearner(4, "logistic", compiled=False)
