@@ -69,6 +69,14 @@ def test_both_ways_say_the_same(wire, counted):
     assert all(short[1][name] == long[1][name] for name in ("content-type", "content-length"))
 
 
+@pytest.mark.parametrize("size", [len(BODY), 1 << 15])
+def test_the_short_way_takes_no_body_that_the_other_refuses(wire, counted, size):
+    """A content encoding is refused however short the body is, and whatever it holds."""
+    wire.sendall(request(BODY.ljust(size), more=b"Content-Encoding: gzip\r\n"))
+    first, _, body = answer(wire)
+    assert first.split()[1] == "415" and b"gzip" in body and not any(counted)
+
+
 def test_requests_that_are_sent_before_the_answer_are_answered_in_order(wire, counted):
     wanted = []
     for k in range(5):

@@ -117,7 +117,7 @@ class Driver:
         features = int(np.count_nonzero(now.seen))
         first = first_rows(len(now.places), features) - rows
         if first > 0:
-            first = min(first, max(first_rows(len(now.places)), rows))  # who repeats it should not repeat too much
+            first = min(first, max(first_rows(len(now.places)), rows))  # a lost order is repeated as a whole
             return [Order(now.version, active[0], now.places[active[0]], first, 0, rows)]
         size = next_round(rows, len(active), features)
         parts, windows = cut(size.parted, len(active)), cut(size.window, len(active))

@@ -132,7 +132,8 @@ class Team(RowLearner):
         if self.whole:
             first = self._first
             if first is None:
-                # They do not become fewer: where those of before are enough to say that one learns all rows, it does.
+                # Known features never become fewer. If the last count already says that one worker learns all these
+                # rows, counting again would change nothing.
                 if self.learner.rounds + rows > first_rows(self.workers, self._features):
                     self._features = known(self.learner)
                 first = first_rows(self.workers, self._features)
@@ -140,7 +141,7 @@ class Team(RowLearner):
             if alone > 0:
                 return (rows if self._ends_with(first, rows - alone) else alone), self.learner.learn_rows
             self._left, self._window = next_round(self.learner.rounds, self.workers, self._features)
-            if inside and self._left + self._window > rows:  # but not by much
+            if inside:  # at least half of the round is here: see _ends_with
                 self._left = min(self._left, rows)
         if self._left > rows:
             return rows, self._part
