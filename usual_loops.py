@@ -24,7 +24,7 @@ from scipy.sparse import csr_array, random_array
 from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.cli.main import main
-from giftrl.compiled import objects
+from giftrl.compiled import object_files
 from giftrl.merging import schedule
 from giftrl.recipes import Recipe, make
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
@@ -185,5 +185,5 @@ if __name__ == "__main__":
     parser.add_argument("--to", type=Path)
     options = parser.parse_args()
     use(tuple(options.losses))
-    for symbol in sorted({symbol for symbol, _ in objects.LINKED}) if options.to is not None else ():
-        shutil.copy(objects.path_of(symbol), options.to)
+    for symbol in sorted({symbol for symbol, _ in object_files.LINKED}) if options.to is not None else ():
+        shutil.copy(object_files.path_of(symbol), options.to)

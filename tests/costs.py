@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from giftrl.compiled.door import CompiledLoop
+from giftrl.compiled.compiler import CompiledLoop
 
 #: File of a test -> its cost.
 costs: collections.defaultdict[str, "Cost"]

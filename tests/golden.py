@@ -1,8 +1,8 @@
-"""Golden digests: what models, predictions and certificates were, to the bit, before a change.
+"""Golden digests of models, predictions and certificates.
 
-``python -m tests.golden`` compares this checkout with ``tests/data/golden.json`` and prints a table of the losses of the
-cases that differ; ``--record`` writes the file anew. Digests depend on the processor's instructions, so cases that
-differ on another machine are judged by their losses and bounds, which must agree to nine digits.
+``python -m tests.golden`` compares this checkout with ``tests/data/golden.json`` and prints the losses of the cases
+that differ. ``--record`` writes the file anew. Digests depend on the processor's instructions, so cases that differ on
+another machine are judged by their losses and bounds, which must agree to nine digits.
 
 The cases: every loss with the default learner, ``light`` and five learners with a fixed beta; estimators with dense and
 CSR matrices; files of every format; one and three passes; one and two workers; the log of a service.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -66,15 +67,21 @@ def digest(*parts: Any) -> str:
     """Of bytes, text or arrays."""
     made = hashlib.sha256()
     for part in parts:
-        made.update(part if isinstance(part, bytes) else str(part).encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+        made.update(
+            part
+            if isinstance(part, bytes)
+            else str(part).encode()
+            if isinstance(part, str)
+            else np.ascontiguousarray(part).tobytes()
+        )
     return made.hexdigest()[:16]
 
 
 def bounds(certificate: Any) -> list[float]:
-    """What a certificate says: its regret bound, and the best loss in a ball if one is known."""
-    said = [certificate.loss_sum, certificate.regret_bound_ball(radius=1.0)]
+    """The regret bound of a certificate, and its lower bound on losses in a ball if it knows one."""
     best = certificate.best_loss(1.0) if hasattr(certificate, "best_loss") else None
-    return [*said, *([] if best is None else [float(getattr(best, "loss", best))])]
+    bound = certificate.regret_bound_ball(radius=1.0)
+    return [certificate.loss_sum, bound, *([] if best is None else [float(best.lower_bound)])]
 
 
 def write_rows(path: Path, X: Any, y: Any) -> Path:
@@ -94,7 +101,12 @@ def of_file(path: Path, loss: str, setting: dict[str, Any], passes: int = 1, wor
     model.save(path.with_name("m.giftrl"))
     written = path.with_name("m.giftrl").read_bytes(), predictions.read_bytes()
     predictions.unlink()
-    return {"model": digest(written[0]), "predictions": digest(written[1]), "loss": model.average_loss, "bounds": bounds(model.certificate)}
+    return {
+        "model": digest(written[0]),
+        "predictions": digest(written[1]),
+        "loss": model.average_loss,
+        "bounds": bounds(model.certificate),
+    }
 
 
 def of_fit(X: Any, loss: str, setting: dict[str, Any], score: Any, passes: int = 1) -> dict[str, Any]:
@@ -115,14 +127,21 @@ def formats(folder: Path) -> Iterator[Path]:
 
     X, score = rows(FEW_ROWS)
     y = labels_of("logistic", score)
-    named = [{"label": int(label), **{f"x{j}": v for j, v in enumerate(s)}} for s, label in zip(X.tolist(), y, strict=True)]
+    named = [
+        {"label": int(label), **{f"x{j}": v for j, v in enumerate(s)}} for s, label in zip(X.tolist(), y, strict=True)
+    ]
     for k, row in enumerate(named):
         row |= {"colour": ("blue", "green", "red", "")[k % 4], "day": f"2024-0{1 + k % 9}-{10 + k % 19}"}
     yield write_rows(folder / "a.svm", X, y)
-    lines = [f"{r['label']} |a " + " ".join(f"x{j}:{r[f'x{j}']}" for j in range(FEATURES)) + f" |b {r['colour']}" for r in named]
+    lines = [
+        f"{r['label']} |a " + " ".join(f"x{j}:{r[f'x{j}']}" for j in range(FEATURES)) + f" |b {r['colour']}"
+        for r in named
+    ]
     (folder / "a.vw").write_text("\n".join(lines) + "\n", encoding="utf-8")
     yield folder / "a.vw"
-    (folder / "a.csv").write_text("\n".join([",".join(named[0]), *(",".join(map(str, r.values())) for r in named)]) + "\n", encoding="utf-8")
+    (folder / "a.csv").write_text(
+        "\n".join([",".join(named[0]), *(",".join(map(str, r.values())) for r in named)]) + "\n", encoding="utf-8"
+    )
     yield folder / "a.csv"
     (folder / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in named), encoding="utf-8")
     yield folder / "a.jsonl"
@@ -137,17 +156,42 @@ def formats(folder: Path) -> Iterator[Path]:
 
 def of_log() -> dict[str, Any]:
     """Start the service on a recorded folder, whose model it replays from its log."""
-    from tests.serving import Served
+    from tests.serving import process
 
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(LOG) as packed:
             packed.extractall(folder, filter="data")
-        with Served(Path(folder)) as served:
-            content = served.get("/models/m/file").content
+        with process(folder) as (_, address):
+            content = httpx.get(f"{address}/models/m/file", timeout=60.0).raise_for_status().content
         path = Path(folder, "m.giftrl")
         path.write_bytes(content)
         model = LinearModel.load(path)[0]
         return {"model": digest(content), "loss": model.average_loss, "bounds": bounds(model.certificate)}
+
+
+def record_log() -> None:
+    """Write down a service's folder whose log holds rows that no model file holds."""
+    from tests.serving import process
+
+    random = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        with process(folder) as (running, address), httpx.Client(base_url=address, timeout=60.0) as client:
+            client.put("/models/m", json={"loss": "logistic", "labels": [0, 1]}).raise_for_status()
+            for _ in range(12):
+                x = random.normal(size=(25, 3)).round(3)
+                lines = [
+                    {"label": int(s[0] + s[1] > 0), "a": s[0], "b": s[1], "c": s[2], "city": ("Rome", "Oslo")[k % 2]}
+                    for k, s in enumerate(x.tolist())
+                ]
+                body = "".join(json.dumps(line) + "\n" for line in lines)
+                headers = {"Content-Type": "application/x-ndjson"}
+                client.post("/models/m/learn", content=body, headers=headers).raise_for_status()
+            running.kill()
+            running.wait()
+        with tarfile.open(LOG, "w:gz") as packed:
+            for path in sorted(Path(folder).rglob("*")):
+                if path.is_file() and path.name != "lock":
+                    packed.add(path, path.relative_to(folder))
 
 
 def cases(wanted: tuple[str, ...] = ()) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
@@ -163,10 +207,20 @@ def cases(wanted: tuple[str, ...] = ()) -> Iterator[tuple[str, Callable[[], dict
                     continue
                 for passes in (1, 3):
                     for kind, X in (("dense", few[0]), ("csr", csr_array(few[0]))):
-                        yield f"{loss}/{name}/{kind}/{passes}", lambda X=X, loss=loss, setting=setting, passes=passes: of_fit(X, loss, setting, few[1], passes)
+                        yield (
+                            f"{loss}/{name}/{kind}/{passes}",
+                            lambda X=X, loss=loss, setting=setting, passes=passes: of_fit(
+                                X, loss, setting, few[1], passes
+                            ),
+                        )
                     for workers, path in ((1, short), (2, long)):
                         if workers == 1 or "beta" not in setting:
-                            yield f"{loss}/{name}/file/{passes}/{workers}", lambda path=path, loss=loss, setting=setting, passes=passes, workers=workers: of_file(path, loss, setting, passes, workers)
+                            yield (
+                                f"{loss}/{name}/file/{passes}/{workers}",
+                                lambda path=path, loss=loss, setting=setting, passes=passes, workers=workers: of_file(
+                                    path, loss, setting, passes, workers
+                                ),
+                            )
         if not wanted:
             for path in formats(folder):
                 yield f"format/{path.suffix[1:]}", lambda path=path: of_file(path, "logistic", {})
@@ -201,15 +255,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("losses", nargs="*", help="only these losses, and no formats")
     parser.add_argument("--record", action="store_true", help="write the digests down instead of comparing")
+    parser.add_argument("--record-log", action="store_true", help="make the service's log anew first")
     parser.add_argument("--to", type=Path, default=RECORD)
     options = parser.parse_args()
+    if options.record_log:
+        record_log()
     found = {}
     for name, run in cases(tuple(options.losses)):
         found[name] = measure(run)
         if sys.stderr.isatty():
             print(name, end="\x1b[K\r", file=sys.stderr)
     if options.record:
-        before = json.loads(options.to.read_text(encoding="utf-8"))["cases"] if options.to.exists() and options.losses else {}
+        before = (
+            json.loads(options.to.read_text(encoding="utf-8"))["cases"]
+            if options.to.exists() and options.losses
+            else {}
+        )
         said = {"machine": platform.processor() or platform.machine(), "cases": before | found}
         options.to.write_text(json.dumps(said, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         print(f"{len(found)} cases recorded")
@@ -219,7 +280,8 @@ def main() -> int:
     for name in sorted({*bits, *numbers}):
         then, now = golden.get(name, {}), found[name]
         what = [key for key in ("model", "predictions", "refused", "loss", "bounds") if now.get(key) != then.get(key)]
-        print(f"{name}: {', '.join(what)}: loss {then.get('loss', 'none')} -> {now.get('loss', 'none')}, bounds {then.get('bounds')} -> {now.get('bounds')}")
+        losses_said = f"loss {then.get('loss', 'none')} -> {now.get('loss', 'none')}"
+        print(f"{name}: {', '.join(what)}: {losses_said}, bounds {then.get('bounds')} -> {now.get('bounds')}")
     print(f"{len(found)} cases: {len(bits)} with other bits, {len(numbers)} with other numbers")
     return bool(bits or numbers)
 

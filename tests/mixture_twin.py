@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.losses import Logistic
 from giftrl.mixtures import PRESETS, Extended
-from giftrl.ops import units
+from giftrl.ops import loss_scale
 from giftrl.ops.loss import curvature, prox, slope, value
 from tests.members import is_classification
 
@@ -55,7 +55,7 @@ class Twin:
         on = {"centre": True, "scale": True, "centre_labels": True, "extend": True, "stack": True} | options
         self.loss, self.constant, self.on = loss, constant, on
         self.margin = is_classification(loss)
-        self.bold = units.bold(loss) if self.margin else 1.0
+        self.bold = loss_scale.bold(loss) if self.margin else 1.0
         chosen = PRESETS[on.get("preset", "default")]
         self.grid = chosen.experts
         self.count, self.total, self.m, self.mu, self.q, self.r = np.zeros((6, dimension))
@@ -78,7 +78,7 @@ class Twin:
         self.spread = self.steep = 1.0 if self.margin else 0.0
         if self.margin:
             self.steep = max(1.0, abs(slope(loss, 0.0, 1.0)))
-        reach = units.reach(loss)
+        reach = loss_scale.reach(loss)
         self.low, self.high = (-reach, reach) if self.margin else (math.inf, -math.inf)
         self.fragile = False  # whether rounding has decided who leads while the gap was 0
         self.later: list[tuple[Array, Array]] = []  # weights after each round of a later pass
@@ -160,11 +160,11 @@ class Twin:
                 self.fragile |= 0.0 < np.ptp(losses) <= 1e-12 * losses.max() and getattr(self, gap) <= 1e-12
                 setattr(self, gap, ada_hedge(getattr(self, name), getattr(self, gap), losses)[1])
                 setattr(self, name, getattr(self, name) + losses)
-            residual, g = units.spread(loss, y, final), abs(slope(loss, final, y))
+            residual, g = loss_scale.spread(loss, y, final), abs(slope(loss, final, y))
             self.judged += h * np.array([1.0, residual, g, residual * g])
         span = self.high - self.low if begun else math.inf
         if not self.margin:
-            self.low, self.high = min(self.low, units.lowest(loss, y)), max(self.high, units.highest(loss, y))
+            self.low, self.high = min(self.low, loss_scale.lowest(loss, y)), max(self.high, loss_scale.highest(loss, y))
         longer = self.longer(max(0.0, self.high - self.low - span) if span < math.inf else 0.0)
         spread, steep = self.spread or 1.0, self.steep or 1.0
         bend = self.bend(final, y)
@@ -184,7 +184,7 @@ class Twin:
 
     def bend(self, final: float, y: float) -> float:
         """The curvature at the combined prediction, or that of the parabola in its place."""
-        if not units.kinked(self.loss):
+        if not loss_scale.kinked(self.loss):
             return float(curvature(self.loss, final, y))
         weight, residual, g, _ = self.judged
         away = 1.0 if self.margin else max(residual / max(weight, 1e-300), 1e-3 * (self.spread or 1.0))
@@ -256,8 +256,8 @@ class Twin:
         if not (first and centre):
             known = self.spread > 0.0 and self.steep > 0.0
             part = h / weight if known else 1.0
-            self.spread += part * (units.spread(loss, y, self.o) - self.spread)
+            self.spread += part * (loss_scale.spread(loss, y, self.o) - self.spread)
             self.steep += part * (abs(slope(loss, self.o, y)) - self.steep)
         if centre:
-            self.o = units.offset(loss, mean, weight)
+            self.o = loss_scale.offset(loss, mean, weight)
             self.origin = self.o if first else self.origin

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.errors import BadRow
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Dictionary

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from giftrl import losses
-from giftrl.compiled.target import LEVEL, target
+from giftrl.compiled.object_files import LEVEL, target
 
 SCRIPT = """
 import json

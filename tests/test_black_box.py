@@ -16,7 +16,7 @@ from giftrl.errors import Incompatible, InvalidInput, NotConverged
 from giftrl.losses import Hinge, LinearModelLoss
 from giftrl.regularizers import AdaGrad, Centred, Curvature, CurvatureFull, ElasticNet, Entropy, PNorm, SquaredNorm
 from giftrl.schedules import Constant, SquareRoot
-from giftrl.updates import ImportanceAware, Linear, Proximal, Truncated, TwoStep, bundle
+from giftrl.updates import ImportanceAware, Linear, Proximal, Truncated, TwoStep, proximal
 from tests.members import DIMENSION, label_for, members
 from tests.test_domains import constraints
 from tests.test_mirror import formula
@@ -364,7 +364,7 @@ def test_errors_say_what_to_do_and_change_nothing(parts, loss, error, message):
 
 
 def test_an_inner_solver_that_stops_short_says_so(monkeypatch):
-    monkeypatch.setattr(bundle, "MAX_CUTS", 2)
+    monkeypatch.setattr(proximal, "MAX_CUTS", 2)
     learner = Learner(DIMENSION, AdaGrad(), Box(), Proximal(), Constant())
     loss = LogSumExp(np.random.default_rng(8))
     with pytest.raises(NotConverged, match="after 2 cuts and .*; raise tolerance, or give LogSumExp a prox"):

@@ -10,7 +10,7 @@ from giftrl.certificates.blocks import Block, Sample
 from giftrl.certificates.passes import by_passes
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
-from giftrl.ops.units import kinked
+from giftrl.ops.loss_scale import kinked
 from giftrl.streams.names.features import Dictionary
 from giftrl.training import Settings
 from giftrl.training.rereading import Rereading

@@ -12,8 +12,8 @@ import pytest
 
 from giftrl import losses
 from giftrl.compiled import digest as digest_module
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.digest import digest
-from giftrl.compiled.door import ready
 from giftrl.compiled.registry import formula
 from giftrl.ops.loss import conjugate, prox, slope, value
 from tests.loops import LOSS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.registry import TWINS, formula
 from giftrl.mixtures import entering
 from giftrl.ops import elementary, scalar
@@ -80,8 +80,8 @@ def run_all(x, out):
 def test_compiled_code_takes_the_twin_and_plain_python_the_library():
     x = np.concatenate([[0.0], np.logspace(-12, 2.8, 500)])
     compiled, plain = np.empty((5, len(x))), np.empty((5, len(x)))
-    door.ready(run_all)(x, compiled)
-    door.ready(run_all, compiled=False)(x, plain)
+    compiler.ready(run_all)(x, compiled)
+    compiler.ready(run_all, compiled=False)(x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=5e-16, atol=1e-300)
     twin = np.array(
         [[TWINS[scalar.exp_minus](v), TWINS[scalar.log1p_unit](min(1.0, v)), TWINS[scalar.log](v)] for v in x]

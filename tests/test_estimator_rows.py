@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from giftrl.compiled.once import each_once
+from giftrl.compiled.rows import each_once
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.recipes.blocks import blocks
 from tests.test_estimators import BOTH, CANCER, interpreted, same

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from giftrl import errors, losses, regularizers, schedules, updates
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.kernels import LinearLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 
@@ -45,8 +45,8 @@ SLOW_AUTO = pytest.mark.parametrize("beta", [pytest.param("auto", marks=pytest.m
 @contextlib.contextmanager
 def interpreted():
     """The same functions as plain Python: a compilation takes seconds, and laws need few rows of many losses."""
-    ready = door.ready
-    with mock.patch.object(door, "ready", lambda loop, *args, **options: ready(loop, False)):
+    ready = compiler.ready
+    with mock.patch.object(compiler, "ready", lambda loop, *args, **options: ready(loop, False)):
         yield
 
 

@@ -15,9 +15,9 @@ from giftrl.ops import brings
 from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet
-from giftrl.schedules.built_in import AnySchedule, encode_schedule
 from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
-from giftrl.updates.built_in import AnyUpdate, encode_update
+from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
+from giftrl.updates.update_codes import AnyUpdate, encode_update
 from tests.members import DIMENSION, members
 from tests.streams import play, stream
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.lanes import (
     absolute,
     clip,
@@ -75,7 +75,7 @@ def test_compiled_lanes_are_arrays(side, dtype):
     found = []
     for compiled in (False, True):
         out, sums = np.zeros((5, 12), dtype), np.zeros((1, side.lanes()))
-        door.ready(everything, compiled)(side, x, out, sums)
+        compiler.ready(everything, compiled)(side, x, out, sums)
         found += [out, sums]
     assert np.abs(found[0]).max() >= 2.0 and found[0][:, side.lanes() + 1 :].any() == np.False_
     rounding = 1e-6 if dtype == np.float32 else 1e-14
@@ -105,7 +105,7 @@ def test_compiled_functions_of_lanes_are_those_of_arrays(side, dtype):
     found = []
     for compiled in (False, True):
         out, sums = np.zeros((3 * len(x), side.lanes()), dtype), np.zeros((len(x), 4), dtype)
-        door.ready(functions, compiled)(side, x, out, sums)
+        compiler.ready(functions, compiled)(side, x, out, sums)
         found += [out, sums]
     np.testing.assert_array_equal(found[2], found[0])
     np.testing.assert_array_equal(found[3][:, 2:], found[1][:, 2:])
@@ -125,8 +125,8 @@ def elementary(side, x, out):
 def test_exponentials_and_logarithms_of_lanes():
     x = np.concatenate([[0.0, 1e308, np.inf, 708.0], np.logspace(-300, np.log10(707.9), 992)]).reshape(-1, 12)
     compiled, plain = np.empty((2, 2 * len(x) + 1, 12))
-    door.ready(elementary)(Twelve(1.0), x, compiled)
-    door.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
+    compiler.ready(elementary)(Twelve(1.0), x, compiled)
+    compiler.ready(elementary, compiled=False)(Twelve(1.0), x, plain)
     np.testing.assert_allclose(compiled, plain, rtol=1e-15, atol=1e-300)
     assert compiled[0, :3].tolist() == [1.0, 0.0, 0.0]
 
@@ -148,7 +148,7 @@ def test_numbers_go_in_and_out_of_lanes(dtype):
     for compiled in (False, True):
         out = np.zeros((1, 4), dtype)
         for _ in range(2):  # scratch memory is zero in every call
-            door.ready(by_lane, compiled, counted=False)(Four(1.0), x, out)
+            compiler.ready(by_lane, compiled, counted=False)(Four(1.0), x, out)
         assert out.tolist() == [[1.0, 4.0, 9.0, 16.0]]
 
 
@@ -162,4 +162,4 @@ def test_numbers_of_another_type_are_refused():
     from numba.core.errors import TypingError
 
     with pytest.raises(TypingError):
-        door.ready(mixed)(Four(1.0), np.zeros((1, 4), np.float32))
+        compiler.ready(mixed)(Four(1.0), np.zeros((1, 4), np.float32))

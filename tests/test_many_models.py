@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from giftrl import losses, schedules, updates
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.rows import Dense
 from giftrl.errors import Incompatible, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners, packing
@@ -151,7 +151,7 @@ def test_dense_rows_are_learnt_without_their_zeros(monkeypatch):
     np.testing.assert_array_equal(dense.learn(x, y, weights), expected)
     np.testing.assert_array_equal(dense.coordinates, sparse.coordinates)
     data, indices, indptr = np.empty(211, np.float32), np.empty(211, np.int32), np.zeros(8, np.int64)
-    longest = door.ready(packing.pack, counted=False)(x.ravel(), 30, data, indices, indptr)
+    longest = compiler.ready(packing.pack, counted=False)(x.ravel(), 30, data, indices, indptr)
     found = sp.csr_array((data[: indptr[-1]], indices[: indptr[-1]], indptr), (7, 30))
     np.testing.assert_array_equal(found.toarray(), x)
     assert longest == np.diff(indptr).max() and (found.data != 0.0).all()

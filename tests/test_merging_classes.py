@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from giftrl import losses
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.errors import Incompatible
 from giftrl.merging import first_steps, merge, put, take
 from giftrl.merging.steps import KScores, OneScore, descent, find_steps

@@ -15,7 +15,7 @@ from giftrl.kernels.sides import FOUR
 from giftrl.losses import Logistic, Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit
-from giftrl.ops import units
+from giftrl.ops import loss_scale
 from giftrl.ops.loss import curvature, slope, value
 from tests.members import is_classification, is_count, label_for, label_strategy
 from tests.mixtures import LOSSES, mixture, ordinary
@@ -264,18 +264,18 @@ def test_units_of_a_loss(loss, data):
     y = data.draw(label_strategy(loss))
     p = data.draw(st.floats(-50.0, 50.0))
     if is_classification(loss):
-        reach = units.reach(loss)
+        reach = loss_scale.reach(loss)
         assert value(loss, float(np.clip(p, -reach, reach)), y) <= value(loss, p, y)
-        assert units.bold(loss) > 1.0
+        assert loss_scale.bold(loss) > 1.0
         return
-    low, high = units.lowest(loss, y), units.highest(loss, y)
+    low, high = loss_scale.lowest(loss, y), loss_scale.highest(loss, y)
     assert math.isfinite(low) and math.isfinite(high) and low <= high
     if not is_count(loss):  # the best prediction for the count 0 is minus infinity, and so not in the range
         assert value(loss, float(np.clip(p, low, high)), y) <= value(loss, p, y)
-    assert math.isfinite(units.offset(loss, y, 3.0))
-    assert units.spread(loss, y, p) >= 0.0
+    assert math.isfinite(loss_scale.offset(loss, y, 3.0))
+    assert loss_scale.spread(loss, y, p) >= 0.0
     # A loss says that it bends, or that it has kinks.
-    assert units.kinked(loss) or curvature(loss, p, y) > 0.0
+    assert loss_scale.kinked(loss) or curvature(loss, p, y) > 0.0
 
 
 def test_presets_have_experts_of_both_kinds():

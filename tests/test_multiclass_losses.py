@@ -14,7 +14,7 @@ from scipy.special import logsumexp, wrightomega
 
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax
-from giftrl.ops.special import NODES, WEIGHTS, mean_product, wright_omega
+from giftrl.ops.scalar import NODES, WEIGHTS, mean_product, wright_omega
 from giftrl.ops.vector_loss import (
     conjugate,
     curvature,

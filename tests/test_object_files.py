@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from giftrl import losses
-from giftrl.compiled import digest, notice, objects
-from giftrl.compiled.door import ready
-from giftrl.compiled.kinds import spell
+from giftrl.compiled import compiler, digest, object_files
+from giftrl.compiled.arguments import spell
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import value
@@ -30,7 +30,7 @@ import numpy as np
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from giftrl.compiled.door import ready
+    from giftrl.compiled.compiler import ready
     from user_loss import Scaled, both
 
     # before
@@ -91,19 +91,19 @@ def test_a_line_says_what_is_compiled_and_how_long_it_takes(folder):
 
 
 def test_a_quiet_command_keeps_the_compiler_silent(tmp_path, monkeypatch):
-    monkeypatch.setattr(notice, "speaking", [True])
+    monkeypatch.setattr(compiler, "speaking", [True])
     (tmp_path / "a.svm").write_text("1 1:1\n")
     giftrl("convert", tmp_path / "a.svm", tmp_path / "a.arrow")
-    assert notice.speaking == [True]
+    assert compiler.speaking == [True]
     giftrl("convert", tmp_path / "a.svm", tmp_path / "b.arrow", "--quiet")
-    assert notice.speaking == [False]
+    assert compiler.speaking == [False]
 
 
 def test_another_compiler_keeps_files_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
-    ours = objects.path_of("loop_0")
-    monkeypatch.setattr(objects, "_compiler", lambda: "another")
-    assert objects.path_of("loop_0") != ours
+    ours = object_files.path_of("loop_0")
+    monkeypatch.setattr(object_files, "_compiler", lambda: "another")
+    assert object_files.path_of("loop_0") != ours
 
 
 def test_a_file_edited_since_this_process_began_is_compiled_for_this_process_only(folder):
@@ -140,7 +140,7 @@ def test_the_digest_is_the_same_in_every_python_and_numpy():
         assert digest.digest(loop, args) == expected
     walk = digest._Walk()
     walk.function(loop)
-    package = Path(objects.__file__).parents[1]
+    package = Path(object_files.__file__).parents[1]
     assert walk.files and all(Path(file).is_relative_to(package) for file in walk.files)
 
 
@@ -211,11 +211,11 @@ def test_without_a_place_to_write_every_process_compiles_and_says_so(folder):
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owner here")
 def test_code_of_another_user_is_not_run(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
-    objects.keep("loop_1", "key", objects.Code(b"code", "d"))
-    assert objects.read("loop_1", "key") == (b"code", "d")
-    monkeypatch.setattr(objects, "trusted_users", lambda: (12345,))
+    object_files.keep("loop_1", "key", object_files.Code(b"code", "d"))
+    assert object_files.read("loop_1", "key") == (b"code", "d")
+    monkeypatch.setattr(object_files, "trusted_users", lambda: (12345,))
     with pytest.warns(UserWarning, match="another user"):
-        assert objects.read("loop_1", "key") is None
+        assert object_files.read("loop_1", "key") is None
 
 
 def test_a_user_without_a_home_is_told(monkeypatch):
@@ -226,9 +226,9 @@ def test_a_user_without_a_home_is_told(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", home)
-    assert objects.read("loop_1", "key") is None
+    assert object_files.read("loop_1", "key") is None
     with pytest.warns(UserWarning, match="no home.*GIFTRL_CACHE_DIR"):
-        objects.keep("loop_1", "key", objects.Code(b"code", "d"))
+        object_files.keep("loop_1", "key", object_files.Code(b"code", "d"))
 
 
 class Logistic(NamedTuple):
@@ -334,7 +334,7 @@ def first(x):
 
 def test_kinds_that_differ_in_nothing_that_matters_have_one_entry(tmp_path, monkeypatch):
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
-    loop, before = ready(first), len(objects.LINKED)
+    loop, before = ready(first), len(object_files.LINKED)
     column, both = np.ones((4, 4)), np.ones((1, 4))  # contiguous in C's order, and in both orders
     assert [loop(column), loop(both), loop(column)] == [1.0] * 3
-    assert len(objects.LINKED) == before + 1 and len(list(tmp_path.glob("*.loop"))) == 1
+    assert len(object_files.LINKED) == before + 1 and len(list(tmp_path.glob("*.loop"))) == 1

@@ -10,9 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from giftrl.adapters.named_rows import NamedLearner
-from giftrl.compiled import once
-from giftrl.compiled.once import each_once, names_twice
-from giftrl.compiled.rows import as_rows
+from giftrl.compiled.rows import as_rows, each_once, names_twice
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
@@ -66,7 +64,7 @@ def test_a_feature_named_twice_is_found_exactly(rows, kind, frozen, features, sm
     """Whatever features share a place in a small table, and however the arrays are stored."""
     x = csr(rows, features, kind)
     x.indices.flags.writeable = x.indptr.flags.writeable = not frozen
-    with mock.patch.object(once, "SMALL", small):
+    with mock.patch.object(rows, "SMALL", small):
         assert names_twice(x.indices, x.indptr, features) == any(len(set(row)) != len(row) for row in rows)
 
 

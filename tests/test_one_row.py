@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.adapters.named_rows import NamedLearner
-from giftrl.compiled.door import ready
-from giftrl.compiled.kinds import Held, kind_of, packer, unheld
+from giftrl.compiled.arguments import Held, kind_of, packer, unheld
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner

@@ -10,7 +10,7 @@ import pytest
 
 from giftrl import files
 from giftrl.cli import terminal
-from giftrl.growing import GrowingFile, unfinished
+from giftrl.files import GrowingFile, unfinished
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import contents, refused

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.streams.names.features import Dictionary, Hashing, restore
 from giftrl.streams.names.loops import Sections

@@ -270,7 +270,7 @@ def test_nothing(data):
 def test_loops_over_lines_count_no_references(parser):
     """What the compiler adds for that takes longer than reading the text; a loop that made an array would need it."""
     numba = pytest.importorskip("numba")
-    from giftrl.compiled.overloads import install
+    from giftrl.compiled.codegen import install
 
     install()  # a loop that is kept from before is loaded without Numba, which then knows no formulas
     loop, buffers = (scan_libsvm, libsvm_buffers(9, 1)) if parser is LibsvmText else (scan_vw, vw_buffers(9, 1, 1))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from giftrl import files, system
 from giftrl.cli.main import main
-from giftrl.compiled import objects
+from giftrl.compiled import object_files
 from giftrl.errors import ModelFileError
 from tests.commands import write_rows
 
@@ -178,9 +178,9 @@ def test_bytes_are_read_as_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "open", recorded)
     monkeypatch.setenv("GIFTRL_CACHE_DIR", str(tmp_path))
     content = b"\r\n\x1a\n" * 3
-    objects.keep("loop_0", "key", objects.Code(content, "f8"))
-    assert objects.read("loop_0", "key") == objects.Code(content, "f8")
-    assert opened[-1] == (str(objects.path_of("loop_0")), binary)
+    object_files.keep("loop_0", "key", object_files.Code(content, "f8"))
+    assert object_files.read("loop_0", "key") == object_files.Code(content, "f8")
+    assert opened[-1] == (str(object_files.path_of("loop_0")), binary)
 
 
 @pytest.mark.parametrize(("refusals", "locks"), [(3, False), (1, True), (10**9, False)])

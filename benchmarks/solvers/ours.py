@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.datasets import Data
 from benchmarks.solvers.contract import Timing
 from giftrl import schedules
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.kernels import LinearLearner, LinearLearners
 from giftrl.mixtures import MixtureLearner
 
@@ -38,7 +38,7 @@ def loop_clock() -> Iterator[list[float]]:
     (1, True)
     """
     spent: list[float] = []
-    ready = door.ready
+    ready = compiler.ready
 
     def clocked(*args: Any, **options: Any) -> Callable[..., Any]:
         loop = ready(*args, **options)
@@ -51,7 +51,7 @@ def loop_clock() -> Iterator[list[float]]:
 
         return call
 
-    with mock.patch.object(door, "ready", clocked):
+    with mock.patch.object(compiler, "ready", clocked):
         yield spent
 
 

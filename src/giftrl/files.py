@@ -2,16 +2,17 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from giftrl import system
-from giftrl.errors import ModelFileError
+from giftrl.errors import InvalidInput, ModelFileError
 
 #: What the system says when a file system cannot do what it is asked, as opposed to failing at it.
 UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM, errno.EBADF}
@@ -270,3 +271,293 @@ def _flush_folder(path: str | os.PathLike[str], folder: Path) -> None:
         if error.errno not in UNSUPPORTED:
             problem = f"is written, but a power cut may undo that ({error.strerror})"
             raise ModelFileError(path, problem, "check the disk and save again") from error
+
+
+# Files that grow with a run, and can be resumed after an interruption.
+
+Named = str | os.PathLike[str]
+PIECE = 1 << 20
+
+
+class FileDigest:
+    """The SHA-256 of the first bytes of a file that grows: only what is new is read.
+
+    Args:
+        path: of the file; a file that is not there has no bytes.
+
+    >>> FileDigest("no such file").until(None)[0]
+    0
+    """
+
+    def __init__(self, path: Named) -> None:
+        self.path = Path(path)
+        self._total = hashlib.sha256()
+        self._size = 0
+
+    def until(self, size: int | None) -> list[int | str]:
+        """How many bytes there are up to a size, None for all, and their digest."""
+        if size is None or size > self._size:
+            with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+                file.seek(self._size)
+                while piece := file.read(PIECE if size is None else min(PIECE, size - self._size)):
+                    self._total.update(piece)
+                    self._size += len(piece)
+        return [self._size, self._total.hexdigest()]
+
+
+def unfinished(path: Named, checkpoint: Named) -> Path:
+    """Where a run that writes checkpoints keeps a file until it is finished: beside it, under a name of that run's.
+
+    The name says where the checkpoint lies as seen from the file, so that both can be moved together.
+
+    >>> unfinished("/tmp/rows.txt", "/tmp/a.checkpoint").name == unfinished("/tmp/rows.txt", "/tmp/b.checkpoint").name
+    False
+    """
+    target = Path(os.path.realpath(path))
+    place = os.path.relpath(os.path.realpath(checkpoint), target.parent)
+    return target.with_name(f".giftrl-{target.name[:50]}-{hashlib.sha256(place.encode()).hexdigest()[:16]}.partial")
+
+
+class GrowingFile(Finishing):
+    """A file that takes the place of an earlier one when it is finished. Pipes and devices are written to as they are.
+
+    :meth:`opened` is the way to make one that a signal does not leave behind.
+
+    Args:
+        argument: the name of the argument that named the file, for messages.
+        path: of the file.
+        checkpoint: of the run; if the run is interrupted once this is there, the file stays :func:`unfinished` for a
+            run that goes on. None for a file that does not stay.
+        append: whether to go on with the unfinished file; without a checkpoint, with the finished one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with GrowingFile("output", f"{folder}/a") as file:
+    ...         file.write(b"one")
+    ...     Path(folder, "a").read_text()
+    'one'
+    """
+
+    def __init__(self, argument: str, path: Named, *, checkpoint: Named | None = None, append: bool = False) -> None:
+        self.argument, self.path = argument, Path(path)
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
+        self._new: Path | None = None
+        self._opened = contextlib.ExitStack()
+        with self._errors():
+            if is_stream(path):
+                self._handle: Any = open(path, "wb", opener=open_stream)  # noqa: SIM115
+            elif self._checkpoint is None:
+                new = self._opened.enter_context(replacing(path))
+                if append and self.path.exists():
+                    shutil.copyfile(path, new)
+                self._handle = new.open("ab")
+            else:
+                self._new = unfinished(path, self._checkpoint)
+                self._handle = self._new.open("ab")
+                self._claim()
+                if not append:
+                    self._handle.truncate(0)
+        self._opened.push(self._end)
+
+    @classmethod
+    def opened(cls, stack: contextlib.ExitStack, argument: str, path: Named, **options: Any) -> Self:
+        """A file that the stack finishes, or gives up if an error or a signal ends its block."""
+        # Opening a pipe waits for whoever is at its other end, and leaves nothing behind.
+        with contextlib.nullcontext() if is_stream(path) else uninterrupted():
+            made = cls(argument, path, **options)
+            stack.enter_context(made)
+        return made
+
+    def _claim(self) -> None:
+        """Make sure that no other process is writing this file."""
+        if system.lock(self._handle) is False:
+            self._handle.close()
+            rule = f"is being written by another run with the checkpoint {self._checkpoint}"
+            raise InvalidInput(self.argument, str(self.path), rule, "wait for it, or give another file")
+
+    def write(self, text: bytes) -> None:
+        """Write, and hand what was written to the operating system."""
+        with self._errors():
+            self._handle.write(text)
+            self._handle.flush()
+
+    def close(self) -> None:
+        with self._errors():
+            self._opened.close()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(_Abandoned), self._opened:
+            raise _Abandoned
+
+    def _end(self, kind: type[BaseException] | None, *problem: object) -> None:
+        """Put the file in its place, or give it up."""
+        if kind is None:
+            try:
+                self._finish()
+            except BaseException:
+                self._give_up()
+                raise
+        else:
+            self._give_up()
+
+    def _finish(self) -> None:
+        self._handle.flush()
+        if self._new is not None:
+            os.fsync(self._handle.fileno())
+            target = Path(os.path.realpath(self.path))
+            if target.exists():
+                shutil.copymode(target, self._new)
+            leave_if_asked()
+            if not system.can_lock():  # where an open file cannot be renamed; elsewhere it stays locked until it is
+                self._handle.close()
+            system.replace(self._new, target)
+        self._handle.close()
+
+    def _give_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._handle.close()
+        if self._new is not None and self._checkpoint is not None and not self._checkpoint.exists():
+            self._new.unlink(missing_ok=True)  # no run can go on with it
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with file_errors(self.path):
+                yield
+        except ModelFileError as problem:
+            rule = f"cannot be written: it {problem.problem}"
+            raise InvalidInput(self.argument, str(self.path), rule, problem.remedy) from None
+
+
+class _Abandoned(Exception):
+    """Ends the writing of a file that is not wanted any more."""
+
+
+def find_written(argument: str, path: Named, checkpoint: Named, written: list[int | str]) -> Path:
+    """The file that begins with what an interrupted run wrote until its checkpoint: unfinished, or finished since.
+
+    Args:
+        argument: the name of the argument that named the file, for messages.
+        path: of the file.
+        checkpoint: of the run.
+        written: how many bytes, and their digest.
+    """
+    new = unfinished(path, checkpoint)
+    if is_stream(path):
+        return new
+    size = int(written[0])
+    for each in (new, Path(path)):
+        if FileDigest(each).until(size) == written:
+            return each
+    rule = f"has lost the {size} bytes that the interrupted run wrote, which were in {new.name}"
+    raise InvalidInput(argument, str(path), rule, f"put them back; or delete {checkpoint} to start anew")
+
+
+def go_back(found: Path, path: Named, checkpoint: Named, size: int) -> None:
+    """Make an unfinished file of the first bytes of what :func:`find_written` found."""
+    new = unfinished(path, checkpoint)
+    with file_errors(path), contextlib.suppress(FileNotFoundError):
+        if found != new:
+            shutil.copyfile(found, new)
+        os.truncate(new, size)
+
+
+# Outputs of a command are checked before any work is done, and written whole or not at all.
+
+#: What tells one file from another: device and inode, or the resolved name of a file that is not there yet.
+Identity = tuple[int, int] | str
+
+
+@contextlib.contextmanager
+def writing(path: Named) -> Iterator[IO[bytes]]:
+    """Open an output: a file through a temporary one that then takes its place, a pipe or a device as it is.
+
+    An error in the ``with`` block leaves an earlier file of that name as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with writing(f"{folder}/a") as file:
+    ...         _ = file.write(b"one")
+    ...     import pathlib; pathlib.Path(folder, "a").read_text()
+    'one'
+    """
+    if is_stream(path):
+        with file_errors(path), open(path, "wb", opener=open_stream) as file:
+            yield file
+    else:
+        with replacing(path) as new, new.open("wb") as file:
+            yield file
+
+
+def check_outputs(
+    read: Mapping[str, Sequence[Named]],
+    written: Mapping[str, Named | None],
+    *,
+    files_only: Collection[str] = (),
+    kept: Collection[tuple[str, str]] = (),
+) -> None:
+    """Raise an error if an output cannot be written, or is also an input or another output.
+
+    Links are followed, and standard output counts where it is a file. Nothing is opened or changed.
+
+    Args:
+        read: the files that are read, by the name of their argument; "-" is standard input.
+        written: the files that will be written, by the name of their argument; None where there is none.
+        files_only: the outputs that must be regular files, and not pipes or devices.
+        kept: pairs of an input and an output that may be the same file.
+
+    >>> check_outputs({"data": ["-"]}, {"model": "a", "summary": "./a"})
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: summary='./a': is the file of model as well; give another file
+    """
+    inputs: dict[Identity, list[str]] = {}
+    for name, paths in read.items():
+        for path in paths:
+            identity = _identity(0 if path == "-" else path)
+            if identity is not None:
+                inputs.setdefault(identity, []).append(name)
+    outputs: dict[Identity, str] = {}
+    standard = _identity(1)
+    if standard in inputs:
+        rule = f"is a file of {inputs[standard][0]} as well, which would never end"
+        raise InvalidInput("output", "-", rule, "send it to another file")
+    if standard is not None:
+        outputs[standard] = "standard output"
+    for name, output in written.items():
+        if output is None:
+            continue
+        _require_writable(name, output, name in files_only)
+        identity = _identity(output)
+        if identity is None:
+            continue
+        others = [other for other in inputs.get(identity, []) if (other, name) not in kept]
+        if others:
+            rule = f"must not be a file that is read ({others[0]}): its content would be lost"
+            raise InvalidInput(name, str(output), rule, "give another file")
+        if identity in outputs:
+            raise InvalidInput(name, str(output), f"is the file of {outputs[identity]} as well", "give another file")
+        outputs[identity] = name
+
+
+def _identity(path: Named | int) -> Identity | None:
+    """What tells a file from others; None for what is not a file, such as a pipe, or cannot be looked at."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 (of a descriptor, too)
+    except FileNotFoundError:
+        return os.path.realpath(path) if not isinstance(path, int) else None
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def _require_writable(name: str, path: Named, file_only: bool) -> None:
+    try:
+        with file_errors(path):
+            if not is_stream(path):
+                require_replaceable(path)
+            elif file_only:
+                raise ModelFileError(path, "is a device or a pipe and not a file", "give the name of a file")
+            elif not os.access(path, os.W_OK):
+                raise ModelFileError(path, *REMEDIES[errno.EACCES])
+    except ModelFileError as problem:
+        raise InvalidInput(name, str(path), f"cannot be written: it {problem.problem}", problem.remedy) from None

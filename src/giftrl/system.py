@@ -1,7 +1,7 @@
 """What operating systems differ in: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a folder; it reads
 files as text unless it is told not to, and lets nobody replace a file that is open.
 
-Other modules ask here and have no branches of their own. ``compiled.objects`` alone locks parts of a file itself.
+Other modules ask here and have no branches of their own. ``compiled.object_files`` alone locks parts of a file itself.
 """
 
 import contextlib

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from giftrl.compiled.door import ready
-from giftrl.compiled.once import each_once
-from giftrl.compiled.rows import CSR, all_finite
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.rows import CSR, all_finite, each_once
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.one_row import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows

@@ -20,7 +20,7 @@ import numpy as np
 
 from giftrl.certificates.problem import Problem
 from giftrl.certificates.units import Array
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
 

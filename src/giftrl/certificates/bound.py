@@ -8,7 +8,7 @@ import numpy as np
 from giftrl.certificates import loops
 from giftrl.certificates.ball import price
 from giftrl.certificates.units import EPS, TINY, Array, Units, exact_sum
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.ops.loss import residual
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from giftrl.memory import zeros
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
-from giftrl.ops.units import kinked, reach
+from giftrl.ops.loss_scale import kinked, reach
 
 Array = NDArray[np.float64]
 #: The most groups, and the most numbers in all of them, about 12 megabytes, as long as there is more than one.

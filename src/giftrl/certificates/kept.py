@@ -147,7 +147,7 @@ class Kept:
     def least(self) -> float:
         """The sum over all rows of h inf phi, which no model goes below."""
         from giftrl.certificates import loops
-        from giftrl.compiled.door import ready
+        from giftrl.compiled.compiler import ready
 
         inf = np.empty(len(self.labels))
         ready(loops.infima)(self.loss, self.labels, inf)
@@ -170,7 +170,7 @@ class Kept:
         """
         from giftrl.certificates import loops
         from giftrl.certificates.bound import sizes
-        from giftrl.compiled.door import ready
+        from giftrl.compiled.compiler import ready
 
         gone = np.zeros(len(self.labels), bool)
         gone[np.asarray(which)] = True

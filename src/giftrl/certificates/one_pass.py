@@ -13,7 +13,7 @@ from giftrl.certificates.kept import Kept
 from giftrl.certificates.problem import Problem, land, loss_sum
 from giftrl.certificates.scaled import Scaled
 from giftrl.certificates.units import Array, Units
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 
 #: The parts of a step at which the loss is added up as well.
 LENGTHS = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.005, 0.001)

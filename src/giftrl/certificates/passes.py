@@ -16,7 +16,7 @@ from giftrl.certificates.sampled import Sampled
 from giftrl.certificates.solver import LEAST
 from giftrl.certificates.units import Array
 from giftrl.errors import require
-from giftrl.ops.units import kinked
+from giftrl.ops.loss_scale import kinked
 
 #: Up to this many coordinates a pass adds up the matrix of second derivatives.
 DIRECT = 2000

@@ -11,8 +11,8 @@ from giftrl.certificates import loops
 from giftrl.certificates.ball import price
 from giftrl.certificates.scaled import Scaled
 from giftrl.certificates.units import Array
-from giftrl.compiled.door import ready
-from giftrl.ops.units import kinked
+from giftrl.compiled.compiler import ready
+from giftrl.ops.loss_scale import kinked
 
 
 @dataclass(frozen=True)

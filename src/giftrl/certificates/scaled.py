@@ -6,7 +6,7 @@ import numpy as np
 
 from giftrl.certificates.loops import full_moments, second_moments
 from giftrl.certificates.units import Array, Units
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 
 #: From this share of numbers that are not 0, and up to this size, rows are held as a full matrix.
 DENSE, SMALL = 0.15, 20_000

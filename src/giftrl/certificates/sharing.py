@@ -19,7 +19,7 @@ from giftrl.certificates.steering import Rows
 from giftrl.certificates.store import Store, shortened
 from giftrl.certificates.summed import FEW, Summed
 from giftrl.certificates.witnesses import NONE, REMAINS, Witnesses
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR
 
 #: Below the key of every row, and not -inf: the rows of a worker have keys by their numbers, whether or not all stay.

@@ -35,7 +35,7 @@ from giftrl.errors import Incompatible
 from giftrl.ops import formula, operation
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
-from giftrl.ops.units import bold, kinked, reach
+from giftrl.ops.loss_scale import bold, kinked, reach
 
 #: k, how strongly duals are steered. From 1 to 4 the bounds differ little.
 STEER = 2.0
@@ -46,8 +46,8 @@ def strength(loss: Any) -> float:
     """k for a loss.
 
     Where larger predictions never pay beyond a reach, as with the hinge loss, the weights of a mixture are bold times
-    as large as those that its experts have (:func:`giftrl.ops.units.bold`), and so is the ball: theta must be drawn
-    back as much more. Measured on covtype with the hinge loss: k = 2 is 5.5% below the best loss, k = 20 1.4%.
+    as large as those that its experts have (:func:`giftrl.ops.loss_scale.bold`), and so is the ball: theta must be
+    drawn back as much more. Measured on covtype with the hinge loss: k = 2 is 5.5% below the best loss, k = 20 1.4%.
     """
     return STEER * bold(loss) if reach(loss) < math.inf else STEER
 

@@ -13,7 +13,7 @@ from giftrl.certificates.groups import ScoreInGroups, ScoresInGroups
 from giftrl.certificates.steering import OneScore, Rows, Scores
 from giftrl.certificates.store import OTHER, Store, resized, shortened, unsound
 from giftrl.certificates.summed import Summed
-from giftrl.compiled.door import Loop, ready
+from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
 from giftrl.errors import InvalidInput, require
 from giftrl.losses.based import Based

@@ -17,9 +17,9 @@ def main() -> None:
     try:
         from giftrl.cli.main import main as run
         from giftrl.cli.terminal import take_signals, take_streams
-        from giftrl.compiled import notice
+        from giftrl.compiled import compiler
 
-        notice.speaking[0] = True
+        compiler.speaking[0] = True
         take_streams()
         take_signals()
         run(prog_name="giftrl")

@@ -75,7 +75,7 @@ def train_on_cluster(
     from giftrl.distributed.files import about_rows, find_files, source_of
     from giftrl.distributed.run import require_place
     from giftrl.errors import require
-    from giftrl.outputs import check_outputs, writing
+    from giftrl.files import check_outputs, writing
     from giftrl.streams.sources.source import is_url
     from giftrl.training import Checkpoint, Settings
     from giftrl.training.summary import best_losses, summary_of

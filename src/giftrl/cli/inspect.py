@@ -57,7 +57,7 @@ def command(
     from giftrl.cli.bar import proving
     from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
-    from giftrl.outputs import writing
+    from giftrl.files import writing
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.largest import largest_weights
@@ -194,7 +194,7 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     from matplotlib.figure import Figure
 
     from giftrl.errors import InvalidInput
-    from giftrl.outputs import writing
+    from giftrl.files import writing
 
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))

@@ -56,11 +56,11 @@ schema_option = click.option(
 def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], **rules: Any) -> None:
     """Compare every input and output of a command with every other.
 
-    The arguments are those of :func:`giftrl.outputs.check_outputs`.
+    The arguments are those of :func:`giftrl.files.check_outputs`.
 
     Sources under "data" may be globs and directories.
     """
-    from giftrl.outputs import check_outputs
+    from giftrl.files import check_outputs
     from giftrl.streams.sources.source import find_sources
 
     if "data" in read:
@@ -215,10 +215,10 @@ def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as 
     """A flag for a command that prints less; it also keeps the compiler silent."""
 
     def take(ctx: click.Context, param: click.Parameter, quiet: bool) -> bool:
-        from giftrl.compiled import notice
+        from giftrl.compiled import compiler
 
         if quiet:
-            notice.speaking[0] = False
+            compiler.speaking[0] = False
         return quiet
 
     return click.option(*names, is_flag=True, callback=take, help=help)

@@ -73,7 +73,7 @@ def command(
     from giftrl.cli.progress import counted, decimals, standard_error
     from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
     from giftrl.errors import Incompatible
-    from giftrl.outputs import writing
+    from giftrl.files import writing
     from giftrl.recipes.predictor import link_of
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
@@ -152,7 +152,7 @@ def _with_vw(
 ) -> None:
     """Print what a model of Vowpal Wabbit predicts."""
     from giftrl.cli.terminal import settle_output, standard_output
-    from giftrl.outputs import writing
+    from giftrl.files import writing
     from giftrl.training.predictions import lines_of
     from giftrl.training.vw_model import VWModel
 

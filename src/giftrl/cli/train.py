@@ -145,7 +145,7 @@ def command(
     from giftrl.cli.results import say_results
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.errors import require
-    from giftrl.outputs import writing
+    from giftrl.files import writing
     from giftrl.streams.sources.source import find_sources, require_files
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint

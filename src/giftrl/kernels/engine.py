@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate, Evidence, Witnesses
-from giftrl.compiled import door
-from giftrl.compiled.kinds import Held
+from giftrl.compiled import compiler
+from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.checks import check_parts, stored_type
@@ -24,9 +24,9 @@ from giftrl.kernels.touched import Touched
 from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
-from giftrl.schedules.built_in import encode_schedule
 from giftrl.schedules.contract import lam
-from giftrl.updates.built_in import encode_update
+from giftrl.schedules.schedule_codes import encode_schedule
+from giftrl.updates.update_codes import encode_update
 
 Array = NDArray[np.float64]
 
@@ -241,7 +241,7 @@ class OneLearner(RowLearner, Engine):
 
     def _run(self, batch: Batch | Held, n: int) -> int:
         """Learn from n rows; how many before one that overflows."""
-        loop = door.ready(self._loops[0 if self.uniform else 1], self.compiled)
+        loop = compiler.ready(self._loops[0 if self.uniform else 1], self.compiled)
         return int(loop(self._parts(), batch, self.coordinates, self.states))
 
     def _learn_batch(self, batch: Batch | Held, n: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.rows import Rows, longest
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.local import columns
@@ -79,11 +79,11 @@ class Group:
         batch = Batch(rows, theirs, weights, made)
         if self.uniform:
             largest = float(np.finfo(self.coordinates.dtype).max)
-            loop = door.ready(learn_uniform_many, self.compiled, counted=False)
+            loop = compiler.ready(learn_uniform_many, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, min(largest * largest, np.finfo(np.float64).max))
         else:
             steps = np.empty((longest(rows), self.lanes), self._arithmetic(rows, own))
-            loop = door.ready(learn_coordinate_many, self.compiled, counted=False)
+            loop = compiler.ready(learn_coordinate_many, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, steps)
         states[self.models] = own[: len(self.models)]
         if not alone:
@@ -129,11 +129,11 @@ class Alone:
         y = np.ascontiguousarray(labels[:, m if labels.shape[1] > 1 else 0])
         learnt = -1  # a model that has overflowed learns nothing
         if own[0, LOSS] < np.inf:
-            loop = door.ready(learn_coordinate, self.compiled)
+            loop = compiler.ready(learn_coordinate, self.compiled)
             learnt = int(loop(self.parts, Batch(rows, y, weights, made), self.coordinates, own))
         if learnt < len(y):
             own[0, LOSS] = np.inf
             rest = np.empty(len(y))
-            door.ready(predict_coordinate, self.compiled)(self.parts.psi, own[0, LAM], rows, self.coordinates, rest)
+            compiler.ready(predict_coordinate, self.compiled)(self.parts.psi, own[0, LAM], rows, self.coordinates, rest)
             made[learnt + 1 :] = rest[learnt + 1 :]
         states[m], predictions[:, m] = own[0], made

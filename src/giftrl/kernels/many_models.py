@@ -20,8 +20,8 @@ from giftrl.kernels.scalars import LAM, LOSS
 from giftrl.kernels.sides import split
 from giftrl.kernels.touched import Touched
 from giftrl.regularizers.contract import l1_strength
-from giftrl.schedules.built_in import AnySchedule, encode_schedule
-from giftrl.updates.built_in import encode_update
+from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
+from giftrl.updates.update_codes import encode_update
 
 
 class LinearLearners(Engine):

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses
-from giftrl.compiled import door
-from giftrl.compiled.kinds import Held
+from giftrl.compiled import compiler
+from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import REAL, Dense, Rows, slice_rows
 from giftrl.kernels.checks import as_labels, as_weights
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
@@ -97,7 +97,7 @@ class LinearLearner(OneLearner):
         loop = fastest(self.regularizer, self.uniform, self._blocks(rows))
         assert loop is not None
         return int(
-            door.ready(loop, self.compiled, counted=False)(
+            compiler.ready(loop, self.compiled, counted=False)(
                 self._parts(), batch, self.coordinates, self.states, self._desk
             )
         )
@@ -115,7 +115,7 @@ class LinearLearner(OneLearner):
         rows = slice_rows(rows, first, n)
         left = Batch(rows, given.labels[first:], given.weights[first:], given.predictions[first:])
         if self.uniform:
-            last = door.ready(learn_one_uniform, self.compiled, counted=False)
+            last = compiler.ready(learn_one_uniform, self.compiled, counted=False)
             return int(last(self._parts(), left, self.coordinates, self.states, self._desk))
         return first + super()._run(left, n - first)
 
@@ -127,7 +127,7 @@ class LinearLearner(OneLearner):
 
     def _predict(self, rows: Rows | Held, scores: Array | Held) -> None:
         loop = predict_uniform if self.uniform else predict_coordinate
-        door.ready(loop, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
+        compiler.ready(loop, self.compiled)(self.regularizer, self.lam, rows, self.coordinates, scores)
 
     def one_row(self, rows: Rows) -> OneRow:
         """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""

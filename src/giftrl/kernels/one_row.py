@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled.kinds import Held
+from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import CSR, Dense, Rows
 from giftrl.kernels.parts import Batch
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Rows
 
@@ -46,5 +46,7 @@ def sparse_blocks(rows: Rows, n: int, compiled: bool) -> Iterator[tuple[slice, C
     for begin in range(0, n, step):
         end = min(begin + step, n)
         indptr = np.zeros(end - begin + 1, np.int64)
-        longest = door.ready(pack, compiled, counted=False)(rows.data[begin * d : end * d], d, data, indices, indptr)
+        longest = compiler.ready(pack, compiled, counted=False)(
+            rows.data[begin * d : end * d], d, data, indices, indptr
+        )
         yield slice(begin, end), CSR(data[: indptr[-1]], indices[: indptr[-1]], indptr, int(longest))

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from giftrl.compiled.registry import formula, operation
 from giftrl.schedules.ada_implicit import AdaImplicit
 from giftrl.schedules.adagrad_norm import AdaGradNorm
-from giftrl.schedules.built_in import AnySchedule, ScheduleCode
 from giftrl.schedules.constant import Constant
 from giftrl.schedules.contract import known_ahead, lam, uses_gamma
+from giftrl.schedules.schedule_codes import AnySchedule, ScheduleCode
 from giftrl.schedules.square_root import SquareRoot
 from giftrl.schedules.temporal_variability import TemporalVariability
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled.door import ready
-from giftrl.compiled.once import each_once
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import each_once
 
 ONE = np.uint64(1)
 

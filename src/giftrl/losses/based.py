@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.ops.loss import conjugate, curvature, flow, infimum, prox, slope, smoothness, value
-from giftrl.ops.units import kinked, spread
+from giftrl.ops.loss_scale import kinked, spread
 
 
 class Based(NamedTuple):

@@ -8,8 +8,7 @@ import numpy as np
 from giftrl.compiled.registry import formula
 from giftrl.losses.logistic import Logistic
 from giftrl.ops import loss as scalar
-from giftrl.ops.scalar import clamp, exp, log_add_exp, sigmoid, softplus
-from giftrl.ops.special import mean_product, wright_omega
+from giftrl.ops.scalar import clamp, exp, log_add_exp, mean_product, sigmoid, softplus, wright_omega
 from giftrl.ops.vector_loss import mass_moved, slope
 
 LOGISTIC = Logistic()

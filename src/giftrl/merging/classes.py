@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import Rows
 from giftrl.merging.fit import GROUPS
 from giftrl.merging.mixture import Merger, unit_of

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.merging.features import Known, put_feature

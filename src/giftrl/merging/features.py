@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.merging.pieces import Piece, stacked
 from giftrl.merging.sharing import Share, alone

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import load, store, wide
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end

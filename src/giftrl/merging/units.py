@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from giftrl.merging.sums import added, mean
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT
-from giftrl.ops.units import offset
+from giftrl.ops.loss_scale import offset
 
 Array = NDArray[np.float64]
 

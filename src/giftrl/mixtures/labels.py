@@ -19,8 +19,8 @@ from giftrl.errors import require
 from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
 from giftrl.ops.loss import accepts, bend_at, slope
 from giftrl.ops.loss import labels as describe
+from giftrl.ops.loss_scale import highest, kinked, lowest, offset, reach, spread
 from giftrl.ops.scalar import clamp
-from giftrl.ops.units import highest, kinked, lowest, offset, reach, spread
 
 #: The entries of ``units``: total weight and mean of labels, Y, S, the range, o, the first o; and of the combined
 #: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.

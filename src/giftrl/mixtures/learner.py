@@ -18,7 +18,7 @@ from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.one_score import Buffers, Pieces, State
 from giftrl.mixtures.rounds import learn_mixture
 from giftrl.ops.loss import accepts
-from giftrl.ops.units import bold
+from giftrl.ops.loss_scale import bold
 
 #: By which part predictions outside the range of labels must be worse for clipping to pay.
 COSTLY = 0.1

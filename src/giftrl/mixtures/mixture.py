@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled import door
-from giftrl.compiled.kinds import Held
+from giftrl.compiled import compiler
+from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.checks import stored_type
@@ -126,7 +126,7 @@ class Mixture(SingleRows, RowLearner):
                 self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
             )  # fmt: skip
             loops = self._loop, predict_mixture if self.classes is None else predict_classes
-            learn, predict = (door.ready(loop, self.compiled, counted=False) for loop in loops)
+            learn, predict = (compiler.ready(loop, self.compiled, counted=False) for loop in loops)
             made_of = self.loss, memory, self._again, self.compiled
             self._calls = calls = Calls(*made_of, width, learn, Held(parts), predict, Held(weights))
         return calls
@@ -189,7 +189,7 @@ class Mixture(SingleRows, RowLearner):
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
         weights = self._prepared().weights
         on, out = desk(weights.value), np.empty((len(which), math.prod(self._scores)))
-        door.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
+        compiler.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
         at = np.flatnonzero(which == self.constant)  # none where there is no constant
         out[at] = np.clip(out[at] + on.constants - on.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         return out.reshape(-1, *self._scores)

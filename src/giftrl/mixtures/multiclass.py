@@ -15,7 +15,7 @@ from giftrl.mixtures.experts import factor_table, lanes
 from giftrl.mixtures.mixture import Array, Mixture
 from giftrl.mixtures.multiclass_experts import ClassBuffers
 from giftrl.mixtures.multiclass_rounds import ClassPieces, ClassState, learn_classes
-from giftrl.ops.units import bold, kinked, reach
+from giftrl.ops.loss_scale import bold, kinked, reach
 
 
 class MulticlassMixture(Mixture):

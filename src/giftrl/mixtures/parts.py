@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import Loop
-from giftrl.compiled.kinds import Held
+from giftrl.compiled.arguments import Held
+from giftrl.compiled.compiler import Loop
 from giftrl.compiled.registry import formula
 from giftrl.mixtures.coin import grow_coin
 from giftrl.mixtures.entering import enter, enter_again

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled import door
+from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, longest
 from giftrl.errors import require
@@ -54,6 +54,6 @@ class FeatureScaler:
         width = int(longest(rows)) + len(self.features.dense)
         out, row = np.zeros((n, self.dimension)), entries(width, np.float64)
         how = Scaling(self.constant, self.centre, self.scale, False)
-        loop = door.ready(scale_rows, self.compiled)
+        loop = compiler.ready(scale_rows, self.compiled)
         loop(self.features, ONE_SCORE, self.features.x, how, rows, n, row, out)
         return out

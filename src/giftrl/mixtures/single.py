@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.kinds import Held
+from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows
 from giftrl.kernels.one_row import OneRow, dense_row
 from giftrl.mixtures.feature_state import FeatureState, with_capacity

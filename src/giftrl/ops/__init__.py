@@ -16,7 +16,7 @@ type of their first argument, and so compiles the very same functions.
 :mod:`giftrl.ops.vector_loss`  what a loss of K scores is
 :mod:`giftrl.ops.line`         the one-dimensional problem to which every update reduces
 :mod:`giftrl.ops.scalar`       exponentials and logarithms that neither overflow nor raise
-:mod:`giftrl.ops.special`      special functions that can be compiled
+:mod:`giftrl.ops.scalar`      special functions that can be compiled
 :mod:`giftrl.ops.names`        members by the names that users write
 ============================== ==============================================================
 """

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from giftrl.compiled.door import ready
-from giftrl.compiled.once import mark
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.rows import mark
 from giftrl.kernels.prepare import make_units, prepare_rows
 
 __all__ = ["blocks"]

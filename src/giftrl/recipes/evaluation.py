@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.ops.loss import accepts, value
 from giftrl.ops.vector_loss import multiclass

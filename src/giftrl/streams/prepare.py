@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch
 

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterable
 
-from giftrl.growing import GrowingFile
+from giftrl.files import GrowingFile
 from giftrl.streams.batch import Rejected
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from giftrl.errors import ModelFileError, require
-from giftrl.growing import find_written, go_back
+from giftrl.files import find_written, go_back
 
 
 class Checkpoint(NamedTuple):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from giftrl.errors import BadSource, InvalidInput
-from giftrl.growing import FileDigest
+from giftrl.files import FileDigest
 from giftrl.streams.batch import Position
 from giftrl.streams.formats import HEAD, TEXT, detect
 from giftrl.streams.sources.source import Stream, find_sources

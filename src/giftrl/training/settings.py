@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
-from giftrl.ops.units import reach
+from giftrl.ops.loss_scale import reach
 from giftrl.recipes import Labels, Recipe, make
 from giftrl.recipes.labels import as_signs, takes_signs
 from giftrl.recipes.learners import Learner

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
-from giftrl.growing import FileDigest, GrowingFile, unfinished
+from giftrl.files import FileDigest, GrowingFile, unfinished
 from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.murmur import add_bytes, end_name

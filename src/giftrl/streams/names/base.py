@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.errors import InvalidInput, require
 from giftrl.streams.names.loops import Sections, name_slots, number_slots
 

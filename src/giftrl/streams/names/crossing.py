@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Dictionary, Features, Hashing
 from giftrl.streams.names.interactions import SEPARATOR, Interactions

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.errors import require
 from giftrl.streams.names.base import Arrays, Features, News, Report, checked, longer, sound
 from giftrl.streams.names.loops import Sections

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import BadSource, require
 from giftrl.streams.names.interactions import matches

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.label_names import LabelNames

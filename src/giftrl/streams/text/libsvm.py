@@ -8,7 +8,7 @@ reads a file in blocks, and names what is wrong with a line.
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.streams.batch import Position
 from giftrl.streams.sources.lines import count_lines
 from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm

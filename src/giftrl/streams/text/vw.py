@@ -11,7 +11,7 @@ Written by hand because no library reads the format: Vowpal Wabbit's own package
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.door import ready
+from giftrl.compiled.compiler import ready
 from giftrl.streams.batch import Position
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features

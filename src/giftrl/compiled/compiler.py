@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.compiled import library, objects
-from giftrl.compiled.digest import digest
-from giftrl.compiled.entry import Entry, Place
-from giftrl.compiled.kinds import FIELDS, Unknown, addresses_are_known, kind_of, spell, unheld
-from giftrl.compiled.notice import describe, say
-from giftrl.compiled.target import target
+from giftrl.compiled import object_files
+from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unheld
+from giftrl.compiled.digest import digest, with_parts
+from giftrl.compiled.object_files import target
 
 #: Environment variables that switch compilation off when they are set to anything but 0.
 SWITCHED_OFF = ("GIFTRL_PLAIN", "NUMBA_DISABLE_JIT")
@@ -119,25 +117,25 @@ class CompiledLoop:
 
     def _loaded(self, args: tuple[Any, ...], symbol: str, key: str) -> Place:
         """The entry from the package's library or a file of the user's folder; or compiled now, and kept there."""
-        place = library.find(symbol, key) or objects.find(symbol, key)
+        place = object_files.find_shipped(symbol, key) or object_files.find(symbol, key)
         if place is None:
-            with objects.alone(
+            with object_files.alone(
                 symbol, partial(say, f"another process is compiling {self.loop.__name__}; waiting for it")
             ):
-                place = objects.find(symbol, key)  # another process may have compiled it meanwhile
+                place = object_files.find(symbol, key)  # another process may have compiled it meanwhile
                 if place is None:
                     code, place = self._compiled(args, symbol)
-                    objects.keep(symbol, key, code)
+                    object_files.keep(symbol, key, code)
         return place
 
-    def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[objects.Code, Place]:
+    def _compiled(self, args: tuple[Any, ...], symbol: str) -> tuple[object_files.Code, Place]:
         """The object file of the loop, and where its entry is now."""
         say(describe(self.loop, args))
-        from giftrl.compiled.emit import emit
+        from giftrl.compiled.codegen import emit
 
-        code = objects.Code(*emit(self.loop, args, self.counted, symbol))
+        code = object_files.Code(*emit(self.loop, args, self.counted, symbol))
         try:
-            return code, objects.link(code, symbol)
+            return code, object_files.link(code, symbol)
         except RuntimeError as problem:  # it calls what only Numba has
             raise Unknown(str(problem)) from None
 
@@ -159,7 +157,7 @@ class NumbaLoop:
 def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
     import numba
 
-    from giftrl.compiled.overloads import install
+    from giftrl.compiled.codegen import install
 
     install()
     uncounted: dict[str, Any] = {} if counted else {"_nrt": False}
@@ -168,3 +166,40 @@ def _with_numba(loop: Callable[..., Any], counted: bool) -> Any:
 
 Loop = PlainLoop | CompiledLoop
 _plain_loop, _compiled_loop = cache(PlainLoop), cache(CompiledLoop)
+
+
+# What a person who waits for the compiler is told.
+
+#: How long a loop takes to compile, in seconds, where it is longer than usual.
+LONG = {"learn_mixture": 25, "learn_classes": 25}
+USUAL = 4
+
+#: Where the classes are that a person knows.
+TOLD = ("giftrl.losses", "giftrl.regularizers", "giftrl.compiled.rows")
+
+#: Whether to say that something is compiled: True, False, or None for where standard error is a terminal.
+speaking: list[bool | None] = [None]
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, if somebody is there to read it."""
+    wanted = sys.stderr.isatty() if speaking[0] is None else speaking[0]
+    if wanted:
+        print(f"giftrl: {text}", file=sys.stderr, flush=True)
+
+
+def describe(loop: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """What is compiled, for which members, and how long it takes.
+
+    >>> from giftrl.losses import Logistic
+    >>> describe(say, (Logistic(), 1.0))
+    'compiling say for Logistic (about 4 s, once)'
+    """
+    # The parts that a person chose, and the form of the rows; not the buffers and states of the loop.
+    told = [
+        cls
+        for cls in map(type, with_parts(args))
+        if cls.__module__.startswith(TOLD) or not cls.__module__.startswith("giftrl.")
+    ]
+    kinds = f" for {', '.join(cls.__name__ for cls in told)}" if told else ""
+    return f"compiling {loop.__name__}{kinds} (about {LONG.get(loop.__name__, USUAL)} s, once)"

@@ -1,7 +1,7 @@
 """The built-in schedules as one type, so that one compiled loop serves them all.
 
-As for updates (:mod:`giftrl.updates.built_in`): the loops take a built-in schedule as an :class:`AnySchedule`, and are
-compiled for the type of any other.
+The loops take a built-in schedule as an :class:`AnySchedule`, as they do updates (:mod:`giftrl.updates.update_codes`).
+They are compiled for the type of any other.
 """
 
 from enum import IntEnum

@@ -1,4 +1,8 @@
-"""From a loop in plain Python to an object file, by way of Numba; imported where a loop must be compiled."""
+"""Counted memory for loops that make arrays, in the form in which Numba asks for it.
+
+Numba's own functions for it live in the process that compiles. These have the same names and do the same: a block of
+memory is a head of six words (count, three that stay empty or say where the data are, size, allocator), then the data.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,11 +14,97 @@ from numba.core import cgutils, types
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.extending import overload
 
-from giftrl.compiled import counts
-from giftrl.compiled.kinds import FIELDS, Unknown
-from giftrl.compiled.overloads import install
-from giftrl.compiled.target import machine
+from giftrl.compiled import vector_math, vectors
+from giftrl.compiled.arguments import FIELDS, Unknown
+from giftrl.compiled.object_files import machine
+from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
+
+NAMES = ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor")
+
+LLVM = """
+%head = type { i64, ptr, ptr, ptr, i64, ptr }
+declare ptr @malloc(i64)
+declare void @free(ptr)
+
+define weak hidden ptr @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+  %wide = zext i32 %align to i64
+  %more = add i64 %wide, 48
+  %total = add i64 %size, %more
+  %block = call ptr @malloc(i64 %total)
+  %none = icmp eq ptr %block, null
+  br i1 %none, label %done, label %fill
+fill:
+  %begin = getelementptr i8, ptr %block, i64 48
+  %number = ptrtoint ptr %begin to i64
+  %below = sub i64 %wide, 1
+  %above = add i64 %number, %below
+  %mask = xor i64 %below, -1
+  %rounded = and i64 %above, %mask
+  %data = inttoptr i64 %rounded to ptr
+  store %head { i64 1, ptr null, ptr null, ptr null, i64 0, ptr null }, ptr %block
+  %where = getelementptr %head, ptr %block, i32 0, i32 3
+  store ptr %data, ptr %where
+  %extent = getelementptr %head, ptr %block, i32 0, i32 4
+  store i64 %size, ptr %extent
+  br label %done
+done:
+  ret ptr %block
+}
+
+define weak hidden void @NRT_MemInfo_call_dtor(ptr %block) {
+  call void @free(ptr %block)
+  ret void
+}
+"""
+
+
+# Operations and formulas as Numba's overloads, so that a compiled loop calls the functions that plain Python calls.
+
+#: What the compiler may assume of fast formulas: that sums can be reordered and multiplications fused into them. Not
+#: that there are no NaN or infinities: looking for these must keep working.
+FAST = frozenset({"reassoc", "contract", "nsz"})
+
+_installed: list[int] = [0, 0]  # how many operations and formulas Numba has been told of
+
+
+def install() -> None:
+    """Tell Numba of the operations and formulas that it does not know yet."""
+    # Set for every formula, since a function inherits from its caller what it leaves open.
+    exact: Any = {"error_model": "numpy", "forceinline": True, "fastmath": {"contract"}}
+    fast: Any = exact | {"fastmath": set(FAST)}
+    if _installed == [0, 0]:
+        vectors.install_scratch()
+        for function, compiled in (vectors.MEMORY | vector_math.FUNCTIONS).items():
+            overload(function, strict=False, jit_options=exact)(_choosing(compiled))
+        for symbol, compiled in vector_math.OPERATORS.items():
+            overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.has_vector))
+    for operation in OPERATIONS[_installed[0] :]:
+        overload(operation, strict=False, jit_options=exact)(_method(operation))
+    for formula, sums_reordered in FORMULAS[_installed[1] :]:
+        compiled = TWINS.get(formula, formula)
+        options = fast if sums_reordered else exact
+        overload(formula, strict=False, jit_options=options)(_choosing(compiled))
+    _installed[:] = [len(OPERATIONS), len(FORMULAS)]
+
+
+def _choosing(function: Any, where: Any = None) -> Callable[..., Any]:
+    """An overload: the function, for the types for which it is meant."""
+    return lambda *args: function if where is None or where(*args) else None
+
+
+def _method(operation: Any) -> Callable[..., Any]:
+    """What Numba compiles for an operation on a member: the method of its class, or the fallback."""
+
+    def choose(member: Any, *args: Any) -> Any:
+        cls = getattr(member, "instance_class", None)
+        return None if cls is None else getattr(cls, operation.__name__, operation.__wrapped__)
+
+    return choose
+
+
+# From a loop in plain Python to an object file, by way of Numba; imported where a loop must be compiled.
 
 WORD, DOUBLE, ADDRESS = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
 
@@ -75,7 +165,7 @@ def _entry(made: Any, kind: Any, symbol: str) -> tuple[str, str]:
 
 
 class _Slots:
-    """The slots of :mod:`giftrl.compiled.kinds`, from the first to the last."""
+    """The slots of :mod:`giftrl.compiled.arguments`, from the first to the last."""
 
     def __init__(self, context: Any, builder: Any, slots: Any) -> None:
         self._context, self._builder, self._slots = context, builder, slots
@@ -163,8 +253,8 @@ def _simplified(module: Any) -> Any:
 def _object(module: Any, symbol: str) -> bytes:
     """The object file of a module, with no name visible from outside but that of the entry."""
     asked = {function.name for function in module.functions if function.is_declaration}
-    if asked & set(counts.NAMES):
-        memory = binding.parse_assembly(counts.LLVM)
+    if asked & set(NAMES):
+        memory = binding.parse_assembly(LLVM)
         memory.triple, memory.data_layout = module.triple, module.data_layout
         module.link_in(memory)
     for each in (*module.functions, *module.global_variables):

@@ -1,8 +1,4 @@
-"""Compiled loops between processes: object files in a folder of the user, which LLVM links into a process.
-
-A file is written whole or not at all, and its first line names everything that the loop was made from, and a checksum.
-Whatever is wrong with a file, the loop is compiled again in its place.
-"""
+"""The processor that loops are compiled for."""
 
 import contextlib
 import ctypes
@@ -12,6 +8,7 @@ import importlib.util
 import itertools
 import json
 import os
+import platform
 import stat
 import sys
 import warnings
@@ -19,10 +16,59 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from giftrl import files, system
-from giftrl.compiled.entry import Place
-from giftrl.compiled.target import start
+from giftrl.compiled.arguments import Place
 from giftrl.errors import GiftrlError
+
+#: Most processors made since 2013. Loops are compiled for this level wherever the processor has it, and not for the
+#: very processor: results then have the same bits on all these machines, and measured speed was the same or better.
+LEVEL = "x86-64-v3"
+FEATURES = "+cx16,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+
+#: What NumPy calls the parts of the level that tell it from lower ones; recent versions also name the level itself.
+TELLING = ("AVX2", "FMA3", "F16C")
+
+
+@functools.cache
+def target() -> tuple[str, str]:
+    """The name and the features of the processor to compile for."""
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        core: Any = np._core if hasattr(np, "_core") else np.core
+        known = core._multiarray_umath.__cpu_features__
+        if known.get("X86_V3") or all(known.get(feature) for feature in TELLING):
+            return LEVEL, FEATURES
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return "generic", "+fp-armv8,+neon"  # every processor of that kind has these
+    from llvmlite import binding
+
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def machine() -> Any:
+    """LLVM's description of the processor, which writes code that may lie anywhere in memory."""
+    from llvmlite import binding
+
+    start()
+    name, features = target()
+    kind = binding.Target.from_triple(binding.get_process_triple())
+    return kind.create_target_machine(cpu=name, features=features, opt=3, reloc="pic", codemodel="default")
+
+
+def start() -> None:
+    """Tell LLVM which processor it is to write for."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+# Compiled loops between processes: object files in a folder of the user, which LLVM links into a process.
+#
+# A file is written whole or not at all. Its first line names everything that the loop was made from, and a checksum.
+# If anything is wrong with a file, the loop is compiled again in its place.
 
 try:
     import fcntl
@@ -237,3 +283,31 @@ def warn_once(message: str) -> None:
     if message not in _warned:
         _warned.add(message)
         warnings.warn(message, stacklevel=2)
+
+
+# The package's own library: the usual loops, compiled when the package was built.
+#
+# A wheel for a platform has it (see ``hatch_build.py``), a copy of the sources has not. ``index.json`` tells for each
+# entry how its result is packed and everything that it was made from, so that no entry can be taken for another.
+
+SHIPPED_FOLDER = Path(__file__).parent / "library"
+LIBRARY, INDEX = "loops.so", "index.json"
+
+
+def find_shipped(symbol: str, key: str) -> Place | None:
+    """The loop of this key, if the package brings it."""
+    index, library = _opened()
+    entry = index.get(symbol)
+    if entry is None or entry["key"] != key:
+        return None
+    return Place(ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0, entry["result"])
+
+
+@functools.cache
+def _opened() -> tuple[dict[str, Any], Any]:
+    """The index and the library; an empty index where there is none, or where this system cannot load it."""
+    try:
+        index = json.loads((SHIPPED_FOLDER / INDEX).read_text(encoding="utf-8"))
+        return index, ctypes.CDLL(str(SHIPPED_FOLDER / LIBRARY))
+    except (OSError, ValueError):
+        return {}, None
