@@ -2,8 +2,8 @@
 
 There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by ``bold``
 (:func:`giftrl.ops.loss_scale.bold`). With w the weights of AdaHedge, v those of the stack and l those of the
-candidates, expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction. All of this is
-the same for one score and for K.
+candidates, expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction.
+All of this is the same for one score and for K.
 """
 
 import math
