@@ -11,7 +11,7 @@ from giftrl.errors import Incompatible, InvalidInput, require
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.vector_loss import multiclass
-from giftrl.player import looks_ahead
+from giftrl.reference.learner import looks_ahead
 from giftrl.regularizers.contract import centred, known_ahead, l1_strength, require_diagonal, strength
 from giftrl.schedules.contract import uses_gamma
 from giftrl.updates.contract import check_loss, check_scores
