@@ -69,7 +69,7 @@ def command(
     from giftrl.errors import require
     from giftrl.reports.figure import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
-    from giftrl.sweeps.report import COLUMNS, report, rows
+    from giftrl.sweeps.sweep_page import BEST_BETA_COLUMNS, best_betas, write_sweep
 
     begun = time.perf_counter()
     require_matplotlib()
@@ -106,11 +106,11 @@ def command(
         summary = repeat(
             examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done, cluster=cluster
         )
-    path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
+    path = write_sweep(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:
         click.echo(path)
         return
-    print_table(COLUMNS, rows(summary))
+    print_table(BEST_BETA_COLUMNS, best_betas(summary))
     if read:
         click.echo(f"{read} of {repetitions} repetitions were read from an earlier run")
     click.echo(f"{time.perf_counter() - begun:.1f} s; open {path}")
