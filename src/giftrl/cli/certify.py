@@ -99,7 +99,7 @@ def command(
     from giftrl.cli.progress import standard_error
     from giftrl.cli.terminal import json_text, standard_output
     from giftrl.training.certify import certify, in_words, rows_for_model, values_of
-    from giftrl.training.matching import rows_for_weights
+    from giftrl.training.external_weights import rows_for_weights
 
     reading = reading_of(options)
     data = files if weights_path is not None else files[1:]
