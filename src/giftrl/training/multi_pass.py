@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.early_stopping import Passes
 from giftrl.errors import GiftrlError, ModelFileError
-from giftrl.recipes.passes import Passes
 from giftrl.streams.batch import Batch, Position
-from giftrl.training.evaluation import Evaluation
-from giftrl.training.model import LinearModel, under
-from giftrl.training.packing import pack, unpack
-from giftrl.training.repeated import Repeated
+from giftrl.training.model import LaterPassCounts, LinearModel, pack, under, unpack
+from giftrl.training.predictions import Evaluation
 
 #: From this row on fewer are held out, so that those kept in memory grow with the logarithm of the data.
 FIRST = 1 << 16
@@ -77,7 +75,7 @@ class Course:
         self.passes = Passes([model.learner], self._validate if every > 0 else None)
         self._held: list[Batch] = []
         self._row = 0  # of the pass
-        self._repeated: list[Repeated] = []  # after each pass
+        self._repeated: list[LaterPassCounts] = []  # after each pass
 
     def begin(self) -> None:
         """Begin a pass, or go on with it."""
@@ -136,7 +134,7 @@ class Course:
         """Go on from a state."""
         self._row, self.passes.done = int(plain["row"]), int(plain["done"])
         self.passes.kept, self.passes.losses = int(plain.get("kept", 1)), [float(x) for x in plain.get("losses", ())]
-        self._repeated = [Repeated(*each) for each in plain.get("repeated", ())]
+        self._repeated = [LaterPassCounts(*each) for each in plain.get("repeated", ())]
         held = under(arrays, "held.")
         if held:
             named: dict[str, Any] = {name: held[name] for name in KEPT}
