@@ -16,7 +16,7 @@ from rich.console import Console
 
 from giftrl.cli.progression import TABLE_HEADS, Progression, in_columns
 from giftrl.streams.sources.progress import Progress
-from giftrl.training.model import Repeated
+from giftrl.training.model import LaterPassCounts
 from tests.commands import GIFTRL, write_rows
 
 pytestmark = pytest.mark.plain
@@ -43,7 +43,7 @@ def shown(watched, total=400):
     with Progression(console, False, clock=clock) as progression:
         for seconds, examples, consumed in watched:
             clock.now += seconds
-            model = SimpleNamespace(examples=examples, repeated=Repeated())
+            model = SimpleNamespace(examples=examples, repeated=LaterPassCounts())
             reader = SimpleNamespace(progress=Progress(consumed, total))
             trainer = SimpleNamespace(model=model, reader=reader, passes=2, passes_done=0)
             progression.watch(trainer, None, 0, 1, None)
