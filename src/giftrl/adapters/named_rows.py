@@ -17,7 +17,7 @@ from giftrl.config.matrix_blocks import blocks
 from giftrl.config.predictor import range_of
 from giftrl.config.recipe import OneScore
 from giftrl.errors import InvalidInput, require
-from giftrl.kernels.one_row import sparse_row
+from giftrl.kernels.base import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows
 
 Array = NDArray[np.float64]

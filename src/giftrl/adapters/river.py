@@ -25,7 +25,7 @@ from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Experts, Parameters, experts_of
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.kernels.checks import as_labels
+from giftrl.kernels.base import as_labels
 from giftrl.ops.loss import accepts, labels
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from giftrl import losses, regularizers, schedules, updates
 from giftrl.certificates.witnesses import BUDGET, as_budget
 from giftrl.errors import Incompatible, InvalidInput, UnknownName, require
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
-from giftrl.kernels.checks import check_parts, stored_type
+from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.mixtures.multiclass import MulticlassMixture

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import NonzeroRows
 from giftrl.mixtures import feature_state as now
 from giftrl.mixtures.combination import UNCOMPARED
 from giftrl.mixtures.experts import lanes
@@ -70,7 +70,7 @@ def feature_arrays(learner: Any, old: NDArray[np.float64]) -> dict[str, NDArray[
 def unpickled(learner: Any, features: now.FeatureState) -> now.FeatureState:
     """The features of a pickle, in which arrays do not begin at a cache line, and an earlier version has one only."""
     given = {name: getattr(features, name) for name in now.BY_FEATURE}
-    arrays = {name: each.array() if isinstance(each, Touched) else each for name, each in given.items()}
+    arrays = {name: each.array() if isinstance(each, NonzeroRows) else each for name, each in given.items()}
     if arrays["x"] is None:
         made = feature_arrays(learner, arrays["record"]) or {}
         arrays = {name: made[f"features.{name}"] for name in now.BY_FEATURE}

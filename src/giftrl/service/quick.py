@@ -17,7 +17,7 @@ import orjson
 from numpy.typing import NDArray
 
 from giftrl.config.predictor import range_of
-from giftrl.kernels.one_row import OneRow, sparse_row
+from giftrl.kernels.base import OneRow, sparse_row
 from giftrl.streams.names.walk import BadValue
 from giftrl.streams.text.json_lines import JsonLines
 from giftrl.training.model import LinearModel

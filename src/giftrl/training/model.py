@@ -16,9 +16,8 @@ from giftrl.config import Labels, Predictor, freeze
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Learner, Mixture
 from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
+from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
-from giftrl.kernels.one_row import OneRow
-from giftrl.kernels.touched import Touched
 from giftrl.losses.based import Based
 from giftrl.merging.team import Spent, Team
 from giftrl.mixtures.feature_state import DENSE
@@ -176,7 +175,7 @@ class LinearModel:
             row: the entries, the constant included, in a buffer of the learner; all within its dimension.
             label: of the loss.
 
-        >>> from giftrl.kernels.one_row import sparse_row
+        >>> from giftrl.kernels.base import sparse_row
         >>> model = LinearModel(Settings(loss="squared", bits=4))
         >>> row = model.learner.one_row(sparse_row(8))
         >>> row.values[:2], row.rows.value.indices[:2] = (1.0, 1.0), (3, 16)
@@ -374,19 +373,19 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     """
     state = learner.state()
     name, seen, others = _names(learner)
-    kept = Touched.of(state[name][: max(1, dimension)])
+    kept = NonzeroRows.of(state[name][: max(1, dimension)])
     if isinstance(learner, Engine):
         # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
         last = kept.length - 1
         where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
-        kept = Touched(state[name][where], where, kept.length)
+        kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
         state |= {each: state[each][kept.where] for each in others if each in state}
     for each in (WITNESSES, AHEAD):
         if each in state and len(state[each]):
-            own = Touched.of(state[each][: kept.length])
+            own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
     return state | {name: kept.rows, seen: kept.where}
 
@@ -407,10 +406,10 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
         rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
         for each in (name, *others):  # an earlier version had fewer
             if each in state:
-                state[each] = Touched(state[each], where, rows).array()
+                state[each] = NonzeroRows(state[each], where, rows).array()
         for each in (WITNESSES, AHEAD):
             if f"{each}.seen" in state:
-                state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
+                state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
 
 
