@@ -42,18 +42,6 @@ class ManyParts(NamedTuple):
     side: Any  # how many there are: see giftrl.kernels.sides
 
 
-class CodedUpdates(NamedTuple):
-    """In pickles of earlier versions."""
-
-    codes: Any
-
-
-class CodedSchedules(NamedTuple):
-    """In pickles of earlier versions."""
-
-    table: Any
-
-
 class Schedules(NamedTuple):
     """Built-in schedules of one kind. The rows of their parameters are beta, the gradient bound and the floor."""
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from giftrl.kernels.engine import Engine
 from giftrl.kernels.touched import Touched
 from giftrl.mixtures.feature_state import DENSE
+from giftrl.models.upgrade import arrays_of_now
 from giftrl.recipes.learners import Learner
 
 Arrays = dict[str, NDArray[Any]]
@@ -69,15 +70,14 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
     (1000, 16)
     """
-    state = dict(arrays)
+    state = arrays_of_now(learner, arrays)
     name, seen, others = _names(learner)
-    if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
-        where = state.pop(seen)
-        rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
-        for each in (name, *others):  # an earlier version had fewer
-            if each in state:
-                state[each] = Touched(state[each], where, rows).array()
-        for each in (WITNESSES, AHEAD):
-            if f"{each}.seen" in state:
-                state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
+    where = state.pop(seen)
+    rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
+    for each in (name, *others):
+        if each in state:
+            state[each] = Touched(state[each], where, rows).array()
+    for each in (WITNESSES, AHEAD):
+        if f"{each}.seen" in state:
+            state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
