@@ -13,7 +13,7 @@ from scipy import sparse
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR, all_finite, each_once
 from giftrl.errors import InvalidInput, require
-from giftrl.kernels.one_row import sparse_row
+from giftrl.kernels.base import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
 from giftrl.recipes.blocks import blocks

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import NonzeroRows
 from giftrl.mixtures.layout import aligned, longer
 
 #: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
@@ -64,7 +64,7 @@ def grown(features: FeatureState, dimension: int) -> FeatureState:
 
 def pickled(features: FeatureState) -> FeatureState:
     """The state as a pickle keeps it, with the features that were seen."""
-    seen: Any = {name: Touched.of(getattr(features, name)) for name in BY_FEATURE}
+    seen: Any = {name: NonzeroRows.of(getattr(features, name)) for name in BY_FEATURE}
     return features._replace(**seen)
 
 

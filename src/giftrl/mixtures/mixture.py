@@ -13,10 +13,8 @@ from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
-from giftrl.kernels.checks import stored_type
-from giftrl.kernels.row_learner import Array, RowLearner
-from giftrl.kernels.sides import side
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import Array, NonzeroRows, RowLearner, stored_type
+from giftrl.kernels.lane_counts import side
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
@@ -286,7 +284,7 @@ class Mixture(SingleRows, RowLearner):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        changes: Any = Touched.of(self._later.changes)
+        changes: Any = NonzeroRows.of(self._later.changes)
         features, later = pickled(self.features), self._later._replace(changes=changes)
         return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
 

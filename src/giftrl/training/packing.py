@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.engine import Engine
-from giftrl.kernels.touched import Touched
 from giftrl.mixtures.feature_state import DENSE
 from giftrl.models.upgrade import arrays_of_now
 from giftrl.recipes.learners import Learner
@@ -44,19 +44,19 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     """
     state = learner.state()
     name, seen, others = _names(learner)
-    kept = Touched.of(state[name][: max(1, dimension)])
+    kept = NonzeroRows.of(state[name][: max(1, dimension)])
     if isinstance(learner, Engine):
         # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
         last = kept.length - 1
         where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
-        kept = Touched(state[name][where], where, kept.length)
+        kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
         state |= {each: state[each][kept.where] for each in others if each in state}
     for each in (WITNESSES, AHEAD):
         if each in state and len(state[each]):
-            own = Touched.of(state[each][: kept.length])
+            own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
     return state | {name: kept.rows, seen: kept.where}
 
@@ -76,8 +76,8 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
     for each in (name, *others):
         if each in state:
-            state[each] = Touched(state[each], where, rows).array()
+            state[each] = NonzeroRows(state[each], where, rows).array()
     for each in (WITNESSES, AHEAD):
         if f"{each}.seen" in state:
-            state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
+            state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
