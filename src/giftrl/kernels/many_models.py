@@ -13,7 +13,7 @@ from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Rows, as_rows, longest
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.base import Batch, NonzeroRows, as_labels, as_weights, check_parts
+from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.lane_counts import split
