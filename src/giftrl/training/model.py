@@ -22,6 +22,7 @@ from giftrl.losses.based import Based
 from giftrl.merging.team import Spent, Team
 from giftrl.mixtures.feature_state import DENSE
 from giftrl.models import load, save
+from giftrl.models.upgrade import arrays_of_now
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
@@ -399,17 +400,16 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
     (1000, 16)
     """
-    state = dict(arrays)
+    state = arrays_of_now(learner, arrays)
     name, seen, others = _names(learner)
-    if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
-        where = state.pop(seen)
-        rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
-        for each in (name, *others):  # an earlier version had fewer
-            if each in state:
-                state[each] = NonzeroRows(state[each], where, rows).array()
-        for each in (WITNESSES, AHEAD):
-            if f"{each}.seen" in state:
-                state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
+    where = state.pop(seen)
+    rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
+    for each in (name, *others):
+        if each in state:
+            state[each] = NonzeroRows(state[each], where, rows).array()
+    for each in (WITNESSES, AHEAD):
+        if f"{each}.seen" in state:
+            state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
 
 
