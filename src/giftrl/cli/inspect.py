@@ -12,7 +12,7 @@ import click
 from giftrl.cli.options import certificate_option, check_files, radius_option
 
 
-@click.command()
+@click.command("inspect")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
@@ -21,7 +21,9 @@ from giftrl.cli.options import certificate_option, check_files, radius_option
 @certificate_option
 @click.option("--plot", type=click.Path(), help="Draw the weights to this .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, as_json: bool) -> None:
+def inspect_command(
+    model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, as_json: bool
+) -> None:
     """Show the settings of MODEL, what the columns of its data are for, its largest weights and its certificate.
 
     \b
@@ -40,13 +42,10 @@ def command(model: str, top: int, radii: tuple[float, ...], seconds: float, plot
     """
     import numpy as np
 
-    from giftrl.cli.bar import proving
-    from giftrl.cli.progress import standard_error
-    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
-    from giftrl.training.largest import largest_weights
-    from giftrl.training.summary import best_losses, summary_of
+    from giftrl.training.summary import best_losses, largest_weights, summary_of
 
     check_files({"model": [model]}, {"plot": plot})
     if plot is not None:
@@ -80,8 +79,8 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.columns import in_rows
-    from giftrl.cli.progress import decimals, within_norm
+    from giftrl.cli.progression import in_rows, within_norm
+    from giftrl.cli.terminal import decimals
     from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)
