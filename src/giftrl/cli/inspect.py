@@ -17,7 +17,7 @@ FIRST_NAMES = (
 )
 
 
-@click.command()
+@click.command("inspect")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
@@ -31,7 +31,7 @@ FIRST_NAMES = (
     "share a coordinate, the first one gets the weight.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(
+def inspect_command(
     model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, readable: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -54,14 +54,11 @@ def command(
     """
     import numpy as np
 
-    from giftrl.cli.bar import proving
-    from giftrl.cli.progress import standard_error
-    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
     from giftrl.files import writing
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
-    from giftrl.training.largest import largest_weights
-    from giftrl.training.summary import best_losses, summary_of
+    from giftrl.training.summary import best_losses, largest_weights, summary_of
     from giftrl.training.vw_export import readable_model
 
     check_files({"model": [model]}, {"plot": plot, "readable_model": readable})
@@ -102,8 +99,8 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.columns import in_rows
-    from giftrl.cli.progress import decimals, within_norm
+    from giftrl.cli.progression import in_rows, within_norm
+    from giftrl.cli.terminal import decimals
     from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)

@@ -5,11 +5,10 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, input_options, quiet_option, reading_of
-from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
+from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
 
 
-@click.command(cls=VowpalWabbitHints)
+@click.command("predict", cls=VowpalWabbitHints)
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
@@ -21,7 +20,7 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 )
 @quiet_option("--quiet", help="Print nothing but predictions.")
 @input_options
-def command(
+def predict_command(
     model: str,
     data: tuple[str, ...],
     output: str | None,
@@ -69,18 +68,22 @@ def command(
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.bar import Bar
-    from giftrl.cli.progress import counted, decimals, standard_error
-    from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
+    from giftrl.cli.terminal import (
+        Bar,
+        counted,
+        decimals,
+        settle_output,
+        shares_terminal,
+        standard_error,
+        standard_output,
+    )
+    from giftrl.config.predictor import link_of
     from giftrl.errors import Incompatible
     from giftrl.files import writing
-    from giftrl.recipes.predictor import link_of
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
-    from giftrl.training.audit import Audit
-    from giftrl.training.evaluation import Evaluation
-    from giftrl.training.predictions import lines_of, shown
+    from giftrl.training.predictions import Audit, Evaluation, lines_of, shown
     from giftrl.training.vw_model import is_vw_text
 
     reading = reading_of(options)
@@ -139,7 +142,7 @@ def command(
 
 def _say(reader: Any) -> None:
     """Say what matched nothing, and how many rows were skipped."""
-    from giftrl.cli.progress import counted
+    from giftrl.cli.terminal import counted
 
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)

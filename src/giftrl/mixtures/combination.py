@@ -1,9 +1,9 @@
 """How experts become one prediction: AdaHedge and the Newton stack combine them, a second AdaHedge the candidates.
 
 There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by ``bold``
-(:func:`giftrl.ops.loss_scale.bold`). With w the weights of AdaHedge, v those of the stack and l those of the candidates,
-expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction. All of this is
-the same for one score and for K.
+(:func:`giftrl.ops.loss_scale.bold`). With w the weights of AdaHedge, v those of the stack and l those of the
+candidates, expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction.
+All of this is the same for one score and for K.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import get, read, write
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures.ada_hedge import hedge, observe, rate
 from giftrl.mixtures.limits import LARGEST_LOSS
 from giftrl.mixtures.newton_stack import COVARIANCE

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.class_labels import takes_signs
 from giftrl.errors import InvalidInput, require
 from giftrl.losses import EVERY, MULTICLASS
-from giftrl.recipes.labels import takes_signs
 from giftrl.streams.columns import Columns, Kind
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import SEPARATOR
+from giftrl.training.certify_rows import Rereading
+from giftrl.training.choose_loss import look, needs_labels
 from giftrl.training.given_weights import Given, read_weights
-from giftrl.training.rereading import Rereading
 from giftrl.training.settings import LabelValues, Settings
-from giftrl.training.target import look, needs_labels
 from giftrl.training.vw_names import VwNames
 
 Array = NDArray[np.float64]

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
+from giftrl.config import Link
 from giftrl.errors import Incompatible, InvalidInput, require
-from giftrl.recipes import Link
 from giftrl.streams.names.features import Hashing
 from giftrl.training.model import LinearModel
 from giftrl.training.vw_weights import vw_hashes

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config import Link, Predictor
+from giftrl.config.predictor import sigmoid
 from giftrl.errors import InvalidInput
 from giftrl.files import file_errors
-from giftrl.recipes import Link, Predictor
-from giftrl.recipes.predictor import sigmoid
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.interactions import SEPARATOR
 from giftrl.streams.reader import Reader
