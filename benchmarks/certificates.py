@@ -18,7 +18,7 @@ from benchmarks.datasets import DATASETS, Data
 from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, publish, wide_console
 from giftrl.certificates.witnesses import BUDGET
-from giftrl.recipes import Recipe, make
+from giftrl.config import Recipe, make
 
 __all__ = ["DATA", "LEARNERS", "Cost", "grid", "main", "measure"]
 

@@ -10,7 +10,7 @@ from giftrl import losses, schedules, updates
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
-from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL
+from giftrl.kernels.scalar_round import ENERGY, LAM, THETA2, TIME, TOTAL
 from giftrl.merging import first_steps, merge, put, take
 from giftrl.merging.fit import GROUPS
 from giftrl.merging.linear import blended, merge_linear
@@ -22,7 +22,7 @@ from giftrl.ops.vector_loss import slope as slopes
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet, SquaredNorm
 from giftrl.regularizers.contract import centred, l1_strength
 from giftrl.schedules.contract import lam
-from giftrl.training.packing import pack, unpack
+from giftrl.training.model import pack, unpack
 from tests.members import label_for, members
 from tests.merged import assert_same_state, copied, every, part, play_merged, window_of
 

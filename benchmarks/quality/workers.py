@@ -23,10 +23,10 @@ from benchmarks.quality.data import DATASETS, Source
 from benchmarks.quality.summary import geometric_mean
 from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, write_region
+from giftrl.config import Recipe, make
+from giftrl.config.predictor import losses_of
 from giftrl.merging.schedule import FIRST_EACH
 from giftrl.merging.team import Team
-from giftrl.recipes import Recipe, make
-from giftrl.recipes.evaluation import losses_of
 
 Array = NDArray[np.float64]
 WORKERS = (2, 4, 16, 64)
