@@ -18,14 +18,14 @@ from giftrl.merging.team import Team
 
 Array = NDArray[np.float64]
 #: Rows with fewer nonzeros than this part of the features are few.
-FEW = 0.1
+SPARSE_BATCH_SHARE = 0.1
 
 
-class Columns:
+class EstimatorModel:
     """Columns of weights that learn together: those of one learner; or, if ``each``, of one for each column of labels.
 
     >>> from giftrl.config import Recipe, make_each
-    >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
+    >>> model = EstimatorModel(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
     >>> model.learn(np.eye(2), np.ones((2, 3)), None).shape
     (2, 3)
     >>> model.predictor(intercept=False, clip=True).weights.shape, len(model.certificate)
@@ -91,7 +91,7 @@ class Columns:
     def scores(self, x: Any, *, intercept: bool, clip: bool | None) -> Array:
         """The scores of new rows. From few sparse rows, no more weights are computed than they ask for."""
         known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
-        if known or not sparse.issparse(x) or x.nnz > FEW * x.shape[1]:
+        if known or not sparse.issparse(x) or x.nnz > SPARSE_BATCH_SHARE * x.shape[1]:
             return self.predictor(intercept=intercept, clip=clip).scores(x)
         features, places = np.unique(x.indices, return_inverse=True)
         if intercept:
