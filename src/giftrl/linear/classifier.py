@@ -149,7 +149,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         return self._columns(recipe, models=None if count == 2 else count)
 
     def _targets(self, codes: NDArray[np.int64]) -> Array:
-        """What the model learns, from the numbers of the classes."""
+        """Labels that the model learns from, given class numbers."""
         if self._model.each:
             return Labels(self.classes_).one_against_rest(codes)
         return codes.astype(np.float64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)

@@ -1,4 +1,4 @@
-"""What the estimators share: parameters into a model, rows into blocks, and what is known of a run."""
+"""The base of both estimators: building the model, learning in blocks of examples, attributes of a fitted estimator."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -207,12 +207,12 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _clip(self) -> bool | None:
-        """Whether predictions stay in the range of labels that a mixture has seen; None for where it pays."""
+        """True if predictions stay in the range of labels that a mixture has seen; None to let the mixture decide."""
         return False
 
     @property
     def _predictor(self) -> Predictor:
-        """What the estimator predicts now."""
+        """The predictor of the model as it is now."""
         check_is_fitted(self)
         return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
 
@@ -266,7 +266,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def certificate_(self) -> Certificate | list[Certificate]:
-        """What the run proves: one :class:`giftrl.Certificate`, or a list where each class or target has its own.
+        """The certificate of the run, or a list if each class or target has its own.
 
         Comparators have a coordinate for each feature and then one for the intercept; for ``softmax`` and
         ``multiclass_hinge``, a matrix of these with a column for each class, flattened row by row.

@@ -1,4 +1,4 @@
-"""What an estimator learns with: columns of weights, whichever learners they come from."""
+"""The model behind an estimator: columns of weights from one learner or several."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +82,7 @@ class EstimatorModel:
         return np.asarray((self._team or self.learners[0]).learn(x, y, weights))
 
     def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
-        """What the columns predict; computed when it is asked for, and kept until they learn again."""
+        """The predictor of all columns, computed on demand and cached until they learn again."""
         of = self.rounds, intercept, clip
         if self._frozen is None or self._frozen[0] != of:
             self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
@@ -111,17 +111,17 @@ class EstimatorModel:
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt."""
+        """The number of examples learned."""
         return int(min(learner.rounds for learner in self.learners))
 
     @property
     def sound(self) -> bool:
-        """Whether every number is finite, and all columns have learnt the same rows."""
+        """True if every number is finite and all columns have learned the same examples."""
         return all(learner.sound and learner.rounds == self.rounds for learner in self.learners)
 
     @property
     def certificate(self) -> Certificate | list[Certificate]:
-        """What the run proves; a list where each column has its own loss."""
+        """The certificate of the run, or a list if each column has its own loss."""
         if isinstance(self.learners[0], LinearLearners):
             return self.learners[0].certificates
         certificates = [learner.certificate for learner in self.learners]
