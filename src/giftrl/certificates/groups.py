@@ -34,11 +34,11 @@ from giftrl.certificates.steering import (
 from giftrl.certificates.store import COMMITTED, NONE, SIZE, Store
 from giftrl.compiled.rows import begin, column, end
 from giftrl.errors import require
-from giftrl.memory import zeros
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
 from giftrl.ops import vector_loss as vector
 from giftrl.ops.loss_scale import kinked, reach
+from giftrl.system import zeros
 
 Array = NDArray[np.float64]
 #: The most groups, and the most numbers in all of them, about 12 megabytes, as long as there is more than one.

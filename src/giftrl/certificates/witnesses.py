@@ -17,7 +17,7 @@ from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
 from giftrl.errors import InvalidInput, require
 from giftrl.losses.based import Based
-from giftrl.memory import zeros
+from giftrl.system import zeros
 
 Arrays = dict[str, NDArray[Any]]
 NONE = np.zeros(0)

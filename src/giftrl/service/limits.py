@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from giftrl.errors import require
-from giftrl.memory import physical_memory
 from giftrl.ops import validated
+from giftrl.system import physical_memory
 
 
 @validated
