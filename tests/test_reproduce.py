@@ -17,7 +17,7 @@ from giftrl.paper.panels import available, bundled
 from giftrl.paper.settings import REPETITIONS
 from giftrl.sweeps import Grid, Summary, repeat
 
-command = importlib.import_module("giftrl.cli.reproduce").command
+command = importlib.import_module("giftrl.cli.research").reproduce_command
 
 DATA = os.environ.get("GIFTRL_DATA")
 no_data = pytest.mark.skipif(DATA is None, reason="GIFTRL_DATA does not name a folder with the paper's data sets")

@@ -37,7 +37,7 @@ from tests.sweep_rows import examples
 
 pytestmark = pytest.mark.plain
 
-command = importlib.import_module("giftrl.cli.sweep").command
+command = importlib.import_module("giftrl.cli.research").sweep_command
 
 
 def small(rows=40, **more):

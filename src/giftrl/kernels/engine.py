@@ -111,8 +111,7 @@ class Engine:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if isinstance(self.coordinates, NonzeroRows):  # an array before version 2
-            self.coordinates = self.coordinates.array()
+        self.coordinates = state["coordinates"].array()
 
     def weights_of(self, features: Any) -> Array:
         """The entries of x for some features, by their numbers or as a slice."""

@@ -13,7 +13,7 @@ from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Rows, as_rows, longest
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.base import Batch, NonzeroRows, as_labels, as_weights, check_parts
+from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, Engine, dual, point
 from giftrl.kernels.lane_counts import split
@@ -233,6 +233,7 @@ class LinearLearners(Engine):
             )
         for setting in self.settings:
             check_parts(self.loss, self.regularizer, *setting)
+        self.witnesses: list[Witnesses] = []
         self._make_groups()
         self._allocate()
         self.states = self._start([schedule for _, schedule in self.settings])
@@ -298,9 +299,8 @@ class LinearLearners(Engine):
         return {name: value for name, value in super().__getstate__().items() if name != "groups"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        stored = state["coordinates"]
-        self.__dict__.update({name: value for name, value in state.items() if name not in ("coordinates", "_runs")})
-        self.coordinates = stored.array() if isinstance(stored, NonzeroRows) else stored  # an array before version 2
+        self.__dict__.update({name: value for name, value in state.items() if name != "coordinates"})
+        self.coordinates = state["coordinates"].array()
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions of every model, a column each.
@@ -328,7 +328,7 @@ class LinearLearners(Engine):
         """Remember rows for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
-        self.witnesses: list[Witnesses] = []
+        self.witnesses = []
         if nonzeros is not None:
             each = as_budget(nonzeros) // models
             settings = (self.loss, self.dimension, each)
@@ -346,7 +346,7 @@ class LinearLearners(Engine):
             each.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
 
     def _every_witnesses(self) -> list[Witnesses]:
-        return getattr(self, "witnesses", [])  # pickles of version 1 have none
+        return self.witnesses
 
     def weights_of(self, features: Any) -> Array:
         chosen, lams = self._stored(features), self.states[:, LAM].tolist()

@@ -28,8 +28,8 @@ class Columns(NamedTuple):
     coin: Any
     per_scale: Any
     count: Any
-    added: Any = None  # earlier versions pickled six numbers, which are of no use now
-    total: Any = None
+    added: Any
+    total: Any
 
 
 def block_columns(experts: int, scores: int, line: int = 1) -> Columns:

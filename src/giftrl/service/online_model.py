@@ -17,9 +17,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from giftrl.config.predictor import link_of, range_of
 from giftrl.errors import GiftrlError, Refused
 from giftrl.kernels.base import OneRow, sparse_row
-from giftrl.recipes.predictor import link_of, range_of
 from giftrl.service.bodies import (
     ONE_ROW,
     Answer,
@@ -40,7 +40,6 @@ from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Source
 from giftrl.streams.text.json_lines import JsonLines
 from giftrl.training.model import LinearModel, as_rows
-from giftrl.training.single import learn_row
 
 #: Names whose coordinates are known by heart, at most; and the entries of a row.
 MAX_KNOWN_NAMES, MAX_ROW_ENTRIES = 100_000, 512
@@ -193,7 +192,7 @@ class SingleRows:
     def learn(self, row: SingleRow) -> float:
         """Learn from a row; the prediction that was made before."""
         self._write(row)
-        return learn_row(self._model, self._memory, row.label)
+        return self._model.learn_row(self._memory, row.label)
 
     def _keep_layout(self, keys: tuple[str, ...]) -> None:
         """Keep the coordinates of rows of numbers under these keys, which are names of features as they are."""

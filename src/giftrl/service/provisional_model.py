@@ -25,9 +25,9 @@ from giftrl.streams.first_labels import MOST, ROWS, first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
+from giftrl.training.choose_loss import AUTO, Target, choose_target, chosen_by_rows, placeholder_target
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
-from giftrl.training.target import AUTO, Target, anything, choose_target, chosen_by_rows
 
 #: What rows can have besides their features; the label is always under "label".
 ROW_SETTINGS = ("weight", "ignore", "categorical", "date", "text")
@@ -123,7 +123,7 @@ class RequestedSettings(NamedTuple):
     @property
     def target(self) -> Target:
         """The loss and its labels; any that go with what is given, where the first rows will choose them."""
-        return anything(self.loss, self.labels)
+        return placeholder_target(self.loss, self.labels)
 
     @property
     def columns(self) -> Columns:
@@ -153,7 +153,7 @@ MAX_CLASSES = 10_000
 # A model from its first row on: while it is young, its rows choose the loss as the first rows of a file do.
 #
 # ``giftrl train`` looks at the labels of the first 10,000 rows, and at the keys of the first 100 lines, before it
-# learns anything. A service cannot wait for so many. So a model whose loss is not given is learnt anew from its log
+# learns anything. A service cannot wait for so many. So a model whose loss is not given is learned anew from its log
 # whenever the number of its rows passes a power of two, up to 10,000: each time as ``giftrl train`` would learn these
 # rows. A label that the loss so far does not take has the same effect. From 10,000 rows on the loss stays as it is.
 

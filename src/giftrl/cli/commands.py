@@ -8,12 +8,11 @@ from typing import Any
 import click
 
 from giftrl import system
+from giftrl.cli.messages import in_options
 from giftrl.cli.terminal import drop_output, settle_output
-from giftrl.cli.words import in_options
 from giftrl.errors import BadRow, GiftrlError
 
-#: Commands by what they are for, each with its line in ``giftrl --help``. The function is
-#: ``giftrl.cli.<name>.command``.
+#: Commands by purpose, each with its line in ``giftrl --help``.
 GROUPS = {
     "Start here": {
         "demo": "Show what giftrl does, on one page, or write a small data set to try it on.",
@@ -38,9 +37,22 @@ GROUPS = {
     },
 }
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
-
-
+#: The modules of commands that share one; others have a module of their own name.
+SHARED_MODULES = {
+    "reproduce": "research", "sweep": "research", "datasets": "research", "convert": "upkeep", "warmup": "upkeep",
+}  # fmt: skip
 SKIP = "--on-error skip"
+
+
+def command_of(name: str) -> click.Command:
+    """A command by its name.
+
+    >>> command_of("sweep").name
+    'sweep'
+    """
+    module = importlib.import_module(f"giftrl.cli.{SHARED_MODULES.get(name, name)}")
+    command: click.Command = getattr(module, f"{name}_command")
+    return command
 
 
 class Commands(click.Group):
@@ -52,8 +64,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"giftrl.cli.{cmd_name}").command
-        return command
+        return command_of(cmd_name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):

@@ -1,16 +1,17 @@
 """What the terminal shows during training: a progress bar, and a table with a line for each power of two examples."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 
-from giftrl.cli.bar import Bar
+from giftrl.cli.terminal import Bar, Lines, counted, decimals
+from giftrl.streams.columns import Kind, Schema
+from giftrl.training.summary import certified_in_words
 
-HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
-LAMBDA = HEADS.index("lambda")
+TABLE_HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
+LAMBDA = TABLE_HEADS.index("lambda")
 ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
 
 
@@ -25,24 +26,6 @@ def in_columns(cells: Iterable[str]) -> str:
         blank = " " if line else ""
         line += blank + cell.rjust(end - len(line) - len(blank))
     return line
-
-
-def decimals(number: float) -> str:
-    """A number with 6 decimals, or with 6 digits if its size is 10 or more.
-
-    >>> decimals(0.25), decimals(-1234567.25)
-    ('0.250000', '-1.23457e+06')
-    """
-    return f"{number:.6f}" if abs(number) < 10.0 else f"{number:.6g}"
-
-
-def counted(number: int, noun: str, several: str | None = None) -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "row"), counted(20_000, "row"), counted(2, "pass", "passes")
-    ('1 row', '20,000 rows', '2 passes')
-    """
-    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def narrow(number: float) -> str:
@@ -88,11 +71,11 @@ def within_norm(radius: float, bound: float, model: Any) -> str:
     return f"certificate: no linear model of Euclidean norm {radius:g} or less {proved}"
 
 
-def in_turn(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
+def call_all(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
     """A function that calls several with the same arguments.
 
     >>> seen = []
-    >>> in_turn([seen.append, seen.append])("row")
+    >>> call_all([seen.append, seen.append])("row")
     >>> seen
     ['row', 'row']
     """
@@ -104,24 +87,6 @@ def in_turn(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
     return call
 
 
-class Lines:
-    """Standard error where it is no terminal: lines of text, and no bar."""
-
-    is_terminal = False
-
-    def print(self, text: str) -> None:
-        click.echo(text, err=True)
-
-
-def standard_error(quiet: bool) -> Any:
-    """Standard error, for messages: a console, or lines of text where it is no terminal or nothing is to be shown."""
-    if quiet or not sys.stderr.isatty():
-        return Lines()
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-
 class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
@@ -131,7 +96,7 @@ class Progression:
     expert with the largest share of the prediction.
 
     Args:
-        console: where to print, from :func:`standard_error`; there is a bar where it is a terminal.
+        console: where to print, from :func:`giftrl.cli.terminal.standard_error`; there is a bar where it is a terminal.
         quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
@@ -184,7 +149,7 @@ class Progression:
     def _head(self, trainer: Any) -> None:
         """Print what there is to say at the beginning, and the heads of the table."""
         self._headed = True
-        heads = list(HEADS)
+        heads = list(TABLE_HEADS)
         heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
         about = [] if self._about is None else self._about(trainer)
         self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
@@ -226,3 +191,162 @@ class Progression:
             f"{batch.indptr[row + 1] - batch.indptr[row]}", state,
         )  # fmt: skip
         self._console.print(in_columns(cells))
+
+
+# What the columns of a table are for, in a few lines.
+
+#: The kinds of columns, in the order in which they are shown, and what people call them.
+KIND_NAMES = {
+    Kind.NUMBER: "numbers", Kind.CATEGORY: "categories", Kind.NUMBERS: "lists of numbers",
+    Kind.CATEGORIES: "lists of categories", Kind.DATE: "dates", Kind.TEXT: "text", Kind.IGNORED: "ignored",
+    Kind.LABEL: "label", Kind.WEIGHT: "weight",
+}  # fmt: skip
+#: What the features of a kind are, where its name does not tell.
+FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour if given)", Kind.TEXT: " (its words)"}
+WIDTH = 96
+MISSING = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: JSON has no list of its keys: each value is what its type says.
+OTHERS = ("other keys", "numbers are numbers, texts are categories")
+NOTHING = (
+    "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
+    "CSV are looked for between tabs, semicolons, commas or bars"
+)
+
+
+def in_rows(schema: Schema) -> list[tuple[str, str]]:
+    """A row for each kind of columns that there is: what it is called, and its columns.
+
+    >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
+    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
+    """
+    rows = []
+    for kind, head in KIND_NAMES.items():
+        names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
+        if names:
+            rows.append((head, shortened(names) + FEATURES.get(kind, "")))
+    return rows
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names between commas, as many as go on a line.
+
+    >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
+    ('a, b', 'yyy, and 1 more')
+    """
+    shown, size = 0, 0
+    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= WIDTH):
+        size += len(names[shown]) + 2
+        shown += 1
+    more = [f"and {len(names) - shown} more"] if shown < len(names) else []
+    return ", ".join([*names[:shown], *more])
+
+
+def in_lines(schema: Schema | None, json: bool = False) -> list[str]:
+    """The columns of a table, a line for each kind; none where there is only a label.
+
+    Args:
+        schema: of the table, or None.
+        json: whether it has those keys of JSON alone that have a meaning of their own.
+
+    >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")
+    dates       when (years since 2000; weekday, month, hour if given)
+    label       y
+    other keys  numbers are numbers, texts are categories
+    """
+    if schema is None or set(schema.kinds) <= {Kind.LABEL}:
+        return []
+    rows = [*in_rows(schema), *([OTHERS] if json else [])]
+    width = max(len(head) for head, _ in rows)
+    lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
+    absent = [] if json else [kind for kind in (Kind.NUMBER, Kind.DATE) if kind in schema.kinds]
+    return [*lines, *([MISSING.format(" or ".join(absent))] if absent else [])]
+
+
+def notes(remarks: Iterable[str]) -> list[str]:
+    """Remarks of a reader, in the options of the command that runs."""
+    from giftrl.cli.messages import in_options
+
+    command = click.get_current_context().command
+    return [in_options(each, command) for each in remarks]
+
+
+def about(trainer: Any) -> list[str]:
+    """What the columns of the data are for, and what is remarkable about them."""
+    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
+    remarks = notes(trainer.reader.remarks)
+    if schema is not None and not json and set(schema.kinds) <= {Kind.LABEL, Kind.WEIGHT, Kind.IGNORED}:
+        remarks.append(NOTHING)
+    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]
+
+
+# What ``giftrl train`` prints at its end.
+
+
+def say_results(
+    console: Any,
+    summary: dict[str, Any],
+    trainer: Any,
+    learnt: int,
+    resumed: bool,
+    written: dict[str, str | None],
+    best: Any,
+    radii: Any,
+) -> None:
+    """Print the results of a run.
+
+    Args:
+        console: where to print.
+        summary: what the run has come to.
+        trainer: that has trained.
+        learnt: how many examples this process has learnt, those of each pass counted.
+        resumed: whether the model had learnt others before.
+        written: the files that were written, by what they hold.
+        best: what is proved.
+        radii: the norms of the models that were certified against.
+    """
+    model, seconds, passes = trainer.model, summary["seconds_total"], summary.get("passes")
+    rate = f"{seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
+    since = " since going on" if resumed else ""
+    over = f" in {counted(passes['done'], 'pass', 'passes')}" if passes and not resumed else ""
+    lines = [
+        "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
+        f"{counted(learnt, 'example')}{' learnt' if since or over else ''}{since}{over} in {rate}",
+    ]
+    if "workers" in summary:
+        lines.append(_team_in_words(**summary["workers"]))
+    if summary["rejected"]:
+        was = "was" if summary["rejected"] == 1 else "were"
+        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
+    first = " in the first pass" if passes else ""
+    lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
+    if passes and passes["held_out_losses"]:
+        loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
+        lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
+    if radii:
+        for radius, bounds in summary["certificate"]["radius"].items():
+            lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
+    report = model.features.report()
+    if report.collided:
+        share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
+        remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
+        lines.append(f"{share} with another {remedy}")
+    lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
+    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
+    if best:
+        lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
+    console.print("\n".join(lines))
+
+
+def _team_in_words(threads: int, merges: int, merging: float, together: float) -> str:
+    """What several threads did.
+
+    >>> _team_in_words(2, 0, 0.0, 0.0)
+    '2 workers: too few rows to share, so one of them learnt all'
+    >>> _team_in_words(2, 20, 0.5, 1.5)
+    '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
+    """
+    if merges == 0:
+        return f"{threads} workers: too few rows to share, so one of them learnt all"
+    return (
+        f"{threads} workers: {together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
+    )

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from giftrl.config.class_labels import takes_signs
 from giftrl.errors import BadRow, BadSource, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
-from giftrl.recipes.labels import takes_signs
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import FirstLabels, first_labels
 from giftrl.streams.label_names import LabelNames, is_exact, listed
@@ -113,7 +113,7 @@ def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ..
     return ("loss", "label_values") if loss == AUTO else ("label_values",) if needs_labels(loss) else ()
 
 
-def anything(loss: str, label_values: LabelValues | None) -> Target:
+def placeholder_target(loss: str, label_values: LabelValues | None) -> Target:
     """A target that agrees with what is given, for a run whose checkpoint has the right one."""
     if label_values is not None:
         return target_of(label_values, loss)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.recipes.learners import Mixture
+from giftrl.config.recipe import Mixture
 
 
 def held_out(rows: int, fraction: float) -> NDArray[np.bool_]:

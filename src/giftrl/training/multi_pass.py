@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.early_stopping import Passes
 from giftrl.errors import GiftrlError, ModelFileError
-from giftrl.recipes.passes import Passes
 from giftrl.streams.batch import Batch, Position
-from giftrl.training.evaluation import Evaluation
-from giftrl.training.model import LinearModel, under
-from giftrl.training.packing import pack, unpack
-from giftrl.training.repeated import Repeated
+from giftrl.training.model import LaterPassCounts, LinearModel, pack, under, unpack
+from giftrl.training.predictions import Evaluation
 
 #: From this row on fewer are held out, so that those kept in memory grow with the logarithm of the data.
 FIRST = 1 << 16
@@ -77,7 +75,7 @@ class Course:
         self.passes = Passes([model.learner], self._validate if every > 0 else None)
         self._held: list[Batch] = []
         self._row = 0  # of the pass
-        self._repeated: list[Repeated] = []  # after each pass
+        self._repeated: list[LaterPassCounts] = []  # after each pass
 
     def begin(self) -> None:
         """Begin a pass, or go on with it."""
@@ -136,7 +134,7 @@ class Course:
         """Go on from a state."""
         self._row, self.passes.done = int(plain["row"]), int(plain["done"])
         self.passes.kept, self.passes.losses = int(plain.get("kept", 1)), [float(x) for x in plain.get("losses", ())]
-        self._repeated = [Repeated(*each) for each in plain.get("repeated", ())]
+        self._repeated = [LaterPassCounts(*each) for each in plain.get("repeated", ())]
         held = under(arrays, "held.")
         if held:
             named: dict[str, Any] = {name: held[name] for name in KEPT}
@@ -150,22 +148,18 @@ class Course:
             self.passes.best = [learner]
 
 
-def go_on(model: LinearModel, holdout: int, passes_done: int, more: Mapping[str, Any], path: Path) -> Course:
-    """The course of a checkpoint; earlier versions wrote none.
+def go_on(model: LinearModel, holdout: int, more: Mapping[str, Any], path: Path) -> Course:
+    """The course of a checkpoint.
 
     Args:
         model: that of the checkpoint.
         holdout: one of so many rows is held out.
-        passes_done: how many passes are behind.
         more: what was kept with the model.
         path: of the checkpoint, for messages.
     """
     course = Course(model, holdout)
-    if "course" not in more and passes_done > 0:
-        problem = "is in a later pass, which earlier versions made in another way"
-        raise ModelFileError(path, problem, "delete it to start anew")
     with unsound_checkpoint(path):
-        course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
+        course.restore(more["course"], more["extra"])
     return course
 
 
