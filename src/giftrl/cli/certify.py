@@ -97,7 +97,7 @@ def certify_command(
     begun = time.perf_counter()
     from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
     from giftrl.training.certify import certify, in_words, rows_for_model, values_of
-    from giftrl.training.matching import rows_for_weights
+    from giftrl.training.external_weights import rows_for_weights
 
     reading = reading_of(options)
     data = files if weights_path is not None else files[1:]

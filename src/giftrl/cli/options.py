@@ -275,7 +275,7 @@ OPTIONS = {
     "-a": "giftrl predict MODEL FILE --audit",
     "--audit": "giftrl predict MODEL FILE --audit",
     "--invert_hash": "giftrl inspect MODEL --top N shows the weights by name",
-    "--readable_model": "giftrl inspect MODEL --readable-model FILE",
+    "--readable_model": "giftrl inspect MODEL --top N shows the weights by name",
     "--progress": "not needed: a line is printed at each power of two",
     "-P": "not needed: a line is printed at each power of two",
     "--holdout_off": "--holdout 0",

@@ -59,9 +59,6 @@ def predict_command(
     score, which is the sum of these; and the prediction. For several classes these are the weights of the class that is
     predicted. Names that share a coordinate are shown as one.
 
-    MODEL may also be a model of Vowpal Wabbit that vw --readable_model or --invert_hash wrote. Its predictions are then
-    those of vw -t; with --scores, those before --link logistic makes probabilities of them.
-
     \b
     More examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
@@ -84,16 +81,9 @@ def predict_command(
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
     from giftrl.training.predictions import Audit, Evaluation, lines_of, shown
-    from giftrl.training.vw_model import is_vw_text
 
     reading = reading_of(options)
     check_files({"model": [model], "data": data}, {"output": output, "rejects": reading["rejects"]})
-    if is_vw_text(model):
-        for name, given in (("--proba", proba), ("--clip", clip), ("--audit", audit)):
-            if given:
-                raise click.UsageError(f"{name} is for models of giftrl, and {model} is one of Vowpal Wabbit")
-        _with_vw(model, data, output, reading, as_scores, quiet)
-        return
     trained, _ = LinearModel.load(model)
     settings = trained.settings
     if proba and as_scores:
@@ -148,24 +138,3 @@ def _say(reader: Any) -> None:
         click.echo(f"giftrl: note: {each}", err=True)
     if reader.rejected:
         click.echo(f"{counted(reader.rejected, 'row')} could not be used; nan stands for each", err=True)
-
-
-def _with_vw(
-    model: str, data: tuple[str, ...], output: str | None, reading: dict[str, Any], as_scores: bool, quiet: bool
-) -> None:
-    """Print what a model of Vowpal Wabbit predicts."""
-    from giftrl.cli.terminal import settle_output, standard_output
-    from giftrl.files import writing
-    from giftrl.training.predictions import lines_of
-    from giftrl.training.vw_model import VWModel
-
-    given = VWModel(model)
-    with contextlib.ExitStack() as opened:
-        file = standard_output() if output is None else opened.enter_context(writing(output))
-        reader = given.read(data, **reading)
-        for batch in reader:
-            file.write(lines_of(batch, given.scores(batch) if as_scores else given.predict(batch)))
-        if output is None:
-            settle_output()
-    if not quiet:
-        _say(reader)

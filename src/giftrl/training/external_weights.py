@@ -1,8 +1,8 @@
-"""Weights from a file, matched with the features of data."""
+"""Match the weights of another program with the features of data, by name, number, order or VW's hash."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,61 @@ from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Kind
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import SEPARATOR
+from giftrl.streams.names.loops import Sections
 from giftrl.training.certify_rows import Rereading
 from giftrl.training.choose_loss import look, needs_labels
-from giftrl.training.given_weights import Given, read_weights
 from giftrl.training.settings import LabelValues, Settings
-from giftrl.training.vw_names import VwNames
+from giftrl.training.weights_file import CONSTANT, Weights, read_weights, vw_hashes
 
 Array = NDArray[np.float64]
 
 NUMBER = re.compile("[0-9]+")
-#: The name of the constant feature, and other names for it where no feature has them.
-CONSTANT, ALSO = "(constant)", ("intercept", "(intercept)")
+#: Names of the constant feature in files, unless a feature of the data has them.
+INTERCEPT_NAMES = ("intercept", "(intercept)")
+
+
+class VwNames(Dictionary):
+    """A dictionary whose names ``namespace^feature`` have one meaning: the first caret ends the namespace.
+
+    Vowpal Wabbit hashes the feature ``a^b`` without a namespace, and ``b`` of the namespace ``a``, in different ways.
+    In a dictionary they have one name. So a caret in a feature without a namespace, or in a namespace, is refused.
+
+    >>> from giftrl.streams.batch import Position
+    >>> from giftrl.streams.text.vw import VwText
+    >>> rows = VwText(VwNames(), compiled=False)
+    >>> rows.parse(b"1 |a b^c\\n", "a.vw", Position()).data.tolist()
+    [1.0]
+    >>> rows.parse(b"1 | a^b\\n", "a.vw", Position())
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: name='a^b': has a caret and no namespace, so it looks like a feature of a namespace;
+    rename it
+    """
+
+    def name_slots(
+        self,
+        text: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        sections: Sections,
+        values: NDArray[np.float64],
+    ) -> NDArray[np.int32]:
+        """The coordinates of names, as of any dictionary."""
+        carets = np.cumsum(np.append(0, text == ord("^")))  # the number of carets before each byte
+
+        def refuse(wrong: NDArray[np.bool_], begin: NDArray[np.int64], end: NDArray[np.int64], rule: str) -> None:
+            if wrong.any():
+                k = int(np.argmax(wrong))
+                name = text[begin[k] : end[k]].tobytes().decode(errors="replace")
+                raise InvalidInput("name", name, rule, "rename it")
+
+        # Sections begin behind a bar in VW text. The one section of other formats begins at 0.
+        bare = (sections.end == sections.start) & (sections.start > 0)
+        alone = np.repeat(bare, np.diff(sections.first, append=len(starts)))
+        rule = "has a caret and no namespace, so it looks like a feature of a namespace"
+        refuse(alone & (carets[ends] > carets[starts]), starts, ends, rule)
+        wrong = carets[sections.end] > carets[sections.start]
+        refuse(wrong, sections.start, sections.end, "is a namespace with a caret, which should end it")
+        return super().name_slots(text, starts, ends, sections, values)
 
 
 def rows_for_weights(
@@ -39,15 +83,18 @@ def rows_for_weights(
     first: int | None = None,
     **reading: Any,
 ) -> tuple[Rereading, Array, list[str]]:
-    """The rows of sources after their survey, the weights of a file for them, and what did not match, in words.
+    """Survey the rows of sources and match the weights of a file with them.
+
+    Returns the rows, the weight of each coordinate, and notes about what did not match.
 
     Args:
-        path: of weights; see :func:`giftrl.training.given_weights.read_weights`.
+        path: of weights; see :func:`giftrl.training.weights_file.read_weights`.
         sources: of rows with labels.
         loss: by name.
-        labels: those of the data that stand for -1 and +1, or those of all classes; the file may have them too.
+        labels: the labels in the data that stand for -1 and +1, or the labels of all classes; the file may have them
+            too.
         parameters: of the loss.
-        constant: whether models have a constant feature.
+        constant: True if models have a constant feature.
         interactions: products of features to add.
         first: as for :func:`match`.
         reading: other arguments of :class:`Rereading`.
@@ -74,14 +121,14 @@ def rows_for_weights(
     return rows, *match(given, rows, first)
 
 
-def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Array, list[str]]:
-    """The weight of each coordinate, a column for each score; and what did not match, in words.
+def match(given: Weights, data: Rereading, first: int | None = None) -> tuple[Array, list[str]]:
+    """Return the weight of each coordinate, a column for each score, and notes about what did not match.
 
     Args:
         given: the weights.
         data: rows, after their survey, whose features are in a dictionary.
-        first: the number of the feature of the first weight in an array: 0 or 1. None for 0 where the data has a
-            feature 0, and otherwise 1, as scikit-learn's ``load_svmlight_file`` has it.
+        first: the number of the feature of the first weight in an array: 0 or 1. None for 0 if the data has a feature
+            0, and otherwise 1, as scikit-learn's ``load_svmlight_file`` has it.
 
     >>> import pathlib, tempfile
     >>> from giftrl.streams.names.features import Dictionary
@@ -91,25 +138,28 @@ def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Arra
     ...     _ = path.write_text("age,height,label\\n3,4,1\\n8,7,-1\\n")
     ...     rows = Rereading([path], Settings(), Dictionary())
     ...     rows.survey()
-    >>> match(Given("w.npy", np.array([[0.5], [2.0]])), rows)[0].ravel().tolist()
+    >>> match(Weights("w.npy", np.array([[0.5], [2.0]])), rows)[0].ravel().tolist()
     [0.0, 0.5, 2.0]
-    >>> match(Given("w", np.array([[0.5], [1.0]]), ["age", "size"], ["w:1", "w:2"]), rows)[1]
+    >>> match(Weights("w", np.array([[0.5], [1.0]]), ["age", "size"], ["w:1", "w:2"]), rows)[1]
     ["1 of 2 weights is of a feature that no row has: 'size' (w:2)",
      "1 feature has no weight, which counts as 0: 'height'"]
     """
     weights = np.zeros((data.features.dimension, given.scores))
     notes: list[str] = []
+    known = _names(data)
+    same = f"its names must be those of the data, such as {', '.join(map(repr, known[:3])) or 'none'}"
+    nothing = "has no weight for any feature of the data"
     if given.hashed is not None:
-        from giftrl.training.vw_weights import vw_hashes
-
         rule = "has hashes in place of names, by which products of features are not found"
         require(not data.settings.interactions, "weights", given.path, rule, "write it with vw --invert_hash")
         names = [data.features.name(int(slot)) or "" for slot in data.coordinates]
         for slot, number in zip(data.coordinates, vw_hashes(names, given.bits), strict=True):
             weights[slot] = given.hashed.get(number, 0.0)
-        require(bool(weights.any()), "weights", given.path, "has no weight for any feature of the data", _same(data))
+        require(bool(weights.any()), "weights", given.path, nothing, same)
         return weights, notes
-    names = _in_order(given, data, first) if given.names is None else _numbered(given.names, data, notes)
+    names = (
+        _names_in_order(given, data, known, first) if given.names is None else _renumbered(given.names, known, notes)
+    )
     places = given.places or [given.path] * len(names)
     slots = _slots(given, data, names, places)
     weights[slots[slots >= 0]] = given.values[slots >= 0]
@@ -117,8 +167,7 @@ def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Arra
         _require_constant(data, given.intercept, given.path)
         if data.settings.constant:
             weights[data.features.constant] = given.intercept
-    features = slots[(slots >= 0) & (slots != data.features.constant)]
-    require(len(features) > 0, "weights", given.path, "has no weight for any feature of the data", _same(data))
+    require(bool(np.any((slots >= 0) & (slots != data.features.constant))), "weights", given.path, nothing, same)
     lost = np.flatnonzero((slots < 0) & given.values.any(axis=1))
     if len(lost) and given.names is not None:
         which = f"{names[lost[0]]!r} ({places[lost[0]]})"
@@ -131,8 +180,8 @@ def match(given: Given, data: Rereading, first: int | None = None) -> tuple[Arra
     return weights, notes
 
 
-def _slots(given: Given, data: Rereading, names: list[str], places: Any) -> NDArray[np.int64]:
-    """The coordinate of each name; -1 for one that no row has."""
+def _slots(given: Weights, data: Rereading, names: list[str], places: Sequence[str]) -> NDArray[np.int64]:
+    """The coordinate of each name; -1 if no row has it."""
     if given.products:
         product = next((k for k, name in enumerate(names) if re.search(r"[^^]\*.", name)), None)
         if product is not None and not data.settings.interactions:
@@ -144,7 +193,7 @@ def _slots(given: Given, data: Rereading, names: list[str], places: Any) -> NDAr
     slots = features.slots(names)[0].astype(np.int64)
     features.thaw()
     for k, name in enumerate(names):
-        if name == CONSTANT or (slots[k] < 0 and name in ALSO):
+        if name == CONSTANT or (slots[k] < 0 and name in INTERCEPT_NAMES):
             _require_constant(data, given.values[k], places[k])
             slots[k] = features.constant if data.settings.constant else -1
     return slots
@@ -155,11 +204,10 @@ def _require_constant(data: Rereading, values: Array, place: str) -> None:
     require(good, "weights", place, "has a constant, which the data is read without", "leave out --no-constant")
 
 
-def _numbered(names: list[str], data: Rereading, notes: list[str]) -> list[str]:
-    """The names, or numbers that are larger by 1 where those of the file count from 0 and those of the data from 1."""
-    own = [name for name in names if name != CONSTANT and name not in ALSO]
-    known = _names(data)
-    if "0" not in own or "0" in known or not all(map(NUMBER.fullmatch, [*own, *known])):
+def _renumbered(names: list[str], known: list[str], notes: list[str]) -> list[str]:
+    """The names; numbers plus 1 if numbers of the file count from 0 and numbers of the data from 1."""
+    features = [name for name in names if name != CONSTANT and name not in INTERCEPT_NAMES]
+    if "0" not in features or "0" in known or not all(map(NUMBER.fullmatch, [*features, *known])):
         return names
     notes.append("the numbers of the weights count from 0 and those of the data from 1: 1 was added")
     return [str(int(name) + 1) if NUMBER.fullmatch(name) else name for name in names]
@@ -167,26 +215,24 @@ def _numbered(names: list[str], data: Rereading, notes: list[str]) -> list[str]:
 
 def _names(data: Rereading) -> list[str]:
     """The names of all features of the data but the constant one."""
-    found = (data.features.name(int(slot)) for slot in data.coordinates)
-    return [name for name in found if name is not None and name != CONSTANT]
+    names = (data.features.name(int(slot)) for slot in data.coordinates)
+    return [name for name in names if name is not None and name != CONSTANT]
 
 
-def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
+def _names_in_order(given: Weights, data: Rereading, known: list[str], first: int | None) -> list[str]:
     """The names of the features of an array."""
     count, schema = len(given.values), data.schema
     if schema is not None:
         kinds = dict(zip(schema.names, schema.kinds, strict=True))
         single = (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED, Kind.NUMBER)
-        other = [name for name, kind in kinds.items() if kind not in single]
-        if other:
-            rule = f"has no names, and the column {other[0]!r} is not a column of numbers"
-            remedy = f'give names, as in {{"{other[0]}=red": 0.5}}, or --ignore it'
-            raise InvalidInput("weights", given.path, rule, remedy)
+        other = next((name for name, kind in kinds.items() if kind not in single), None)
+        if other is not None:
+            rule = f"has no names, and the column {other!r} is not a column of numbers"
+            raise InvalidInput("weights", given.path, rule, f'give names, as in {{"{other}=red": 0.5}}, or --ignore it')
         columns = [name for name, kind in kinds.items() if kind == Kind.NUMBER]
         rule = f"has {count} weights, and the data has {len(columns)} columns of numbers"
         require(count == len(columns), "weights", given.path, rule, "give a weight for each, or --ignore columns")
         return columns
-    known = _names(data)
     strange = next((name for name in known if not NUMBER.fullmatch(name)), None)
     if strange is not None:
         rule = f"has no names, and the features of the data have: {strange!r}"
@@ -198,7 +244,3 @@ def _in_order(given: Given, data: Rereading, first: int | None) -> list[str]:
     rule = f"has weights for the features {start} to {start + count - 1}, and the data has the feature"
     require(inside, "weights", given.path, f"{rule} {low if low < start else high}", "see --first-index")
     return [str(start + k) for k in range(count)]
-
-
-def _same(data: Rereading) -> str:
-    return f"its names must be those of the data, such as {', '.join(map(repr, _names(data)[:3])) or 'none'}"
