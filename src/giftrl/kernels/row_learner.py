@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import Evidence, Witnesses
+from giftrl.certificates.witnesses import as_budget
 from giftrl.compiled.rows import Rows, as_rows
 from giftrl.errors import require
 from giftrl.kernels.checks import as_classes, as_labels, as_weights
@@ -61,7 +62,7 @@ class RowLearner:
         """Remember rows from now on, so that the certificate can say what no linear model goes below.
 
         Args:
-            nonzeros: how many may be kept, 0 for sums over rows alone, None for nothing.
+            nonzeros: how many may be kept; 0 or None for no certificate of the best loss.
             constant: the feature that is 1 in every row, or None.
 
         >>> from giftrl.kernels import LinearLearner
@@ -74,7 +75,7 @@ class RowLearner:
         rule, remedy = "can be set before the first row only", "make a new learner"
         require(self.rounds == 0, "nonzeros", nonzeros, rule, remedy)
         self.witnesses = None
-        if nonzeros is not None:
+        if nonzeros is not None and as_budget(nonzeros) > 0:
             self.witnesses = Witnesses(
                 self.loss, self.dimension, nonzeros, classes=self.classes, constant=constant, compiled=self.compiled
             )
