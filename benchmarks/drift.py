@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from benchmarks.rcv1_like import rcv1_like
-from giftrl.kernels import LinearLearner, scalars
+from giftrl.kernels import LinearLearner, scalar_round
 
 __all__ = ["drift"]
 
@@ -24,7 +24,7 @@ def drift(rounds: int, dtype: str, update: str) -> float:
     while learner.t <= rounds:
         left = rounds + 1 - learner.t
         learner.learn(x[:left], y[:left])
-    updated = float(np.sqrt(learner.states[0, scalars.THETA2]))
+    updated = float(np.sqrt(learner.states[0, scalar_round.THETA2]))
     return abs(updated / float(np.linalg.norm(learner.theta)) - 1.0)
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from giftrl.errors import InvalidInput
-from giftrl.kernels.multiclass import MulticlassLearner
+from giftrl.kernels.multiclass_learner import MulticlassLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl

@@ -10,9 +10,9 @@ from giftrl import schedules
 from giftrl.compiled.rows import Dense
 from giftrl.errors import InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners
+from giftrl.kernels.base import Batch
 from giftrl.kernels.one_coordinate import learn_one_coordinate
 from giftrl.kernels.one_model import fastest
-from giftrl.kernels.parts import Batch
 from giftrl.mixtures import MixtureLearner
 from giftrl.regularizers import AdaGrad, Curvature, ElasticNet
 

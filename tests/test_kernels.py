@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from giftrl import Learner, losses, regularizers, schedules, updates
 from giftrl.errors import Incompatible, InvalidInput, Overflowed, UnknownName
-from giftrl.kernels import LinearLearner, LinearLearners, scalars
+from giftrl.kernels import LinearLearner, LinearLearners, scalar_round
 from giftrl.ops import brings
 from giftrl.ops.line import solve
 from giftrl.ops.loss import slope
@@ -169,7 +169,7 @@ def test_the_norm_of_theta_that_rounds_use_does_not_drift(dtype):
     for _ in range(100):
         learner.learn(x, y)
     assert learner.t == 200_001
-    kept = np.sqrt(learner.states[0, scalars.THETA2])
+    kept = np.sqrt(learner.states[0, scalar_round.THETA2])
     assert kept == pytest.approx(np.linalg.norm(learner.theta), rel=1e-6)
     assert learner.theta_norm == np.linalg.norm(learner.theta) > 1.0
 

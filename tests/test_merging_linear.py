@@ -10,7 +10,7 @@ from giftrl import losses, schedules, updates
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
-from giftrl.kernels.scalars import ENERGY, LAM, THETA2, TIME, TOTAL
+from giftrl.kernels.scalar_round import ENERGY, LAM, THETA2, TIME, TOTAL
 from giftrl.merging import first_steps, merge, put, take
 from giftrl.merging.fit import GROUPS
 from giftrl.merging.linear import blended, merge_linear

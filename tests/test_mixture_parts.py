@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from giftrl import errors
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.losses import Logistic, Squared
 from giftrl.mixtures import PRESETS, AdaHedge, Extended, LabelUnits, NewtonStack
 from giftrl.mixtures import labels as unit

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from giftrl import errors, regularizers, schedules, updates
-from giftrl.kernels.multiclass import MulticlassLearner
+from giftrl.kernels.multiclass_learner import MulticlassLearner
 from giftrl.losses import Logistic, MulticlassHinge, Softmax
 from giftrl.ops import vector_loss
 from giftrl.ops.line import solve

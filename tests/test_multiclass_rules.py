@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.kernels.checks import as_classes
+from giftrl.kernels.base import as_classes
 from giftrl.losses import Hinge, Logistic
 from giftrl.losses.multiclass_hinge import MulticlassHinge
 from giftrl.losses.softmax import Softmax

@@ -12,8 +12,8 @@ from giftrl import losses, schedules, updates
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import Incompatible, InvalidInput, Overflowed
 from giftrl.kernels import LinearLearner
-from giftrl.kernels.desk import new_desk
-from giftrl.kernels.eights import dense_row, dot, fill, pour
+from giftrl.kernels.certificate_terms import new_desk
+from giftrl.kernels.dense_simd import dense_row, dot, fill, pour
 from giftrl.ops import brings
 from giftrl.ops.line import Affine, solve
 from giftrl.ops.loss import infimum, slope, value

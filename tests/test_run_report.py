@@ -281,9 +281,6 @@ def test_reports_of_several_targets_and_of_few_rows():
         FTRLRegressor("absolute", beta=1.0).fit(x[:rows], 1e300 * x[:rows, 0]).report(seconds=0.0).html()
     one = FTRLClassifier(beta=1.0).partial_fit(x[:3], [1, 1, 1], classes=[0, 1])
     assert "All rows have the same label" in one.report(seconds=0.0).html()
-    del one._sample  # as in a pickle of a version that kept no predictions
-    assert "kept no predictions" in one.report(seconds=0.0).html()
-    assert "The first 3 rows" in one.partial_fit(x[:2], [0, 1]).report(seconds=0.0).html()
 
 
 @settings(max_examples=25)

@@ -11,9 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from giftrl import losses
+from giftrl.models import load
 from giftrl.ops.loss import accepts
+from giftrl.streams.reader import Reader
 from giftrl.training import LinearModel, Settings, train
+from tests.commands import giftrl
 from tests.data.v1.make import BETAS, HERE, INPUTS, name, predictions, settings
+from tests.fixtures.models.make import V1
 
 EXPECTED = np.load(HERE / "expected.npz")
 #: Mixtures of K classes share the steps of one score since version 2: their last digits are others.
@@ -117,3 +121,46 @@ def test_trained_by_compiled_loops_the_model_is_the_same(loss, beta, tmp_path):
     # The compiler orders sums by what else is in a loop, which has changed.
     assert_close(model, before, NEAR.get((loss, beta), 1e-5))
     assert_close(model, kept(loss, beta, "plain", tmp_path), NEAR.get((loss, beta), 1e-5))
+
+
+ROWS = "1 |user age:0.5 city_rome |ad id_7\n-1 |user age:-1 city_oslo |ad id_8\n1 |user age:0.2 |ad id_7\n"
+
+
+@pytest.mark.plain
+def test_an_old_model_predicts_and_goes_on_learning(tmp_path):
+    """It was trained on these rows: curvature, unit rows, products of user and ad, 6 bits."""
+    (tmp_path / "rows.vw").write_text(ROWS)
+    path = V1.with_name("v1-linear.giftrl")
+    shown = giftrl("predict", path, tmp_path / "rows.vw", "--scores").stdout.split()
+    np.testing.assert_allclose(np.array(shown, dtype=float), [0.762635294, -0.243880549, 0.72190455], rtol=1e-6)
+    model, _ = LinearModel.load(path)
+    assert (model.examples, model.settings.regularizer, model.settings.interactions) == (
+        3,
+        "curvature",
+        (("user", "ad"),),
+    )
+    reader = Reader([tmp_path / "rows.vw"], model.features, interactions=model.settings.interactions, normalize="unit")
+    for batch in reader:
+        for _ in model.learn(batch):
+            pass
+        after = model.scores(batch)
+    # What the version that wrote it predicts after the same rows.
+    np.testing.assert_allclose(after, [1.1193302321204686, -0.4528502820901681, 1.0502362701485808], rtol=1e-6)
+    assert model.examples == 6 and model.average_loss == pytest.approx(0.5826525480573125, rel=1e-6)
+    model.save(tmp_path / "again.giftrl")
+    assert load(tmp_path / "again.giftrl")[1]["settings"] == load(path)[1]["settings"]
+
+
+@pytest.mark.plain
+def test_a_model_with_sums_over_groups_of_rows_learns_on_without_them(tmp_path):
+    """A model of an earlier version with witness_nonzeros=0, trained on 40 rows."""
+    old = tmp_path / "old.giftrl"
+    old.write_bytes(gzip.decompress(V1.with_name("v2-groups.giftrl.gz").read_bytes()))
+    assert "learner.witnesses.ladder" in load(old)[0]
+    model, _ = LinearModel.load(old)
+    assert model.examples == 40 and model.average_loss == pytest.approx(0.4755812, rel=1e-6)
+    (tmp_path / "rows.svm").write_text("1 1:0.5 2:1\n-1 1:-1 3:2\n")
+    giftrl("train", tmp_path / "rows.svm", "--from", old, "--model", tmp_path / "new.giftrl")
+    arrays = load(tmp_path / "new.giftrl")[0]
+    assert not [name for name in arrays if name.startswith("learner.witnesses.")]
+    assert LinearModel.load(tmp_path / "new.giftrl")[0].examples == 42

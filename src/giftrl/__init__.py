@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from giftrl import algorithms, domains, errors, losses, regularizers, schedules, updates
     from giftrl.certificates import Certificate, TheoremTerms
     from giftrl.errors import GiftrlError
-    from giftrl.learner import Learner
     from giftrl.linear import FTRLClassifier, FTRLRegressor
+    from giftrl.reference import Learner
     from giftrl.service.client import Client
     from giftrl.trace import Step, Trace
 
@@ -48,16 +48,16 @@ __all__ = [
 ]
 
 
-#: Where names come from that are not modules of their own.
+#: The module of each public name that is not a module.
 HOMES = {
     "Certificate": "certificates", "Client": "service.client",
     "FTRLClassifier": "linear", "FTRLRegressor": "linear", "GiftrlError": "errors",
-    "Learner": "learner", "Step": "trace", "TheoremTerms": "certificates", "Trace": "trace",
+    "Learner": "reference", "Step": "trace", "TheoremTerms": "certificates", "Trace": "trace",
 }  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    # Imported when asked for: all of it takes a second, and the command line does with less.
+    # Imported on first use: importing everything takes a second, and the command line needs less.
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("giftrl")
     if name in HOMES:

@@ -1,4 +1,4 @@
-"""The record of a run: what certificates are computed from. Nothing in it can be changed."""
+"""The immutable record of a run, from which certificates are computed."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from giftrl.regularizers import Potential
 
 
 class Step(NamedTuple):
-    """What a learner reports of one round.
+    """The report of one round.
 
     The loss is weight phi; g and z are vectors and include the weight. delta = H(g) - H(z) (or H') can be negative only
     for the literal two-step update.
@@ -41,14 +41,14 @@ class RoundRecord(NamedTuple):
     delta: float  # H(g_t) - H(z_t), or the same with H'
     linearized: float  # psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>; for H' psi_t in place of psi_{t+1}
     growth: float  # psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}) for H', 0 for H
-    gap: float  # l_t(x_{t+1}) + l*_t(z_t) - <z_t, x_{t+1}>: 0 where z_t is a subgradient at x_{t+1}
+    gap: float  # l_t(x_{t+1}) + l*_t(z_t) - <z_t, x_{t+1}>: 0 if z_t is a subgradient at x_{t+1}
     rise: float  # psi_{t+1}(x_{t+1}) - psi_t(x_{t+1})
     g_norm: float  # the dual norm of g_t
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A run: its rounds, where it ended, and the parts it was made of.
+    """A run: its rounds, its final state, and the components of the learner.
 
     >>> from giftrl import Learner
     >>> learner = Learner(2)

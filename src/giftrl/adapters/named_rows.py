@@ -13,7 +13,7 @@ from scipy import sparse
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR, all_finite, each_once
 from giftrl.errors import InvalidInput, require
-from giftrl.kernels.one_row import sparse_row
+from giftrl.kernels.base import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows
 from giftrl.recipes import Recipe, freeze, make
 from giftrl.recipes.blocks import blocks
@@ -215,9 +215,6 @@ class NamedLearner:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_writers": []}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({"_writers": []} | state)  # which version 1 did not have
-
     def _grow(self, wanted: int) -> None:
         """Double the capacity until it is enough."""
         capacity = self.learner.dimension
@@ -271,7 +268,3 @@ class RowWriter:
         """Let entries whose names have no coordinate count for nothing."""
         own = self.row.width - len(self._constant)
         self.row.values[:own][self._features[:own] == 0] = 0.0
-
-
-#: The type of ``slots`` in pickles of version 1.
-_Slots = dict

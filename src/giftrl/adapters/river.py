@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.certificates import Certificate
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.kernels.checks import as_labels
+from giftrl.kernels.base import as_labels
 from giftrl.ops.loss import accepts, labels
 from giftrl.recipes import Link
 from giftrl.recipes.labels import as_signs, takes_signs

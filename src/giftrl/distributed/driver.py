@@ -12,8 +12,8 @@ from giftrl.certificates.sharing import Held, gather, shared
 from giftrl.distributed.reading import Place, Reading
 from giftrl.distributed.worker import Order, Reply, State
 from giftrl.errors import Overflowed
+from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.engine import Engine
-from giftrl.kernels.touched import Touched
 from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Hashing
@@ -225,10 +225,10 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
     []
     """
     learner: Any = model.learner
-    known = Touched.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
+    known = NonzeroRows.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
     if learner.witnesses is None or not len(learner.witnesses.store.record):
         return known
-    return np.union1d(known, Touched.of(learner.witnesses.store.record).where)
+    return np.union1d(known, NonzeroRows.of(learner.witnesses.store.record).where)
 
 
 def size_of(parts: Any) -> int:

@@ -6,7 +6,7 @@ A centred psi grows at x itself, which moves u = theta + tilt by growth times x 
 costs nothing in coordinates that a row does not touch. Where psi is not centred a growing lambda rescales x everywhere;
 gamma_t then needs E = sum_j soft(u_j)^2/w_j, L_j = lambda w_j.
 
-As in :mod:`giftrl.kernels.uniform`, a round works on a copy of the row's coordinates (:mod:`giftrl.kernels.local`).
+As in :mod:`giftrl.kernels.uniform`, a round works on a copy of the row's coordinates (:mod:`giftrl.kernels.row_copy`).
 """
 
 import math
@@ -16,7 +16,8 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
-from giftrl.kernels.local import (
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.row_copy import (
     LocalLine,
     Q,
     Step,
@@ -28,9 +29,22 @@ from giftrl.kernels.local import (
     move_plain,
     scatter,
 )
-from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import ENERGY, LAM, ROUNDING, TOTAL, put_back, take_out
-from giftrl.kernels.step import LONGEST, Chosen, account, choose, moved_elsewhere, next_lambda, soft
+from giftrl.kernels.scalar_round import (
+    ENERGY,
+    LAM,
+    LONGEST,
+    ROUNDING,
+    TOTAL,
+    Chosen,
+    Parts,
+    account,
+    choose,
+    moved_elsewhere,
+    next_lambda,
+    put_back,
+    soft,
+    take_out,
+)
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import centred, l1_strength, strength, uses_curvature

@@ -14,13 +14,9 @@ from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
-from giftrl.kernels.checks import check_parts, stored_type
-from giftrl.kernels.local import THETA, columns
-from giftrl.kernels.one_row import OneRow
-from giftrl.kernels.parts import Batch, Parts
-from giftrl.kernels.row_learner import RowLearner
-from giftrl.kernels.scalars import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import Batch, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
+from giftrl.kernels.row_copy import THETA, columns
+from giftrl.kernels.scalar_round import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME, Parts
 from giftrl.memory import zeros
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
@@ -34,7 +30,7 @@ Array = NDArray[np.float64]
 class Engine:
     """What learners of one model, of many and of K classes have in common: the parts, what is stored, what is checked.
 
-    ``coordinates`` has a row for each feature, and ``states`` one for each model (:mod:`giftrl.kernels.scalars`).
+    ``coordinates`` has a row for each feature, and ``states`` one for each model (:mod:`giftrl.kernels.scalar_round`).
     """
 
     coordinates: NDArray[Any]
@@ -111,12 +107,11 @@ class Engine:
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
         kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, Held)}
-        return kept | {"coordinates": Touched.of(self.coordinates)}
+        return kept | {"coordinates": NonzeroRows.of(self.coordinates)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if isinstance(self.coordinates, Touched):  # an array before version 2
-            self.coordinates = self.coordinates.array()
+        self.coordinates = state["coordinates"].array()
 
     def weights_of(self, features: Any) -> Array:
         """The entries of x for some features, by their numbers or as a slice."""
@@ -213,7 +208,7 @@ class OneLearner(RowLearner, Engine):
     def grow(self, dimension: int) -> None:
         super().grow(dimension)
         if self.ahead is not None and len(self.ahead) < self.dimension:
-            self.ahead = Touched.of(self.ahead)._replace(length=self.dimension).array()
+            self.ahead = NonzeroRows.of(self.ahead)._replace(length=self.dimension).array()
 
     def own_state(self) -> dict[str, NDArray[Any]]:
         return super().own_state() | ({} if self.ahead is None else {"ahead": self.ahead})
@@ -231,12 +226,12 @@ class OneLearner(RowLearner, Engine):
         self._restore_beside(state)
 
     def __getstate__(self) -> dict[str, Any]:
-        ahead = None if self.ahead is None else Touched.of(self.ahead)
+        ahead = None if self.ahead is None else NonzeroRows.of(self.ahead)
         return super().__getstate__() | {"ahead": ahead}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if isinstance(self.ahead, Touched):
+        if isinstance(self.ahead, NonzeroRows):
             self.ahead = self.ahead.array()
 
     def _run(self, batch: Batch | Held, n: int) -> int:

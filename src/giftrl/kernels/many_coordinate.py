@@ -16,11 +16,10 @@ from giftrl.compiled.lanes import get, load, narrow, prefetch, put, scratch, sto
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.kernels import side_by_side as by
-from giftrl.kernels.local import THETA, Q, X, columns
-from giftrl.kernels.parts import Batch, ManyParts, weight
-from giftrl.kernels.scalars import ENERGY, LAM, LOSS
-from giftrl.kernels.sides import lanes
-from giftrl.kernels.step import LONGEST, moved_elsewhere
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.lane_counts import lanes
+from giftrl.kernels.row_copy import THETA, Q, X, columns
+from giftrl.kernels.scalar_round import ENERGY, LAM, LONGEST, LOSS, ManyParts, moved_elsewhere
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
 from giftrl.schedules.contract import uses_gamma
@@ -31,7 +30,7 @@ LINE = 16
 
 @formula(fast=True)
 def at(side: Any, quantity: int) -> int:
-    """The column from which a quantity of a coordinate is stored, in the order of :mod:`giftrl.kernels.local`."""
+    """The column from which a quantity of a coordinate is stored, in the order of :mod:`giftrl.kernels.row_copy`."""
     return np.uint64(quantity * lanes(side))  # type: ignore[return-value]
 
 
@@ -109,7 +108,7 @@ def move_all(parts: ManyParts, rows: Any, i: int, x: Any, steps: Any, w: Any) ->
 
 @formula(fast=True)
 def gammas(parts: ManyParts, h: float, rows: Any, i: int, x: Any, state: Any, w: Any) -> None:
-    """gamma_t where psi is not centred, and the change of E; as in :func:`giftrl.kernels.local.move_plain`."""
+    """gamma_t where psi is not centred, and the change of E; as in :func:`giftrl.kernels.row_copy.move_plain`."""
     side, psi = parts.side, parts.psi
     a, bend = load(side, w, by.A, 0), load(side, w, by.BEND, 0)
     now, after, one = load(side, state, LAM, 0), load(side, w, by.NEXT, 0), zeros(side) + 1.0

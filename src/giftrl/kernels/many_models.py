@@ -1,6 +1,6 @@
-"""Many linear models in one pass."""
+"""Dense rows without their zeros, as sparse ones: a zero costs many models as much as any other number."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,190 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses, schedules, updates
 from giftrl.certificates import Certificate, Evidence, Witnesses
 from giftrl.certificates.witnesses import as_budget
-from giftrl.compiled.rows import as_rows
+from giftrl.compiled import compiler
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import CSR, Rows, as_rows, longest
 from giftrl.errors import Incompatible, require
-from giftrl.kernels.checks import as_labels, as_weights, check_parts
+from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
+from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, Engine, dual, point
-from giftrl.kernels.groups import Alone, Group
-from giftrl.kernels.packing import sparse_blocks
-from giftrl.kernels.parts import ManyParts, Parts, Schedules
-from giftrl.kernels.scalars import LAM, LOSS
-from giftrl.kernels.sides import split
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.lane_counts import split
+from giftrl.kernels.many_coordinate import learn_coordinate_many
+from giftrl.kernels.many_uniform import learn_uniform_many
+from giftrl.kernels.row_copy import columns
+from giftrl.kernels.scalar_round import LAM, LOSS, ManyParts, Parts, Schedules
+from giftrl.memory import zeros
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
 from giftrl.updates.update_codes import encode_update
+
+#: How many numbers are packed at a time: few enough for the processor's cache.
+BLOCK = 1 << 19
+
+
+@formula(fast=True)
+def pack(x: Any, dimension: int, data: Any, indices: Any, indptr: Any) -> int:
+    """Write the numbers of rows that are not 0 to ``data``, and where they are; how many the longest row has."""
+    at, longest, width = np.uint64(0), 0, np.uint64(dimension)
+    for i in range(len(indptr) - 1):
+        first = np.uint64(i) * width
+        for j in range(width):
+            # Without a branch: what is written for a zero is overwritten by the next number.
+            number = x[first + np.uint64(j)]
+            data[at], indices[at] = number, j
+            at += np.uint64(1 if number != 0.0 else 0)
+        indptr[i + 1] = at
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return int(longest)
+
+
+def sparse_blocks(rows: Rows, n: int, compiled: bool) -> Iterator[tuple[slice, CSR]]:
+    """Rows as blocks of sparse ones, each with the numbers of its rows; sparse rows are one block as they are.
+
+    >>> from giftrl.compiled.rows import Dense
+    >>> rows = Dense(np.array([0.0, 5.0, 6.0, 0.0]), 2)
+    >>> [(where, block.data.tolist()) for where, block in sparse_blocks(rows, 2, compiled=False)]
+    [(slice(0, 2, None), [5.0, 6.0])]
+    """
+    if isinstance(rows, CSR):
+        yield slice(0, n), rows
+        return
+    d = rows.dimension
+    step = max(1, BLOCK // max(1, d))
+    data, indices = np.empty(min(step, n) * d + 1, rows.data.dtype), np.empty(min(step, n) * d + 1, np.int32)
+    for begin in range(0, n, step):
+        end = min(begin + step, n)
+        indptr = np.zeros(end - begin + 1, np.int64)
+        longest = compiler.ready(pack, compiled, counted=False)(
+            rows.data[begin * d : end * d], d, data, indices, indptr
+        )
+        yield slice(begin, end), CSR(data[: indptr[-1]], indices[: indptr[-1]], indptr, int(longest))
+
+
+# Models of one kind side by side: the memory of their coordinates, and the loop that learns them.
+
+#: Features below this number, and strengths above its inverse, leave float32 no number that it cannot hold: s_j/L_j is
+#: at most 1e16, and what float32 takes for 0 moves a prediction by less than 1e-13.
+ORDINARY = 1e8
+#: The bytes of a cache line.
+LINE = 64
+
+
+class Group:
+    """Models that differ in the numbers of a built-in schedule alone, a lane each.
+
+    Lanes without a model repeat the first one.
+
+    Args:
+        models: their numbers among all models.
+        parts: what they are made of.
+        uniform: whether psi has one strength for all coordinates.
+        compiled: False runs the loops as plain Python.
+    """
+
+    def __init__(self, models: Sequence[int], parts: ManyParts, uniform: bool, compiled: bool) -> None:
+        self.models = list(models)
+        self.parts = parts
+        self.uniform = uniform
+        self.compiled = compiled
+        self.lanes = parts.side.lanes()
+        self.quantities = 1 if uniform else columns(parts.psi)
+        self.every = [*self.models, *[self.models[0]] * (self.lanes - len(self.models))]
+        first, last = self.models[0], self.models[-1] + 1
+        # As a slice, columns are written ten times faster.
+        self.columns = slice(first, last) if last - first == len(self.models) else self.models
+
+    def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
+        """Make room for that many features, and keep what is there; the rows of features begin with a cache line."""
+        width, old = self.quantities * self.lanes, getattr(self, "coordinates", None)
+        spare = -(-LINE // (width * np.dtype(dtype).itemsize))
+        memory = zeros((dimension + spare, width), dtype, beside=beside).reshape(-1)
+        skipped = (-memory.ctypes.data % LINE) // memory.itemsize
+        self.coordinates = memory[skipped : skipped + dimension * width].reshape(dimension, width)
+        if old is not None:
+            self.coordinates[: len(old)] = old
+
+    def read(self, features: Any) -> NDArray[Any]:
+        """What is stored of some features: their numbers, models, quantities."""
+        stored = self.coordinates[features].reshape(-1, self.quantities, self.lanes)
+        read: NDArray[Any] = stored.transpose(0, 2, 1)[:, : len(self.models)]
+        return read
+
+    def write(self, stored: NDArray[Any]) -> None:
+        """The opposite of :meth:`read`, for all features."""
+        lanes = self.coordinates.reshape(-1, self.quantities, self.lanes).transpose(0, 2, 1)
+        lanes[:, : len(self.models)] = stored
+        lanes[:, len(self.models) :] = stored[:, :1]
+
+    def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
+        """Learn from a batch; ``labels`` has a column for all models or one for each."""
+        theirs = labels if labels.shape[1] == 1 else np.take(labels, self.every, axis=1)
+        alone = predictions.shape[1] == self.lanes == len(self.models)  # there is no other model, and no empty lane
+        own, made = states[self.every], predictions if alone else np.empty((len(labels), self.lanes))
+        batch = Batch(rows, theirs, weights, made)
+        if self.uniform:
+            largest = float(np.finfo(self.coordinates.dtype).max)
+            loop = compiler.ready(learn_uniform_many, self.compiled, counted=False)
+            loop(self.parts, batch, self.coordinates, own, min(largest * largest, np.finfo(np.float64).max))
+        else:
+            steps = np.empty((longest(rows), self.lanes), self._arithmetic(rows, own))
+            loop = compiler.ready(learn_coordinate_many, self.compiled, counted=False)
+            loop(self.parts, batch, self.coordinates, own, steps)
+        states[self.models] = own[: len(self.models)]
+        if not alone:
+            predictions[:, self.columns] = made[:, : len(self.models)]
+
+    def _arithmetic(self, rows: Rows, states: Array) -> Any:
+        """The type in which s_j/L_j is computed: that of the coordinates, but float64 where float32 might overflow."""
+        if self.coordinates.dtype == np.float64 or rows.data.size == 0:
+            return self.coordinates.dtype
+        ordinary = (
+            rows.data.min() >= -ORDINARY and rows.data.max() <= ORDINARY and states[:, LAM].min() >= 1.0 / ORDINARY
+        )
+        return np.float32 if ordinary else np.float64
+
+
+class Alone:
+    """A model that takes walks of its own over a row, as one with an L1 term and a strength for each coordinate.
+
+    It has the methods of :class:`Group`.
+    """
+
+    def __init__(self, model: int, parts: Parts, compiled: bool) -> None:
+        self.models = [model]
+        self.parts = parts
+        self.compiled = compiled
+
+    def allocate(self, dimension: int, dtype: Any, beside: int = 0) -> None:
+        old = getattr(self, "coordinates", None)
+        self.coordinates = zeros((dimension, 1, columns(self.parts.psi)), dtype, beside=beside)
+        if old is not None:
+            self.coordinates[: len(old)] = old
+
+    def read(self, features: Any) -> NDArray[Any]:
+        read: NDArray[Any] = self.coordinates[features]
+        return read
+
+    def write(self, stored: NDArray[Any]) -> None:
+        self.coordinates[:] = stored
+
+    def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
+        m = self.models[0]
+        own, made = states[[m]], np.empty(len(labels))
+        y = np.ascontiguousarray(labels[:, m if labels.shape[1] > 1 else 0])
+        learnt = -1  # a model that has overflowed learns nothing
+        if own[0, LOSS] < np.inf:
+            loop = compiler.ready(learn_coordinate, self.compiled)
+            learnt = int(loop(self.parts, Batch(rows, y, weights, made), self.coordinates, own))
+        if learnt < len(y):
+            own[0, LOSS] = np.inf
+            rest = np.empty(len(y))
+            compiler.ready(predict_coordinate, self.compiled)(self.parts.psi, own[0, LAM], rows, self.coordinates, rest)
+            made[learnt + 1 :] = rest[learnt + 1 :]
+        states[m], predictions[:, m] = own[0], made
+
+
+# Many linear models in one pass.
 
 
 class LinearLearners(Engine):
@@ -62,6 +233,7 @@ class LinearLearners(Engine):
             )
         for setting in self.settings:
             check_parts(self.loss, self.regularizer, *setting)
+        self.witnesses: list[Witnesses] = []
         self._make_groups()
         self._allocate()
         self.states = self._start([schedule for _, schedule in self.settings])
@@ -127,9 +299,8 @@ class LinearLearners(Engine):
         return {name: value for name, value in super().__getstate__().items() if name != "groups"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        stored = state["coordinates"]
-        self.__dict__.update({name: value for name, value in state.items() if name not in ("coordinates", "_runs")})
-        self.coordinates = stored.array() if isinstance(stored, Touched) else stored  # an array before version 2
+        self.__dict__.update({name: value for name, value in state.items() if name != "coordinates"})
+        self.coordinates = state["coordinates"].array()
 
     def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn from a batch, row by row, and return the predictions of every model, a column each.
@@ -157,7 +328,7 @@ class LinearLearners(Engine):
         """Remember rows for each model, as :meth:`LinearLearner.keep_witnesses` does, within one budget for all."""
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
-        self.witnesses: list[Witnesses] = []
+        self.witnesses = []
         each = 0 if nonzeros is None else as_budget(nonzeros) // models
         if each > 0:
             settings = (self.loss, self.dimension, each)
@@ -175,7 +346,7 @@ class LinearLearners(Engine):
             each.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
 
     def _every_witnesses(self) -> list[Witnesses]:
-        return getattr(self, "witnesses", [])  # pickles of version 1 have none
+        return self.witnesses
 
     def weights_of(self, features: Any) -> Array:
         chosen, lams = self._stored(features), self.states[:, LAM].tolist()

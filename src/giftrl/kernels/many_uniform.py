@@ -12,9 +12,8 @@ from giftrl.compiled.lanes import load, narrow, prefetch, scratch, store, wide, 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.kernels import side_by_side as by
-from giftrl.kernels.parts import Batch, ManyParts, weight
-from giftrl.kernels.scalars import LAM, LOSS, THETA2
-from giftrl.kernels.step import LONGEST, time_to_recount
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.scalar_round import LAM, LONGEST, LOSS, THETA2, ManyParts, time_to_recount
 from giftrl.ops.loss import value
 from giftrl.regularizers.contract import strength
 from giftrl.schedules.contract import known_ahead, uses_gamma

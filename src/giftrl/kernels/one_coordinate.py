@@ -13,13 +13,23 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.desk import Desk
-from giftrl.kernels.eights import THETA, Q, Sums, X, dense_row, fill, measure, pour, shift
-from giftrl.kernels.ledger import PAGE, enter, settle
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.certificate_terms import PAGE, Desk, enter, settle
+from giftrl.kernels.dense_simd import THETA, Q, Sums, X, dense_row, fill, measure, pour, shift
 from giftrl.kernels.one_uniform import LARGE, plain
-from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import Scalars, finite, put_back, take_out
-from giftrl.kernels.step import LONGEST, Change, Decided, changed, decide, lambda_after
+from giftrl.kernels.scalar_round import (
+    LONGEST,
+    Change,
+    Decided,
+    Parts,
+    Scalars,
+    changed,
+    decide,
+    finite,
+    lambda_after,
+    put_back,
+    take_out,
+)
 from giftrl.ops.line import Affine
 from giftrl.regularizers.contract import accumulate, strength
 from giftrl.schedules.contract import evidence, uses_gamma

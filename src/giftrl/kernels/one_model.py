@@ -10,14 +10,12 @@ from giftrl import losses
 from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import REAL, Dense, Rows, slice_rows
-from giftrl.kernels.checks import as_labels, as_weights
+from giftrl.kernels.base import Batch, OneRow, as_labels, as_weights
+from giftrl.kernels.certificate_terms import new_desk
 from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
-from giftrl.kernels.desk import new_desk
 from giftrl.kernels.engine import Array, OneLearner, dual, point
 from giftrl.kernels.one_coordinate import learn_dense_coordinate, learn_one_coordinate
-from giftrl.kernels.one_row import OneRow
 from giftrl.kernels.one_uniform import learn_dense_uniform, learn_one_uniform
-from giftrl.kernels.parts import Batch
 from giftrl.kernels.uniform import learn_uniform, predict_uniform
 from giftrl.regularizers.contract import centred, l1_strength, side_by_side
 

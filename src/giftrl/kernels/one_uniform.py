@@ -1,7 +1,7 @@
 """Loops for one model with one strength for all coordinates and without an L1 term.
 
 The rounds are those of :mod:`giftrl.kernels.uniform`. A row is done as soon as b is known: what it adds to the sums of
-the certificate is computed later, for several rows together (:mod:`giftrl.kernels.ledger`).
+the certificate is computed later, for several rows together (:mod:`giftrl.kernels.certificate_terms`).
 """
 
 import math
@@ -11,12 +11,21 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.desk import Desk
-from giftrl.kernels.eights import dense_row, dot, fill, move, pour
-from giftrl.kernels.ledger import PAGE, enter, settle
-from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import Scalars, finite, put_back, take_out, with_norm, with_rounding
-from giftrl.kernels.step import Decided, decide, enough
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.certificate_terms import PAGE, Desk, enter, settle
+from giftrl.kernels.dense_simd import dense_row, dot, fill, move, pour
+from giftrl.kernels.scalar_round import (
+    Decided,
+    Parts,
+    Scalars,
+    decide,
+    enough,
+    finite,
+    put_back,
+    take_out,
+    with_norm,
+    with_rounding,
+)
 from giftrl.kernels.uniform import ONLY, Example, begin_round, finish_round, led, norm_squared
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import drop

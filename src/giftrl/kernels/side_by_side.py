@@ -1,8 +1,8 @@
-"""The scalar part of a round for models side by side: :mod:`giftrl.kernels.step` with a lane for each model.
+"""The scalar part of a round for models side by side: :mod:`giftrl.kernels.scalar_round` with a lane for each model.
 
-What differs between models lies in rows of two arrays of fixed shape (:func:`giftrl.compiled.lanes.scratch`): ``w`` has
-the numbers of a round and ``state`` those of :mod:`giftrl.kernels.scalars`. Every loop over models is short and without
-a branch, so that it runs several models at a time.
+Numbers that differ between models are rows of two arrays of fixed shape (:func:`giftrl.compiled.lanes.scratch`): ``w``
+has those of a round and ``state`` those of :mod:`giftrl.kernels.scalar_round`. Every loop over models is short and
+without a branch, so that it runs several models at a time.
 """
 
 import math
@@ -10,9 +10,8 @@ from typing import Any
 
 from giftrl.compiled.lanes import load, store
 from giftrl.compiled.registry import formula
-from giftrl.kernels.parts import lams, of_model
-from giftrl.kernels.scalars import CONJUGATE, LAM, LOSS, ROUNDING, SIZE, TIME, TOTAL
-from giftrl.kernels.scalars import DELTA as DELTA_SUM
+from giftrl.kernels.scalar_round import CONJUGATE, LAM, LOSS, ROUNDING, SIZE, TIME, TOTAL, lams, of_model
+from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land_all, slope, value
 from giftrl.schedules.contract import evidence, known_ahead

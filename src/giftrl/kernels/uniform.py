@@ -18,16 +18,19 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
-from giftrl.kernels.parts import Batch, Parts, weight
-from giftrl.kernels.scalars import Scalars, put_back, take_out
-from giftrl.kernels.step import (
+from giftrl.kernels.base import Batch, weight
+from giftrl.kernels.scalar_round import (
     LONGEST,
     Change,
+    Parts,
+    Scalars,
     changed,
     choose,
     counted,
     lambda_after,
+    put_back,
     soft,
+    take_out,
 )
 from giftrl.ops.line import Affine, at
 from giftrl.ops.loss import value

@@ -234,10 +234,6 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; version 1 kept weights in it that are computed anew."""
-        super().__setstate__({name: value for name, value in state.items() if name != "_known"})
-
     def sparsify(self) -> Self:
         """Let ``coef_`` be a CSR matrix; predictions from few nonzero weights are then faster."""
         check_is_fitted(self)
@@ -266,7 +262,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         The model is that of the pass with the least one. It has learnt the rows held out too, after the last pass.
         """
         check_is_fitted(self)
-        return list(getattr(self, "_validation_losses", ()))  # version 1 had none
+        return list(self._validation_losses)
 
     @property
     def certificate_(self) -> Certificate | list[Certificate]:
@@ -294,7 +290,3 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         """The number of the next round, from 1. With beta="auto" rows of later passes are not rounds of their own."""
         check_is_fitted(self)
         return self._model.rounds + 1
-
-
-#: The name of an object in pickles of version 1 that is no longer needed.
-_Points = Columns

@@ -137,18 +137,3 @@ class Columns:
         """The experts of the mixture, or a list of those of each; an AttributeError where there is no mixture."""
         experts = [experts_of(learner) for learner in self.learners]
         return experts if self.each else experts[0]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle, also of one that version 1 wrote under the names below."""
-        if "learner" in state:  # One, ByClass
-            self.__init__([state["learner"]])  # type: ignore[misc]
-        elif "columns" in state:  # Apart
-            self.__init__([each.learners[0] for each in state["columns"]], each=True)  # type: ignore[misc]
-        elif "learners" in state and "each" not in state:  # Together
-            self.__init__([state["learners"]], each=True)  # type: ignore[misc]
-        else:
-            self.__dict__.update(state)
-
-
-#: The names that pickles of version 1 have for it.
-One = Apart = Together = ByClass = Columns

@@ -22,19 +22,16 @@ class Reporting:
     """The part of an estimator that keeps predictions and makes a page of them."""
 
     _model: Columns
-    _sample: Sample | None = None  # in pickles of earlier versions
+    _sample: Sample
 
     def _remember(self, scores: Array, labels: Array, weights: Array | None) -> None:
         """Keep predictions of rows that were just learnt for the first time."""
-        if self._sample is None:  # in a pickle of a version that kept none
-            self._sample = Sample(self._model.rounds - len(scores))
         self._sample.add(scores, labels, weights)
 
     def _note_shares(self) -> None:
         """Keep the shares of experts, before further rows are learnt."""
-        if self._sample is not None and self._sample.rows:
-            rows = self._sample.start + self._sample.rows
-            self._sample.shares.note(rows, lambda: of_columns(self._model.every_experts))
+        if self._sample.rows:
+            self._sample.shares.note(self._sample.rows, lambda: of_columns(self._model.every_experts))
 
     def report(self, path: str | PathLike[str] | None = None, *, seconds: float = 5.0) -> Page:
         """A page about the run: its learning curve and certificate, how predictions compare with labels, the weights.
@@ -55,23 +52,21 @@ class Reporting:
         return page
 
 
-def run_of(estimator: Any, sample: Sample | None, seconds: float) -> Run:
+def run_of(estimator: Any, sample: Sample, seconds: float) -> Run:
     """What a page says about an estimator that has been fitted.
 
     Args:
         estimator: a classifier or a regressor.
-        sample: the predictions that it has kept; None where it comes from a version that kept none.
+        sample: the predictions that it has kept.
         seconds: how long to look for good bounds.
     """
     model, rows = estimator._model, estimator.t_ - 1
     names = tuple(map(str, getattr(estimator, "classes_", ())))
-    start = rows if sample is None else sample.start
-    record = Record(model.learners[0].loss, names, start)
+    record = Record(model.learners[0].loss, names)
     experts = of_columns(model.every_experts)
-    if sample is not None:
-        sample.tell(record)
-        if experts:
-            record.shares.note(record.curve.rows, lambda: experts, last=True)
+    sample.tell(record)
+    if experts:
+        record.shares.note(record.curve.rows, lambda: experts, last=True)
     certificates = estimator.certificate_ if model.each else [estimator.certificate_]
     proved = [best_losses(each, seconds / len(certificates)) for each in certificates] if seconds > 0.0 else []
     weight = estimator._weight_sum or 1.0
@@ -115,12 +110,9 @@ def _weights(estimator: Any, certificate: Any, names: tuple[str, ...]) -> list[W
     return found
 
 
-def _notes(estimator: Any, sample: Sample | None) -> list[str]:
+def _notes(estimator: Any, sample: Sample) -> list[str]:
     notes = []
-    if sample is None or sample.start:
-        start = f"{estimator.t_ - 1 if sample is None else sample.start:,}"
-        notes.append(f"The first {start} rows were learnt with a version that kept no predictions for reports.")
-    if sample is not None and sample.rows > sample.first:
+    if sample.rows > sample.first:
         step = 1 << ((sample.rows - 1) // sample.first).bit_length()
         notes.append(
             f"The figures count all of the first {sample.first:,} rows, and then every second, fourth and so on, up to "

@@ -1,7 +1,7 @@
 """Merging linear learners, of one score or of K: between the average of the workers and their sum.
 
-Every diagonal psi has x = soft(u, l1)/L with u = L x + g, g in [-l1, l1] (:mod:`giftrl.kernels.local`). With 0 for the
-state before the round, k for worker k after it and L the strength that the merged sums give,
+Every diagonal psi has x = soft(u, l1)/L with u = L x + g, g in [-l1, l1] (:mod:`giftrl.kernels.row_copy`). With 0 for
+the state before the round, k for worker k after it and L the strength that the merged sums give,
 
     not centred   u = theta           u_sum = theta_0 + sum_k (theta_k - theta_0)
     centred       u = theta + tilt    x_sum = x_0 + sum_k L_k (x_k - x_0)/D,  D = L_0 + sum_k (L_k - L_0),  where l1 = 0
@@ -21,18 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import Overflowed
-from giftrl.kernels.scalars import (
-    CONJUGATE,
-    DELTA,
-    ENERGY,
-    LAM,
-    LOSS,
-    ROUNDING,
-    THETA2,
-    TIME,
-    TOTAL,
-    WALKED,
-)
+from giftrl.kernels.scalar_round import CONJUGATE, DELTA, ENERGY, LAM, LOSS, ROUNDING, THETA2, TIME, TOTAL, WALKED
 from giftrl.merging.sums import added
 from giftrl.regularizers.contract import centred, l1_strength, strength
 from giftrl.schedules.contract import lam, uses_gamma

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows
-from giftrl.kernels.scalars import LAM
+from giftrl.kernels.scalar_round import LAM
 from giftrl.merging.fit import GROUPS, OCTAVES
 from giftrl.merging.linear import LinearMerger, point, read
 from giftrl.merging.scores import Scorer, counts_of

@@ -10,7 +10,7 @@ from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.errors import Incompatible
 from giftrl.kernels.engine import OneLearner
-from giftrl.kernels.scalars import TIME
+from giftrl.kernels.scalar_round import TIME
 from giftrl.merging import classes, fit, linear, linear_fit, mixture, pieces
 from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.feature_state import ROWS

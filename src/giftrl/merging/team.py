@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
-from giftrl.kernels.row_learner import RowLearner
+from giftrl.kernels.base import RowLearner
 from giftrl.merging.merge import Window, first_steps, known, merge, put, take, take_all, touched
 from giftrl.merging.notes import Notes
 from giftrl.merging.schedule import cut, first_rows, next_round
@@ -114,7 +114,7 @@ class Team(RowLearner):
             member.grow(dimension)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
-        """Learn from rows; see :meth:`giftrl.kernels.row_learner.RowLearner.learn_rows`."""
+        """Learn from rows; see :meth:`giftrl.kernels.base.RowLearner.learn_rows`."""
         made: list[Array] = []
         n, at = len(y), 0
         while at < n:

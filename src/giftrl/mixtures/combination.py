@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import get, read, write
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures.ada_hedge import hedge, observe, rate
 from giftrl.mixtures.limits import LARGEST_LOSS
 from giftrl.mixtures.newton_stack import COVARIANCE

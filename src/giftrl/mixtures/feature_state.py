@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import NonzeroRows
 from giftrl.mixtures.layout import aligned, longer
 
 #: The columns of ``FeatureState.record``: m_j, mu_j; how many rows have it, while it is dense; the sum of its values in
@@ -29,8 +29,8 @@ class FeatureState(NamedTuple):
     dense: NDArray[np.uint64]  # which features are dense, and when each of those was last seen
     stamps: NDArray[np.float64]
     counts: NDArray[np.float64]  # rows, the mean of sum_j u_j^2, how many features are dense, entries of the widest row
-    x: Any = None  # the blocks; None in pickles of an earlier version, whose record has everything
-    theta: Any = None  # that of the certificate, a column for each score
+    x: NDArray[Any]  # the blocks
+    theta: NDArray[np.float64]  # that of the certificate, a column for each score
 
 
 def no_features(x: NDArray[Any], scores: int = 1) -> FeatureState:
@@ -64,8 +64,14 @@ def grown(features: FeatureState, dimension: int) -> FeatureState:
 
 def pickled(features: FeatureState) -> FeatureState:
     """The state as a pickle keeps it, with the features that were seen."""
-    seen: Any = {name: Touched.of(getattr(features, name)) for name in BY_FEATURE}
+    seen: Any = {name: NonzeroRows.of(getattr(features, name)) for name in BY_FEATURE}
     return features._replace(**seen)
+
+
+def unpickled(features: FeatureState) -> FeatureState:
+    """The state that :func:`pickled` was given; the blocks begin at a cache line again."""
+    arrays: Any = {name: getattr(features, name).array() for name in BY_FEATURE}
+    return features._replace(**arrays | {"x": aligned(arrays["x"])})
 
 
 @formula

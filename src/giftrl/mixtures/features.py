@@ -33,7 +33,6 @@ from giftrl.mixtures.feature_state import (
     ROWS,
     SCALE,
     TOTAL,
-    FeatureState,
 )
 from giftrl.mixtures.limits import (
     LARGEST_EXPERT_WEIGHT,
@@ -48,10 +47,6 @@ from giftrl.ops.scalar import clamp
 ROUNDING = 1e-12
 #: 1/m_j is of use where it and its inverse are far from the ends of float32.
 SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
-
-
-#: An earlier version pickled it under this name.
-Features = FeatureState
 
 
 class Scaling(NamedTuple):

@@ -46,8 +46,7 @@ class Matrix(NamedTuple):
     """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
 
     ``size`` is -1 once the expert has left the mixture. ``late`` is what A has yet to lose
-    (:mod:`giftrl.mixtures.late_updates`), and ``waiting`` counts its rows in use. A pickle of an earlier version has
-    neither of the two.
+    (:mod:`giftrl.mixtures.late_updates`), and ``waiting`` counts its rows in use.
     """
 
     inverse: NDArray[np.float64]
@@ -55,8 +54,8 @@ class Matrix(NamedTuple):
     prior: NDArray[np.float64]
     size: NDArray[np.int64]
     credit: NDArray[np.float64]
-    late: NDArray[np.float64] = None  # type: ignore[assignment]
-    waiting: NDArray[np.int64] = None  # type: ignore[assignment]
+    late: NDArray[np.float64]
+    waiting: NDArray[np.int64]
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import NonzeroRows
 from giftrl.memory import zeros
 from giftrl.mixtures.experts import factors, lanes, strengths
 from giftrl.mixtures.feature_state import DENSE_PLACE, ROWS
@@ -48,7 +48,7 @@ def settle(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> N
     rounds = later.rounds[0]
     if rounds == 0.0:
         return
-    kept = Touched.of(later.changes)  # the others are not written to
+    kept = NonzeroRows.of(later.changes)  # the others are not written to
     grid = x[kept.where, int(columns.lanes) : int(columns.curve)]
     with np.errstate(over="ignore", invalid="ignore"):
         means = grid - kept.rows / grid.dtype.type(rounds)

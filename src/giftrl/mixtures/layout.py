@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import NonzeroRows
 from giftrl.memory import zeros
 
 #: The bytes of a cache line.
@@ -28,8 +28,8 @@ class Columns(NamedTuple):
     coin: Any
     per_scale: Any
     count: Any
-    added: Any = None  # earlier versions pickled six numbers, which are of no use now
-    total: Any = None
+    added: Any
+    total: Any
 
 
 def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
@@ -78,7 +78,7 @@ def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
 
     Rows of zeros are not written to: systems give memory to what is.
     """
-    kept = Touched.of(x)
+    kept = NonzeroRows.of(x)
     copy = blocks(max(features, len(x)), x.shape[1], x.dtype)
     copy[kept.where] = kept.rows
     return copy
@@ -86,5 +86,5 @@ def aligned(x: NDArray[Any], features: int = 0) -> NDArray[Any]:
 
 def longer(array: NDArray[Any], features: int) -> NDArray[Any]:
     """A copy of an array with a row for each feature, with rows of zeros for further ones."""
-    kept = Touched.of(array)
-    return Touched(kept.rows, kept.where, max(features, len(array))).array()
+    kept = NonzeroRows.of(array)
+    return NonzeroRows(kept.rows, kept.where, max(features, len(array))).array()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import losses
-from giftrl.kernels.sides import side
+from giftrl.kernels.lane_counts import side
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.columns import ROWS
 from giftrl.mixtures.combination import CANDIDATES, CLIPPED, LINEAR, start

@@ -13,15 +13,20 @@ from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
-from giftrl.kernels.checks import stored_type
-from giftrl.kernels.row_learner import Array, RowLearner
-from giftrl.kernels.sides import side
-from giftrl.kernels.touched import Touched
+from giftrl.kernels.base import Array, NonzeroRows, RowLearner, stored_type
+from giftrl.kernels.lane_counts import side
 from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
-from giftrl.mixtures.earlier import of_now, sums_of_now, unpickled, up_to_date
 from giftrl.mixtures.experts import bets, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.feature_state import BY_FEATURE, FeatureState, grown, no_features, pickled, with_capacity
+from giftrl.mixtures.feature_state import (
+    BY_FEATURE,
+    FeatureState,
+    grown,
+    no_features,
+    pickled,
+    unpickled,
+    with_capacity,
+)
 from giftrl.mixtures.full_matrix import Matrix, new_matrix
 from giftrl.mixtures.later import Later, no_rounds, settle
 from giftrl.mixtures.layout import ONE_SCORE, Columns, blocks, class_columns
@@ -259,7 +264,6 @@ class Mixture(SingleRows, RowLearner):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of a learner with the same parts."""
-        state = of_now(self, state)
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
@@ -280,20 +284,13 @@ class Mixture(SingleRows, RowLearner):
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle keeps the features that were seen."""
-        changes: Any = Touched.of(self._later.changes)
+        changes: Any = NonzeroRows.of(self._later.changes)
         features, later = pickled(self.features), self._later._replace(changes=changes)
         return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
         self.__dict__.update(state)
-        self.places = self._columns()
-        self.features, self.matrix = unpickled(self, self.features), up_to_date(self.matrix)
-        if "_later" not in state:  # before later passes had sums of their own
-            self._later, self._again = self._no_rounds(0), False
-            self.mixing = self.mixing._replace(sums=sums_of_now(self, self.mixing.sums))
-        elif self._again:
-            changes: Any = self._later.changes
-            self._later = self._later._replace(changes=changes.array())
-        else:
-            self._later = self._no_rounds(0)
+        self.features = unpickled(self.features)
+        changes: Any = self._later.changes
+        self._later = self._later._replace(changes=changes.array()) if self._again else self._no_rounds(0)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl.errors import require_whole
-from giftrl.kernels.checks import loss_of_scores
-from giftrl.kernels.sides import side
+from giftrl.kernels.base import loss_of_scores
+from giftrl.kernels.lane_counts import side
 from giftrl.mixtures.combination import CANDIDATES, start
 from giftrl.mixtures.entering import entries
 from giftrl.mixtures.experts import factor_table, lanes

@@ -15,12 +15,8 @@ from giftrl.mixtures.coin import bet_all, settle_bet
 from giftrl.mixtures.experts import add_products, factors, lanes, measure, move, remember
 from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix, of_class
 from giftrl.mixtures.later import move_again
-from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.ops.scalar import clamp
-
-# Version 1 pickled Columns under this module.
-__all__ = ["ClassBuffers", "Columns", "predict_row", "step_row"]
 
 
 class ClassBuffers(NamedTuple):

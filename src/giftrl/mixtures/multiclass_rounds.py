@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import read, total, write
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures import limits
 from giftrl.mixtures.combination import CANDIDATES, CONJUGATE, WEIGHT, add_round, compare, weigh_experts
 from giftrl.mixtures.experts import lanes

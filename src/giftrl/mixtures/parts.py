@@ -35,7 +35,7 @@ class Parts(NamedTuple):
 
 
 class MixtureBatch(NamedTuple):
-    """A :class:`giftrl.kernels.parts.Batch`, with an array for predictions that are neither clipped nor made bold.
+    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor made bold.
 
     That one is empty where they are not wanted.
     """

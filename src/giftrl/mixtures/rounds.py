@@ -14,15 +14,12 @@ from giftrl.mixtures.extension import Extended
 from giftrl.mixtures.full_matrix import admits, is_in, spread_matrix, step_matrix
 from giftrl.mixtures.later import end_round
 from giftrl.mixtures.newton_stack import bend_stack, move_stack, spread_stack
-from giftrl.mixtures.one_score import Pieces, Round, State
+from giftrl.mixtures.one_score import Round
 from giftrl.mixtures.side_by_side import account, combine, find_slopes, meet, timid
 from giftrl.mixtures.theta import move_theta
 from giftrl.mixtures.walk import predict_row, teach_entries
 from giftrl.ops.loss import approach_all, slope, value
 from giftrl.ops.scalar import clamp, log
-
-# Earlier versions pickled Pieces and State under this module.
-__all__ = ["Pieces", "State", "learn_mixture"]
 
 
 @formula(fast=True)

@@ -23,7 +23,7 @@ from giftrl.compiled.lanes import (
     zeros,
 )
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures.columns import ALL, CANDIDATE, CLIPPED, COMBINED, LOSSES, SLOPES, Z
 from giftrl.mixtures.combination import compare, weigh_experts

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows
-from giftrl.kernels.one_row import OneRow, dense_row
+from giftrl.kernels.base import OneRow, dense_row
 from giftrl.mixtures.feature_state import FeatureState, with_capacity
 from giftrl.mixtures.parts import Calls, MixtureBatch
 from giftrl.mixtures.weights import desk

@@ -10,7 +10,7 @@ import numpy as np
 
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import FOUR
+from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.coin import fraction, stakes, win, winnings

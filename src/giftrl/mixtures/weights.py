@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.sides import side
+from giftrl.kernels.lane_counts import side
 from giftrl.mixtures.coin import bet, bet_all
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import lanes

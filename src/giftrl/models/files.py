@@ -2,8 +2,8 @@
 
 A safetensors file is eight bytes with the length of a JSON text, that text, and the arrays. Its metadata has one entry
 of ours, ``giftrl``, itself JSON: ``sha256``, the digest of the whole file with its own digits as zeros; ``format``;
-``version``; and ``content``, the header of the caller. In version 1, ``sha256`` was an entry of its own. Any reader of
-safetensors can open a model file. Nothing in one is ever run.
+``version``; and ``content``, the header of the caller. Any reader of safetensors can open a model file. Nothing in one
+is ever run. :mod:`giftrl.models.upgrade` knows the files of earlier versions.
 
 Same contents, same bytes: the library orders arrays by width and name, our JSON has sorted keys, one entry of metadata
 has but one order, and there is no time stamp.
@@ -27,6 +27,7 @@ from giftrl.errors import ModelFileError, require
 from giftrl.files import file_errors, replacing
 from giftrl.memory import physical_memory
 from giftrl.models.header import from_json, parse, to_json
+from giftrl.models.upgrade import metadata_of_now
 from giftrl.system import open_at_once
 
 Array = NDArray[Any]
@@ -197,10 +198,10 @@ def _metadata(metadata: dict[str, str] | None) -> tuple[Any, str]:
     if version > VERSION:
         problem = f"has version {str(version)[:80]} of the format, and this giftrl reads up to {VERSION}"
         raise _Problem(problem, "install a later giftrl")
-    digest = metadata.get("sha256") if version == 1 else ours.get("sha256")
-    keys = {"content", "format", "version"} if version == 1 else {"content", "format", "version", "sha256"}
-    if version < 1 or ours.keys() != keys or len(metadata) != (2 if version == 1 else 1):
+    metadata, ours = metadata_of_now(metadata, ours)
+    if version < 1 or ours.keys() != {"content", "format", "version", "sha256"} or len(metadata) != 1:
         raise _Problem("has a damaged giftrl header")
+    digest = ours["sha256"]
     if not isinstance(digest, str) or re.fullmatch("[0-9a-f]{64}", digest) is None:
         raise _Problem("has a damaged checksum")
     return ours["content"], digest

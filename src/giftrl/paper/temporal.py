@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
-from giftrl.learner import Learner
 from giftrl.losses import Absolute
+from giftrl.reference.learner import Learner
 from giftrl.schedules import SquareRoot, TemporalVariability
 from giftrl.updates import Linear, Proximal
 

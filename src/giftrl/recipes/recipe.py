@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.certificates.witnesses import as_budget
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.kernels.checks import check_parts, stored_type
+from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from giftrl.kernels.one_row import OneRow, sparse_row
+from giftrl.kernels.base import OneRow, sparse_row
 from giftrl.recipes.predictor import range_of
 from giftrl.streams.names.walk import BadValue
 from giftrl.streams.text.json_lines import JsonLines

@@ -72,7 +72,7 @@ def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str,
     for name, path in growing.items():
         written = more.get(name)
         if not isinstance(written, list) or len(written) != 2:
-            problem = f"does not say what was written to the file of {name}, as those of earlier versions do not"
+            problem = f"does not say what was written to the file of {name}"
             raise ModelFileError(checkpoint, problem, "delete it to start anew")
         found[path] = find_written(name, path, checkpoint, written), int(written[0])
     for path, (place, size) in found.items():

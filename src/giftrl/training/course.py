@@ -150,22 +150,18 @@ class Course:
             self.passes.best = [learner]
 
 
-def go_on(model: LinearModel, holdout: int, passes_done: int, more: Mapping[str, Any], path: Path) -> Course:
-    """The course of a checkpoint; earlier versions wrote none.
+def go_on(model: LinearModel, holdout: int, more: Mapping[str, Any], path: Path) -> Course:
+    """The course of a checkpoint.
 
     Args:
         model: that of the checkpoint.
         holdout: one of so many rows is held out.
-        passes_done: how many passes are behind.
         more: what was kept with the model.
         path: of the checkpoint, for messages.
     """
     course = Course(model, holdout)
-    if "course" not in more and passes_done > 0:
-        problem = "is in a later pass, which earlier versions made in another way"
-        raise ModelFileError(path, problem, "delete it to start anew")
     with unsound_checkpoint(path):
-        course.restore(more.get("course", {"row": 0, "done": 0}), more["extra"])
+        course.restore(more["course"], more["extra"])
     return course
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.engine import Engine
-from giftrl.kernels.touched import Touched
 from giftrl.mixtures.feature_state import DENSE
+from giftrl.models.upgrade import arrays_of_now
 from giftrl.recipes.learners import Learner
 
 Arrays = dict[str, NDArray[Any]]
@@ -43,19 +44,19 @@ def pack(learner: Learner, dimension: int) -> Arrays:
     """
     state = learner.state()
     name, seen, others = _names(learner)
-    kept = Touched.of(state[name][: max(1, dimension)])
+    kept = NonzeroRows.of(state[name][: max(1, dimension)])
     if isinstance(learner, Engine):
         # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
         last = kept.length - 1
         where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
-        kept = Touched(state[name][where], where, kept.length)
+        kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
         state |= {each: state[each][:dense] for each in OF_DENSE}
         state |= {each: state[each][kept.where] for each in others if each in state}
     for each in (WITNESSES, AHEAD):
         if each in state and len(state[each]):
-            own = Touched.of(state[each][: kept.length])
+            own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
     return state | {name: kept.rows, seen: kept.where}
 
@@ -69,15 +70,14 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
     (1000, 16)
     """
-    state = dict(arrays)
+    state = arrays_of_now(learner, arrays)
     name, seen, others = _names(learner)
-    if seen in state or not isinstance(learner, Engine):  # version 1 kept the coordinates of every feature
-        where = state.pop(seen)
-        rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
-        for each in (name, *others):  # an earlier version had fewer
-            if each in state:
-                state[each] = Touched(state[each], where, rows).array()
-        for each in (WITNESSES, AHEAD):
-            if f"{each}.seen" in state:
-                state[each] = Touched(state[each], state.pop(f"{each}.seen"), rows).array()
+    where = state.pop(seen)
+    rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
+    for each in (name, *others):
+        if each in state:
+            state[each] = NonzeroRows(state[each], where, rows).array()
+    for each in (WITNESSES, AHEAD):
+        if f"{each}.seen" in state:
+            state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state

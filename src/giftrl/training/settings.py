@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.models.upgrade import settings_of_now
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
 from giftrl.recipes import Labels, Recipe, make
@@ -202,9 +203,10 @@ class Settings(Recipe):
             del state["preset"]
         state["parameters"] = dict(self.parameters)
         state["interactions"] = [list(each) for each in self.interactions]
-        if self.witness_nonzeros is None:  # as versions that remembered no rows wrote and read them
+        # What a file of version 1 lacks is written only if it is used, so that versions before can read the file.
+        if self.witness_nonzeros is None:
             del state["witness_nonzeros"]
-        if not self.ngrams:  # as versions before n-grams wrote and read them
+        if not self.ngrams:
             del state["ngrams"]
         else:
             state["ngrams"] = [list(each) for each in self.ngrams]
@@ -219,9 +221,9 @@ class Settings(Recipe):
         if strange:
             remedy = "use the version of giftrl that wrote the model"
             raise InvalidInput("settings", strange[0], "is not known to this version", remedy)
-        given = {"witness_nonzeros": None} | dict(state)  # earlier versions remembered no rows
-        given["interactions"] = tuple(map(tuple, given.get("interactions", ())))
-        given["ngrams"] = tuple((name, int(size)) for name, size in given.get("ngrams", ()))
+        given = settings_of_now(state)
+        given["interactions"] = tuple(map(tuple, given["interactions"]))
+        given["ngrams"] = tuple((name, int(size)) for name, size in given["ngrams"])
         if given.get("label_values") is not None:
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)

@@ -4,7 +4,7 @@ import math
 from typing import Any, cast
 
 from giftrl.errors import Overflowed
-from giftrl.kernels.one_row import OneRow
+from giftrl.kernels.base import OneRow
 from giftrl.training.model import LinearModel
 
 
@@ -16,7 +16,7 @@ def learn_row(model: LinearModel, row: OneRow, label: float) -> float:
         row: with the entries, the constant included, in memory that the learner made; all within its dimension.
         label: as the loss takes it.
 
-    >>> from giftrl.kernels.one_row import sparse_row
+    >>> from giftrl.kernels.base import sparse_row
     >>> from giftrl.training import Settings
     >>> model = LinearModel(Settings(loss="squared", bits=4))
     >>> row = model.learner.one_row(sparse_row(8))

@@ -138,7 +138,7 @@ class Trainer:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")
         self.record = self.record if record is None else record(model)
-        self.course = go_on(model, self.holdout, self._pass, more, path)
+        self.course = go_on(model, self.holdout, more, path)
         if self.record is not None:
             with unsound_checkpoint(path):
                 self.record.restore(under(more["extra"], "record."), model.examples)

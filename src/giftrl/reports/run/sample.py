@@ -22,9 +22,6 @@ class Sample:
     row would take longer than learning it with a single learner; copying numbers that are there already takes almost no
     time.
 
-    Args:
-        start: how many rows were learnt before.
-
     Attributes:
         rows: how many rows were added.
         first: so many rows are all kept.
@@ -38,8 +35,7 @@ class Sample:
     (1000000, 131072, 321608)
     """
 
-    def __init__(self, start: int = 0) -> None:
-        self.start = start
+    def __init__(self) -> None:
         self.rows = self.first = self.kept = 0
         self.shares = Shares()
         self._arrays: list[Array] = []  # scores, labels, weights, how many rows a row stands for; with room for more

@@ -185,7 +185,6 @@ class Hashing(Features):
         return settings, arrays
 
     def _restore(self, settings: Mapping[str, Any], given: Mapping[str, NDArray[Any]]) -> None:
-        # Files of version 1 also hold what their way of counting collisions needed, which is not read.
         arrays = checked(given, slots=np.int32, begins=np.int64, sizes=np.uint8, names=np.uint8, numbers=np.int32)
         slots, begins, sizes, names, numbers = arrays.values()
         sound("slots", len(slots) == len(begins) == len(sizes) and ascending(slots, self.constant))
@@ -194,7 +193,7 @@ class Hashing(Features):
         _set_bits(self._table.named, slots)
         _set_bits(self._table.numbered, numbers)
         self._kept = KeptNames(slots, begins, sizes, names)
-        if "factors" in settings:  # versions before kept no products
+        if "factors" in settings:
             size = settings["factors"] + 1
             products = checked(given, products=np.int32)["products"]
             sound("factors", isinstance(size, int) and size > 2 and len(products) % size == 0)

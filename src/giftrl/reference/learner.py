@@ -1,10 +1,12 @@
-"""A player: what every online learner here has in common.
+"""Algorithm 1 of the paper, generalized implicit Follow-The-Regularized-Leader, one round at a time.
 
-It holds a point x_t, is shown a loss, and moves. A subclass says how, as a function from one state to the next, so that
-an error anywhere in a round leaves the player as it was.
+A :class:`LinearRound` or a :class:`BlackBoxRound` is the loss of one round. A :class:`Player` holds a point x_t, sees a
+round and moves: its ``_play`` maps one :class:`State` to the next :class:`Move`, so an error leaves it unchanged.
+:class:`Learner` is the player of Algorithm 1; :mod:`giftrl.reference.baselines` has the others of Table 1.
 """
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -13,23 +15,106 @@ from numpy.typing import ArrayLike
 
 from giftrl import domains, losses, mirror, regularizers, schedules, updates
 from giftrl.certificates import Certificate
-from giftrl.domains import Domain
+from giftrl.domains import Domain, WholeSpace
 from giftrl.errors import Incompatible, InvalidInput, Overflowed, require, require_whole
-from giftrl.losses.vector import Vector
+from giftrl.losses.vector import Vector, VectorLoss
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
-from giftrl.regularizers import Evidence, Potential
-from giftrl.regularizers.contract import centred, start, uses_curvature
+from giftrl.ops.line import objective
+from giftrl.ops.scalar import clamp
+from giftrl.regularizers import Evidence, Potential, SquaredNorm
+from giftrl.regularizers.contract import advance, centred, start, uses_curvature
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
-from giftrl.rounds import BlackBoxRound, Decision, LinearRound, OnlineRound
+from giftrl.schedules import TemporalVariability
 from giftrl.schedules.contract import evidence, lam, uses_gamma
 from giftrl.schedules.contract import known_ahead as lam_known_ahead
 from giftrl.trace import RoundRecord, Step, Trace
-from giftrl.updates.contract import check_loss
+from giftrl.updates import Proximal
+from giftrl.updates.contract import VectorProblem, check_loss, pick, pick_vector
+from giftrl.updates.lines import make_line
+
+
+class Decision(NamedTuple):
+    """The choice of an update: a subgradient g at x_t, z in its place, l*(z) or a bound on it, and H(g) - H(z)."""
+
+    g: Vector
+    z: Vector
+    conjugate: float
+    delta: float
+
+
+class LinearRound(NamedTuple):
+    """A round of a linear model: l(x) = weight phi(<s, x>; y)."""
+
+    loss: Any
+    s: Vector
+    y: float
+    weight: float
+
+    def prediction(self, x: Vector) -> float:
+        """<s, x>."""
+        return float(self.s @ x)
+
+    def value(self, x: Vector) -> float:
+        """l(x)."""
+        return self.weight * scalar.value(self.loss, self.prediction(x), self.y) if self.weight > 0.0 else 0.0
+
+    def curvature(self, x: Vector) -> float:
+        """weight phi''(<s, x>)."""
+        return self.weight * scalar.curvature(self.loss, self.prediction(x), self.y) if self.weight > 0.0 else 0.0
+
+    def decide(self, update: Any, psi: Potential, domain: Domain, theta: Vector, x: Vector) -> Decision:
+        """Let an update choose z = weight b s under psi, which is psi_{t+1} for H and psi_t for H'."""
+        if self.weight == 0.0:
+            zero = np.zeros_like(theta)
+            return Decision(zero, zero, 0.0, 0.0)
+        loss, s, y, weight = self.loss, self.s, self.y, self.weight
+        p = self.prediction(x)
+        line = make_line(psi, domain, theta, s, weight)
+        b = pick(update, loss, y, p, line)
+        if not np.isfinite(b):
+            raise Overflowed(
+                f"the slope {b} picked by {type(update).__name__} at the prediction {p!r} is not finite; "
+                "use Proximal, which does not overshoot, or a smaller beta"
+            )
+        # A slope beyond float64 is reported as the largest number.
+        g = clamp(scalar.slope(loss, p, y), -sys.float_info.max, sys.float_info.max)
+        delta = 0.0 if b == g else weight * (objective(line, loss, y, g) - objective(line, loss, y, b))
+        return Decision((weight * g) * s, (weight * b) * s, weight * scalar.conjugate(loss, b, y), delta)
+
+
+class BlackBoxRound(NamedTuple):
+    """A round with any convex loss of the whole vector: l(x) = weight loss(x)."""
+
+    loss: VectorLoss
+    weight: float
+
+    def prediction(self, x: Vector) -> float | None:
+        """None, as a black-box loss has no prediction."""
+        return None
+
+    def value(self, x: Vector) -> float:
+        """l(x)."""
+        return self.weight * float(self.loss.value(x))
+
+    def decide(self, update: Any, psi: Potential, domain: Domain, theta: Vector, x: Vector) -> Decision:
+        """Let an update choose z under psi, which is psi_{t+1} for H and psi_t for H'."""
+        if self.weight == 0.0:
+            zero = np.zeros_like(theta)
+            return Decision(zero, zero, 0.0, 0.0)
+        g = np.asarray(self.loss.subgradient(x), dtype=float)
+        problem = VectorProblem(self.loss, self.weight, x, float(self.loss.value(x)), g, psi, domain, theta)
+        choice = pick_vector(update, problem)
+        linear = problem.subgradient_choice(x, problem.value, problem.g)
+        delta = problem.objective(linear) - problem.objective(choice)
+        return Decision(linear.z, choice.z, choice.conjugate, delta)
+
+
+OnlineRound = LinearRound | BlackBoxRound
 
 
 def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
-    """Whether a learner made of these parts chooses z with H, or with H'; raise where it can do neither."""
+    """True if a learner of these parts chooses z with H, False if with H'; raise an error if neither is possible."""
     ahead = psi_known_ahead(regularizer) and lam_known_ahead(schedule)
     wanted = getattr(update, "lookahead", None)
     if wanted and not ahead:
@@ -46,7 +131,7 @@ def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
 
 
 class State(NamedTuple):
-    """Where a player stands before round t."""
+    """The state of a player before round t."""
 
     t: int
     x: Vector
@@ -55,11 +140,11 @@ class State(NamedTuple):
     lam: float  # lambda_t
     total: float  # the evidence of the schedule so far
     rounds: list[RoundRecord]  # shared by the states of one run, and only ever appended to
-    past: tuple[Any, ...] = ()  # whatever else an algorithm keeps
+    past: tuple[Any, ...] = ()  # further memory of an algorithm
 
 
 class Move(NamedTuple):
-    """A round played: the decision, and the state that comes of it."""
+    """The result of one round: the decision, and the parts of the next state."""
 
     decision: Decision
     x: Vector
@@ -69,7 +154,7 @@ class Move(NamedTuple):
     growth: float = math.nan
     linearized: float = math.nan
     past: tuple[Any, ...] = ()
-    conjugates: tuple[float, ...] | None = None  # of all rounds so far, where the z of earlier ones have moved
+    conjugates: tuple[float, ...] | None = None  # of all rounds so far, if earlier z changed
 
 
 class Player(ABC):
@@ -83,7 +168,7 @@ class Player(ABC):
         schedule: a member of :mod:`giftrl.schedules` or its name.
     """
 
-    lookahead: bool  #: whether z is chosen with H, which uses psi_{t+1}, or with H'
+    lookahead: bool  #: True if z is chosen with H, which uses psi_{t+1}; False for H'
 
     def __init__(self, dimension: int, regularizer: Any, domain: Any, update: Any, schedule: Any) -> None:
         self.dimension = require_whole("dimension", dimension, 1, "give the number of features")
@@ -142,7 +227,7 @@ class Player(ABC):
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself."""
+        """The regret bounds that the run so far proves."""
         return Certificate.from_trace(self.trace)
 
     def predict(self, s: ArrayLike) -> float:
@@ -161,7 +246,7 @@ class Player(ABC):
         """
         state = self._state
         online_round = self._round(loss, s, y, weight)
-        # Overflow is looked for in the result, and there are no other floating-point events to warn about.
+        # Overflow is detected in the result; no other floating-point event deserves a warning.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             move = self._play(state, online_round)
             step, record, total = self._report(state, online_round, move)
@@ -181,10 +266,10 @@ class Player(ABC):
 
     @abstractmethod
     def _play(self, state: State, online_round: OnlineRound) -> Move:
-        """Choose z and go to the next point; change nothing."""
+        """Choose z and compute the next point, without changing the player."""
 
     def _evidence(self, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
-        """What the round teaches the regularizer, x being the point to which z leads under psi_t."""
+        """The evidence of the round for the regularizer; x is the minimiser under psi_t after z."""
         if isinstance(online_round, BlackBoxRound):
             return Evidence(z, x, None, None)
         curvature = online_round.curvature(x) if uses_curvature(self.regularizer) else 0.0
@@ -261,3 +346,66 @@ def _frozen(x: Vector) -> Vector:
     copy = np.array(x, dtype=float)
     copy.flags.writeable = False
     return copy
+
+
+class Learner(Player):
+    """Generalized implicit FTRL: play x_t = argmin over V of psi_t(x) - <theta_t, x>, then theta_{t+1} = theta_t - z_t.
+
+    z_t is any vector with H_t(z_t) <= H_t(g_t), where H_t(z) = psi*_{t+1}(theta_t - z) + l*_t(z), or the same with
+    psi_t in place of psi_{t+1} (H'). The update chooses it; every run proves its own regret bound.
+
+    Args:
+        dimension: of the space, at least 1.
+        regularizer: a member of :mod:`giftrl.regularizers` or its name.
+        domain: a member of :mod:`giftrl.domains` or its name.
+        update: a member of :mod:`giftrl.updates` or its name; its ``lookahead`` asks for H (True), H' (False), or H
+            if psi_{t+1} is known before z_t is chosen (None).
+        schedule: a member of :mod:`giftrl.schedules` or its name.
+
+    >>> from giftrl import Learner, losses
+    >>> learner = Learner(2, update="proximal", schedule="temporal")
+    >>> step = learner.observe(losses.Logistic(), [1.0, 0.0], 1.0)
+    >>> round(step.loss, 6), round(float(learner.x[0]), 6)
+    (0.693147, 0.401058)
+    >>> round(learner.certificate.regret_bound([1.0, 0.0]), 6)
+    0.420767
+    """
+
+    def __init__(
+        self, dimension: int, regularizer: Any = SquaredNorm(), domain: Any = WholeSpace(), update: Any = Proximal(),
+        schedule: Any = TemporalVariability(),
+    ) -> None:  # fmt: skip
+        super().__init__(dimension, regularizer, domain, update, schedule)
+        self.lookahead = looks_ahead(self.regularizer, self.update, self.schedule)
+
+    def _play(self, state: State, online_round: OnlineRound) -> Move:
+        psi, theta, x = state.psi, state.theta, state.x
+        lam_ahead = lam_known_ahead(self.schedule)
+        psi_ahead = lam_ahead and psi_known_ahead(self.regularizer)
+        next_lam = lam(self.schedule, state.t + 1, state.total) if lam_ahead else state.lam
+        next_psi = advance(self.regularizer, psi, next_lam, None) if psi_ahead else psi
+
+        used = next_psi if self.lookahead else psi
+        decision = online_round.decide(self.update, used, self.domain, theta, x)
+        next_theta = theta - decision.z
+
+        if not psi_ahead:
+            # The next psi is computed from the minimiser under the current one.
+            led_to = mirror.argmin(psi, self.domain, next_theta)
+            if not lam_ahead:
+                gamma = self._gamma(state, online_round, led_to) if uses_gamma(self.schedule) else 0.0
+                total = state.total + self._schedule_evidence(state, gamma, decision.z)
+                next_lam = lam(self.schedule, state.t + 1, total)
+            seen = self._evidence(online_round, decision.z, led_to)
+            next_psi = advance(self.regularizer, psi, next_lam, seen)
+        # The increment of a centred psi is smallest at the current point, so that point stays the minimiser.
+        stays = not psi_ahead and centred(self.regularizer)
+        next_x = led_to if stays else mirror.argmin(next_psi, self.domain, next_theta)
+
+        at_g = mirror.conjugate(used, self.domain, theta - decision.g)
+        linearized = at_g - mirror.conjugate(psi, self.domain, theta) + float(decision.g @ x)
+        growth = 0.0
+        if not self.lookahead:
+            growth = mirror.conjugate(next_psi, self.domain, next_theta)
+            growth -= mirror.conjugate(psi, self.domain, next_theta)
+        return Move(decision, next_x, next_theta, next_psi, next_lam, growth, linearized)

@@ -11,7 +11,7 @@ import numpy as np
 
 from giftrl.compiled.lanes import load, narrow, store, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.kernels.sides import Eight
+from giftrl.kernels.lane_counts import Eight
 from giftrl.regularizers.contract import accumulate, strength
 
 __all__ = ["Eight", "Row", "dense_row", "dot", "fill", "measure", "move", "padded", "pour", "shift"]

@@ -5,14 +5,14 @@ computes side by side. A page that is not full is settled as a whole, too, fille
 of a round do not depend on how rows are batched.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from giftrl.compiled.registry import formula
-from giftrl.kernels.parts import Parts
-from giftrl.kernels.scalars import Scalars, with_sums
-from giftrl.kernels.step import Decided, compared
+from giftrl.compiled.rows import Dense, Rows
+from giftrl.kernels.dense_simd import padded
+from giftrl.kernels.scalar_round import Decided, Parts, Scalars, compared, with_sums
 from giftrl.ops.line import Affine
 from giftrl.ops.loss import conjugate, slope, value
 from giftrl.updates.contract import minimises
@@ -82,3 +82,26 @@ def added(page: Any, count: int, now: Scalars) -> Scalars:
             star += h * page[CONJUGATE + k]
             delta += h * page[DELTA + k]
     return with_sums(now, loss, star, delta)
+
+
+# The memory in which loops for one model work. A loop that makes no arrays need not count references to them.
+
+
+class Desk(NamedTuple):
+    """Arrays that are written anew in every call."""
+
+    page: Any  # rounds whose sums are still to be made
+    copy: Any  # the coordinates, for dense rows
+    steps: Any  # s_j/L_j of one row
+    mask: Any  # 1 where a number of the last block of a dense row counts
+    eight: Any  # eight numbers to be added
+
+
+def new_desk(rows: Rows, dimension: int, dtype: Any) -> Desk:
+    """A desk for rows like these."""
+    dense = isinstance(rows, Dense)
+    length = padded(dimension if dense else rows.longest())
+    mask = np.ones((1, 8), rows.data.dtype)
+    mask[0, : length - dimension if dense else 0] = 0.0
+    copy = np.zeros((3, length if dense else 0), dtype)
+    return Desk(new_page(), copy, np.zeros((1, length), dtype), mask, np.zeros((1, 8)))

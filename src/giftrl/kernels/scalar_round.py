@@ -1,14 +1,175 @@
-"""The scalar part of a round, shared by every loop: choose b on a line and account for it."""
+"""The scalar part of a round: the parts of a model, the numbers it carries, the choice of b, and the sums."""
 
 from typing import Any, NamedTuple
 
-from giftrl.compiled.registry import formula
-from giftrl.kernels.parts import Parts
-from giftrl.kernels.scalars import WALKED, Scalars, put_back, take_out, with_sums
+from giftrl.compiled.registry import formula, operation
 from giftrl.ops.line import arrive, arrive_near, at, energy
 from giftrl.ops.loss import conjugate, curvature, drop, slope, value
-from giftrl.schedules.contract import evidence, known_ahead, lam
+from giftrl.schedules.ada_implicit import AdaImplicit
+from giftrl.schedules.adagrad_norm import AdaGradNorm
+from giftrl.schedules.constant import Constant
+from giftrl.schedules.contract import evidence, known_ahead, lam, uses_gamma
+from giftrl.schedules.schedule_codes import AnySchedule, ScheduleCode
+from giftrl.schedules.square_root import SquareRoot
+from giftrl.schedules.temporal_variability import TemporalVariability
 from giftrl.updates.contract import minimises, pick
+
+
+class Parts(NamedTuple):
+    """What a model is made of."""
+
+    loss: Any
+    psi: Any
+    update: Any
+    schedule: Any
+    ahead: Any  # whether the update uses H, or H'
+
+
+class ManyParts(NamedTuple):
+    """What models side by side are made of: all but the numbers of a built-in schedule is the same for all."""
+
+    loss: Any
+    psi: Any
+    update: Any
+    schedule: Any
+    ahead: bool
+    side: Any  # how many there are: see giftrl.kernels.lane_counts
+
+
+class Schedules(NamedTuple):
+    """Built-in schedules of one kind. The rows of their parameters are beta, the gradient bound and the floor."""
+
+    code: int
+    parameters: Any
+
+    def of_model(self, m: int) -> AnySchedule:
+        return AnySchedule(self.code, self.parameters[0, m], self.parameters[1, m], self.parameters[2, m])
+
+    def lams(self, t: int, totals: Any, out: Any) -> None:
+        # Branches outside of the loops: these then run several models at a time.
+        beta, bound, floor = self.parameters[0], self.parameters[1], self.parameters[2]
+        if self.code == ScheduleCode.CONSTANT:
+            for m in range(len(out)):
+                out[m] = lam(Constant(beta[m]), t, totals[m])
+        elif self.code == ScheduleCode.SQUARE_ROOT:
+            for m in range(len(out)):
+                out[m] = lam(SquareRoot(beta[m]), t, totals[m])
+        elif self.code == ScheduleCode.ADAGRAD_NORM:
+            for m in range(len(out)):
+                out[m] = lam(AdaGradNorm(beta[m], bound[m]), t, totals[m])
+        elif self.code == ScheduleCode.TEMPORAL_VARIABILITY:
+            for m in range(len(out)):
+                out[m] = lam(TemporalVariability(beta[m], bound[m], floor[m]), t, totals[m])
+        else:
+            for m in range(len(out)):
+                out[m] = lam(AdaImplicit(beta[m], bound[m]), t, totals[m])
+
+    def known_ahead(self) -> bool:
+        return known_ahead(AnySchedule(self.code, 1.0, 1.0, 0.0))
+
+    def uses_gamma(self) -> bool:
+        return uses_gamma(AnySchedule(self.code, 1.0, 1.0, 0.0))
+
+
+@operation
+def lams(schedules: Any, t: int, totals: Any, out: Any) -> None:
+    """lambda_t of each model, given the evidence so far."""
+    for m in range(len(out)):
+        out[m] = lam(schedules, t, totals[m])
+
+
+@operation
+def of_model(schedules: Any, m: int) -> Any:
+    """The schedule of model m; one that is not built in is that of every model."""
+    return schedules
+
+
+# The numbers that a model carries from round to round besides its coordinates, as one row of float64.
+#
+# A loop over the rows of one model takes them out of the array, carries them as :class:`Scalars` and puts them back:
+# what is in an array is read and written again in every round, since a compiler does not know that arrays do not
+# overlap.
+
+TIME = 0  # t, the number of the next round
+LAM = 1  # lambda_t
+TOTAL = 2  # the evidence of the schedule
+THETA2 = 3  # norm2(theta)^2, where rounds need it; counted anew from time to time
+ENERGY = 4  # sum_j soft(u_j)^2 / w_j with L_j = lambda w_j: what a growing lambda moves in the coordinates not touched
+LOSS = 5  # sum of l_t(x_t)
+CONJUGATE = 6  # sum of l*_t(z_t)
+DELTA = 7  # sum of H(g_t) - H(z_t)
+ROUNDING = 8  # sum of norm2(theta_t)^2 over what a round stores: bounds what storing theta in fewer bits can do
+WALKED = 9  # the entries seen since THETA2 was last counted
+SIZE = 10
+
+
+class Scalars(NamedTuple):
+    """One row of the array, in the same order."""
+
+    time: float
+    lam: float
+    total: float
+    theta2: float
+    energy: float
+    loss: float
+    conjugate: float
+    delta: float
+    rounding: float
+    walked: float
+
+
+@formula(fast=True)
+def take_out(state: Any, m: int) -> Scalars:
+    """The scalars of model m."""
+    return Scalars(
+        state[m, TIME], state[m, LAM], state[m, TOTAL], state[m, THETA2], state[m, ENERGY],
+        state[m, LOSS], state[m, CONJUGATE], state[m, DELTA], state[m, ROUNDING], state[m, WALKED],
+    )  # fmt: skip
+
+
+@formula(fast=True)
+def put_back(state: Any, m: int, now: Scalars) -> None:
+    """Write the scalars of model m."""
+    state[m, TIME], state[m, LAM], state[m, TOTAL], state[m, THETA2] = now.time, now.lam, now.total, now.theta2
+    state[m, ENERGY], state[m, LOSS], state[m, CONJUGATE] = now.energy, now.loss, now.conjugate
+    state[m, DELTA], state[m, ROUNDING], state[m, WALKED] = now.delta, now.rounding, now.walked
+
+
+@formula(fast=True)
+def with_norm(now: Scalars, theta2: float, walked: float) -> Scalars:
+    """The scalars with another norm2(theta)^2, and the entries seen since it was counted."""
+    return Scalars(
+        now.time, now.lam, now.total, theta2, now.energy,
+        now.loss, now.conjugate, now.delta, now.rounding, walked,
+    )  # fmt: skip
+
+
+@formula(fast=True)
+def with_rounding(now: Scalars, rounding: float) -> Scalars:
+    """The scalars with another bound of what storing theta can do."""
+    return Scalars(
+        now.time, now.lam, now.total, now.theta2, now.energy,
+        now.loss, now.conjugate, now.delta, rounding, now.walked,
+    )  # fmt: skip
+
+
+@formula(fast=True)
+def with_sums(now: Scalars, loss: float, conjugate: float, delta: float) -> Scalars:
+    """The scalars with other sums of the certificate."""
+    return Scalars(
+        now.time, now.lam, now.total, now.theta2, now.energy,
+        loss, conjugate, delta, now.rounding, now.walked,
+    )  # fmt: skip
+
+
+@formula  # not fast: 0 times a number that is not finite is NaN
+def finite(now: Scalars) -> bool:
+    """Whether the scalars are."""
+    first = now.time + now.lam + now.total + now.theta2 + now.energy
+    return 0.0 * (first + now.loss + now.conjugate + now.delta + now.rounding) == 0.0
+
+
+# The scalar part of a round, shared by every loop: choose b on a line and account for it.
 
 #: A step length c beyond float64 is replaced by this number, which is as good as infinity, and finite.
 LONGEST = 1.7e308
@@ -112,7 +273,7 @@ def next_lambda(schedule: Any, state: Any, m: int, gamma: float, z_norm_squared:
 def elsewhere(now: Scalars, next_lam: float, before2: float) -> float:
     """The divergence from x_t to x_{t+1} in coordinates that a row does not touch, which a growing lambda rescales.
 
-    ``before2`` is the part of E (:data:`giftrl.kernels.scalars.ENERGY`) in the coordinates that the row touches.
+    ``before2`` is the part of E (:data:`giftrl.kernels.scalar_round.ENERGY`) in the coordinates that the row touches.
     """
     shrink = 1.0 - now.lam / next_lam
     return 0.5 * shrink * shrink * max(0.0, now.energy - before2) / now.lam

@@ -9,8 +9,6 @@
 =============================== ==========================================================================
 """
 
-from giftrl.algorithms.full_ftrl import FullFTRL
-from giftrl.algorithms.implicit_ftrl import ImplicitFTRL
-from giftrl.algorithms.mirror_descent import ImplicitMirrorDescent, MirrorDescent
+from giftrl.reference.baselines import FullFTRL, ImplicitFTRL, ImplicitMirrorDescent, MirrorDescent
 
 __all__ = ["FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"]

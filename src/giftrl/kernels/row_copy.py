@@ -15,7 +15,7 @@ import numpy as np
 
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.step import soft
+from giftrl.kernels.scalar_round import soft
 from giftrl.regularizers.contract import accumulate, centred, l1_strength, strength
 
 __all__ = [

@@ -1,0 +1,328 @@
+"""The base of all learners of rows: their interface, single rows, checked arguments, and arrays without zero rows.
+
+The mixtures of :mod:`giftrl.mixtures` and the learners with a fixed beta of this package share it.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from giftrl import losses
+from giftrl.certificates import Evidence, Witnesses
+from giftrl.certificates.witnesses import as_budget
+from giftrl.compiled.arguments import Held
+from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
+from giftrl.errors import Incompatible, InvalidInput, require
+from giftrl.memory import zeros
+from giftrl.ops import brings
+from giftrl.ops.loss import accepts, labels
+from giftrl.ops.vector_loss import multiclass
+from giftrl.reference.learner import looks_ahead
+from giftrl.regularizers.contract import centred, known_ahead, l1_strength, require_diagonal, strength
+from giftrl.schedules.contract import uses_gamma
+from giftrl.updates.contract import check_loss, check_scores
+
+Array = NDArray[np.float64]
+
+
+class Batch(NamedTuple):
+    """Rows of features with their labels and weights (empty for all 1), and the array for the predictions."""
+
+    rows: Any
+    labels: Any
+    weights: Any
+    predictions: Any
+
+
+@formula(fast=True)
+def weight(weights: Any, i: int) -> float:
+    """The weight of row i; no weights at all mean 1."""
+    return weights[i] if len(weights) > 0 else 1.0
+
+
+class OneRow:
+    """Memory for one row with its label, weight and score, which a learner reads anew in every call.
+
+    Args:
+        rows: the memory of the features; :meth:`end` sets the length of a sparse row.
+        desk: further memory for the loop that predicts.
+
+    >>> row = OneRow(sparse_row(3))
+    >>> row.values[:2], row.rows.value.indices[:2] = (0.5, -1.0), (4, 7)
+    >>> row.end(2)
+    >>> row.width, row.rows.value.indptr.tolist()
+    (2, [0, 2])
+    """
+
+    def __init__(self, rows: Rows, desk: Any = None) -> None:
+        self.values, self.width = rows.data, len(rows.data)
+        self.label, self.weight, self.score = np.zeros(1), np.ones(1), np.zeros((1, 1))
+        self.rows, self.scores, self.desk = Held(rows), Held(self.score), None if desk is None else Held(desk)
+        self.prediction = Held(self.score[0])
+        self.bound_to: Any = None  # the parts of the learner that both calls use
+        self.learn: Callable[[], Any] | None = None
+        self.predict: Callable[[], Any] | None = None
+        self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
+        self.batch = Held(Batch(rows, self.label, self.weight, self.score[0]))
+        self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
+        self.keep: Callable[[], Any] = _keep_nothing
+
+    def bind_to(self, parts: Any) -> None:
+        """Drop the calls that were made for other parts than these."""
+        if self.bound_to is not parts:
+            self.bound_to, self.learn, self.predict = parts, None, None
+
+    def end(self, width: int) -> None:
+        """Set the number of entries of a sparse row."""
+        self.rows.value.indptr[1] = self.width = width
+
+
+def _keep_nothing() -> None:
+    """Store no example."""
+
+
+def sparse_row(capacity: int) -> CSR:
+    """Memory for a sparse row with at most ``capacity`` entries."""
+    return CSR(np.zeros(capacity), np.zeros(capacity, np.int32), np.zeros(2, np.int64), capacity)
+
+
+def dense_row(dimension: int) -> Dense:
+    """Memory for a dense row."""
+    return Dense(np.zeros(dimension), dimension)
+
+
+class RowLearner:
+    """The interface of learners of one score and of K scores, mixtures included."""
+
+    loss: Any
+    dimension: int
+    compiled: bool
+    rounds: Any
+    theta: Any
+    x: Any
+    loss_sums: Any
+    own_state: Callable[[], dict[str, NDArray[Any]]]  # without the stored examples
+    classes: int | None = None  # K; None for one score
+    witnesses: Witnesses | None = None  # the stored examples, for the certificate
+    merges: int = 0  # how often states of several learners have become one
+
+    @property
+    def _scores(self) -> tuple[int, ...]:
+        """The shape of the scores of a row: () or (K,)."""
+        return () if self.classes is None else (self.classes,)
+
+    def learn(self, x: Any, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
+        """Learn from a batch, row by row; return the predictions, each made before its label was used.
+
+        Args:
+            x: a SciPy sparse matrix or array, or a matrix of numbers, one example a row.
+            y: the labels, or the classes from 0 to K - 1.
+            weights: the importance of each example, 1 by default.
+        """
+        rows, n = as_rows(x, self.dimension, compiled=self.compiled)
+        labels = as_labels(self.loss, y, (n,)) if self.classes is None else as_classes(y, n, self.classes)
+        return self.learn_rows(rows, labels, as_weights(weights, n))
+
+    def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
+        """:meth:`learn` without checks, for readers that have made sound arguments.
+
+        Args:
+            rows: features below ``dimension``, none twice in a row; finite values.
+            y: labels of the loss.
+            weights: finite and not negative; empty for all 1.
+        """
+        raise NotImplementedError
+
+    def keep_witnesses(self, nonzeros: int | None, constant: int | None = None) -> None:
+        """Store examples from now on, so that the certificate can bound the loss of every linear model from below.
+
+        Args:
+            nonzeros: the most entries to store; 0 or None for no certificate of the best loss.
+            constant: the feature that is 1 in every row, or None.
+
+        >>> from giftrl.kernels import LinearLearner
+        >>> learner = LinearLearner(1, "squared", compiled=False)
+        >>> learner.keep_witnesses(100)
+        >>> _ = learner.learn([[1.0], [1.0]], [1.0, 3.0])
+        >>> round(learner.certificate.best_loss(scale=9.0).lower_bound, 6)
+        1.0
+        """
+        rule, remedy = "can be set before the first row only", "make a new learner"
+        require(self.rounds == 0, "nonzeros", nonzeros, rule, remedy)
+        self.witnesses = None
+        if nonzeros is not None and as_budget(nonzeros) > 0:
+            self.witnesses = Witnesses(
+                self.loss, self.dimension, nonzeros, classes=self.classes, constant=constant, compiled=self.compiled
+            )
+
+    def _remember_row(self, row: OneRow, prediction: Array) -> None:
+        """Store one row that was learned."""
+        if self.witnesses is not None:
+            if row.kept_by is not self.witnesses:
+                row.kept_by = self.witnesses
+                row.keep = self.witnesses.bind(row.rows.value, row.label, row.weight, prediction)
+            row.keep()
+
+    def _evidence(self) -> Evidence | None:
+        if self.witnesses is None:
+            return None
+        return self.witnesses.evidence(float(self.loss_sums[0]), self.x, self.merges > 0)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays from which ``restore`` continues, bit by bit."""
+        kept = {} if self.witnesses is None else self.witnesses.state()
+        merges = {"merges": np.array([self.merges])} if self.merges else {}
+        return self.own_state() | merges | {f"witnesses.{name}": array for name, array in kept.items()}
+
+    def _restore_beside(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Restore the arrays that are not in ``own_state``."""
+        merges = state.get("merges", np.zeros(1, np.int64))
+        fits = merges.dtype == np.int64 and merges.shape == (1,) and merges[0] >= 0
+        require(bool(fits), "state", "merges", "must be how often it was merged", "use the state of such a learner")
+        self.merges = int(merges[0])
+        if self.witnesses is not None:
+            self.witnesses.dimension = self.dimension
+            names = [name for name in state if name.startswith("witnesses.")]
+            self.witnesses.restore({name.removeprefix("witnesses."): state[name] for name in names})
+
+    def _typed(self, y: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(y, np.float64 if self.classes is None else np.int64)
+
+    @property
+    def t(self) -> int:
+        """The number of the next round, from 1."""
+        return int(self.rounds) + 1
+
+    @property
+    def theta_norm(self) -> float:
+        """norm2 of the entries of theta."""
+        return float(np.linalg.norm(self.theta))
+
+
+# Arguments, checked and in the types that loops take.
+
+
+def as_labels(loss: Any, y: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Labels of this shape that the loss accepts; an error names the first that it does not accept."""
+    given = np.ascontiguousarray(y, dtype=np.float64)
+    require(given.shape == shape, "y", y, f"must have shape {shape}, a label for each row", f"it has {given.shape}")
+    if given.size == 1:
+        distinct = [given.item()]
+    else:
+        distinct = (_distinct(given) if brings(loss, "accepts") else given[~np.isfinite(given)][:1]).tolist()
+    for label in distinct:
+        if not (math.isfinite(label) and accepts(loss, label)):
+            rule = f"must be a label of {type(loss).__name__}: {labels(loss)}"
+            raise InvalidInput("y", label, rule, "map your labels to these")
+    return given
+
+
+def _distinct(values: Array) -> Array:
+    """The distinct values; labels mostly have few, so sorting is the last resort."""
+    first: list[float] = []
+    rest = values.reshape(-1)
+    while rest.size and len(first) < 4:
+        first.append(float(rest[0]))
+        if math.isnan(first[-1]):
+            break
+        rest = rest[rest != first[-1]]
+    return np.concatenate([first, np.unique(rest)])
+
+
+def as_classes(y: ArrayLike, n: int, classes: int) -> NDArray[np.int64]:
+    """The classes of n rows, whole numbers from 0 to ``classes`` - 1."""
+    given = np.asarray(y)
+    require(given.shape == (n,), "y", y, f"must have shape {(n,)}, a class for each row", f"it has {given.shape}")
+    good = given.dtype.kind in "iuf" and ((given >= 0) & (given < classes) & (given == np.floor(given))).all()
+    require(bool(good), "y", y, f"must be whole numbers from 0 to {classes - 1}", "number your classes")
+    return given.astype(np.int64)
+
+
+def as_weights(weights: ArrayLike | None, n: int) -> Array:
+    """The weights of n rows; an empty array means 1 for all."""
+    if weights is None:
+        return np.empty(0)
+    given = np.ascontiguousarray(weights, dtype=np.float64)
+    rule = f"must have shape {(n,)}, one for each row"
+    require(given.shape == (n,), "weights", weights, rule, f"it has {given.shape}")
+    good = bool(np.isfinite(given).all() and (given >= 0.0).all())
+    require(good, "weights", weights, "must be finite and not negative", "leave out rows that have none")
+    return given
+
+
+def stored_type(dtype: Any) -> np.dtype[Any]:
+    """The type in which weights are stored."""
+    stored: np.dtype[Any] = np.dtype(dtype)
+    known = stored in (np.float32, np.float64)
+    require(known, "dtype", dtype, "must be float32 or float64", "float32 halves the memory")
+    return stored
+
+
+def loss_of_scores(given: Any) -> Any:
+    """A loss of K scores, from its name or as an object."""
+    loss = losses.MULTICLASS.member(given, "slope")
+    if not multiclass(loss):
+        raise Incompatible(
+            f"{loss!r} is a loss of one prediction, and each class has a score here; use Softmax or MulticlassHinge, "
+            "or LinearLearners for one class against the rest"
+        )
+    return loss
+
+
+def check_parts(loss: Any, regularizer: Any, update: Any, schedule: Any) -> bool:
+    """Refuse parts that do not go together; return if the update uses H."""
+    require_diagonal("regularizer", regularizer)
+    check_loss(update, loss, black_box=False)
+    if multiclass(loss):
+        check_scores(update)
+        if l1_strength(regularizer) > 0.0:
+            raise Incompatible(
+                f"{loss!r} takes all scores in one step, which {regularizer!r} with its L1 term splits; use a "
+                "regularizer without L1, or one class against the rest"
+            )
+    ahead = looks_ahead(regularizer, update, schedule)
+    if uses_gamma(schedule) and not centred(regularizer) and not known_ahead(regularizer):
+        double = [strength(regularizer, 2.0, q) for q in (0.0, 1.0, 100.0)]
+        if not np.allclose(double, [2.0 * strength(regularizer, 1.0, q) for q in (0.0, 1.0, 100.0)], 1e-9, 0.0):
+            raise Incompatible(
+                f"{schedule!r} needs the distance that all coordinates move, which takes a walk over all of them when "
+                f"{regularizer!r} does not scale with lambda; use l2=0, Centred(...), another schedule, or Learner"
+            )
+    return ahead
+
+
+class NonzeroRows(NamedTuple):
+    """The rows of an array in which a bit is set, their numbers, and the length of the array.
+
+    Hashing offers a million features, while a stream has a few thousand; files and pickles keep the rows in use.
+
+    >>> kept = NonzeroRows.of(np.array([[0.0], [2.0], [0.0], [-0.0]]))
+    >>> kept.rows.tolist(), kept.where.tolist(), kept.array().tolist()
+    ([[2.0], [-0.0]], [1, 3], [[0.0], [2.0], [0.0], [-0.0]])
+    """
+
+    rows: NDArray[Any]
+    where: NDArray[np.int64]
+    length: int
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> "NonzeroRows":
+        """The nonzero rows of an array."""
+        bits = np.ascontiguousarray(array).reshape(len(array), math.prod(array.shape[1:]))
+        bits = bits.view(f"u{array.dtype.itemsize}")
+        where = np.flatnonzero(bits.any(axis=1))
+        return cls(array[where], where, len(array))
+
+    def array(self) -> NDArray[Any]:
+        """A new array with these rows, and zeros elsewhere."""
+        where, rows = self.where, self.rows
+        sound = where.dtype == np.int64 and where.shape == rows.shape[:1] and rows.ndim >= 1
+        inside = sound and bool((np.diff(where, prepend=-1) > 0).all()) and bool((where < self.length).all())
+        require(inside, "state", "where", "must name features that are there, in order", "use another copy of the file")
+        array = zeros((max(1, self.length), *rows.shape[1:]), rows.dtype)
+        array[where] = rows
+        return array
