@@ -8,7 +8,7 @@ number and the loss of any one of them; the best one that a solver meets with al
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +28,10 @@ from giftrl.errors import GiftrlError, require
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 
-__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "targets", "write_lines"]
+__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "write_lines"]
 
 #: The most seconds for a bound, and for the solver that looks for the optimum with all rows in memory.
 TIME_LIMIT, LONG = 10.0, 90.0
-#: How close to the optimum the bound should be: where all rows fit the budget, and on covtype, whose rows do not.
-NEAR, NEAR_COVTYPE = 0.01, 0.02
 #: A difference below this share of the loss of the model 0 counts as none: some tasks have the optimum 0.
 NOTHING = 1e-6
 ALL_LOSSES = [loss for losses in LOSSES.values() for loss in losses]
@@ -201,36 +199,6 @@ def grid(made: Sequence[Line]) -> Grid:
     return Grid("What a run certifies: no model of its size has an average loss below", columns, rows)
 
 
-def targets(made: Sequence[Line]) -> tuple[Grid, Grid]:
-    """A table of targets, and one of the tasks that miss one.
-
-    >>> fine = Line("a logistic raw", 9, 9, 0.2, 0.1, 0.1, 0.0995, 0.0, 0.0, 0.7, 9, 1.0)
-    >>> bad = fine._replace(task="b hinge raw", best=0.05)
-    >>> reached, missed = targets([fine, bad])
-    >>> reached.rows[0][1:], [row[0] for row in missed.rows]
-    (['2', '1'], ['b hinge raw'])
-    """
-    wanted: list[tuple[str, list[Line], Callable[[Line], bool], Callable[[Line], str]]] = [
-        (
-            f"all rows kept: within {NEAR:.0%} of the best model",
-            [each for each in made if each.fits],
-            lambda each: each.missing <= NEAR,
-            lambda each: _percent(each.missing),
-        ),
-        (
-            f"covtype, shuffled, {BUDGET:,} nonzeros kept: within {NEAR_COVTYPE:.0%}",
-            [each for each in made if each.task.startswith("covtype") and each.task.endswith("shuffled")],
-            lambda each: each.missing <= NEAR_COVTYPE,
-            lambda each: _percent(each.missing),
-        ),
-    ]
-    rows, missed = [], []
-    for what, those, reaches, measured in wanted:
-        rows.append([what, str(len(those)), str(sum(map(reaches, those)))])
-        missed += [[each.task, what, measured(each)] for each in those if not reaches(each)]
-    return Grid("Targets", ["target", "tasks", "reached"], rows), Grid("Missed", ["task", "target", "measured"], missed)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.certificates", description=__doc__)
@@ -260,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         require(bool(made), "tasks", options.tasks, "leaves no task", "see --help for the names")
     except GiftrlError as problem:
         raise SystemExit(f"error: {problem}") from None
-    publish(console, [*targets(made), grid(made)], options.out, "certificates")
+    publish(console, [grid(made)], options.out, "certificates")
 
 
 if __name__ == "__main__":
