@@ -59,11 +59,6 @@ Make = Callable[..., MixtureLearner]
 #: The part that is left out, and a function that makes the learner without it.
 PARTS: dict[str, Make] = {
     "nothing": MixtureLearner,
-    "centring of features": lambda *args, **more: MixtureLearner(*args, centre=False, **more),
-    "scaling of features": lambda *args, **more: MixtureLearner(*args, scale=False, **more),
-    "centring of labels": lambda *args, **more: MixtureLearner(*args, centre_labels=False, **more),
-    "linear extension": lambda *args, **more: MixtureLearner(*args, extend=False, **more),
-    "Newton stack": lambda *args, **more: MixtureLearner(*args, stack=False, **more),
     "bold candidates": lambda *args, **more: timid(MixtureLearner(*args, **more)),
     "curvature experts": lambda *args, **more: without(MixtureLearner(*args, **more), "curvature"),
     "AdaGrad experts": lambda *args, **more: without(MixtureLearner(*args, **more), "adagrad"),
