@@ -46,7 +46,6 @@ bench-test: $(VENV)/.bench
 bench: bench-test
 	$(BIN)/python -m benchmarks --out docs/performance.md --tables docs/benchmarks.md
 	$(BIN)/python -m benchmarks.growth --out docs/benchmarks.md
-	$(BIN)/python -m benchmarks.unsorted --out docs/benchmarks.md
 	$(BIN)/python -m benchmarks.one_row --out docs/performance.md
 	$(BIN)/python -m benchmarks.certificates --out docs/performance.md
 	$(BIN)/python -m benchmarks.startup --out docs/performance.md

@@ -23,10 +23,10 @@ from scipy.sparse import csr_array, random_array
 
 from giftrl import FTRLClassifier, FTRLRegressor, losses
 from giftrl.adapters.named_rows import NamedLearner
-from giftrl.cli.main import main
+from giftrl.cli.commands import main
 from giftrl.compiled import object_files
+from giftrl.config import Recipe, make
 from giftrl.merging import schedule
-from giftrl.recipes import Recipe, make
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 
 CLASSIFIERS = ("logistic", "hinge", "squared_hinge", *losses.MULTICLASS)

@@ -8,10 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.datasets import DATASETS
-from benchmarks.overview import asked_grid, target_grid
 from benchmarks.solvers import SOLVERS
 from benchmarks.solvers.river_models import SAMPLE
-from benchmarks.table import Grid, machine, ratio_grid, write_region
+from benchmarks.table import Grid, asked_grid, machine, ratio_grid, write_region
 from benchmarks.timing import Result, measure
 from giftrl.errors import GiftrlError, UnknownName, require
 
@@ -53,7 +52,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--solvers", default="*", help=f"names or patterns, separated by commas: {', '.join(SOLVERS)}")
     parser.add_argument("--repetitions", type=int, default=5, help="how many times each solver is timed (5)")
     parser.add_argument("--quick", action="store_true", help="use small data, to see that it works, not how fast it is")
-    parser.add_argument("--out", type=Path, help="a Markdown page whose regions asked and targets are replaced")
+    parser.add_argument("--out", type=Path, help="a Markdown page whose region asked is replaced")
     parser.add_argument("--tables", type=Path, help="a Markdown page whose region bench is replaced")
     return parser.parse_args(argv)
 
@@ -83,17 +82,15 @@ def bench(options: argparse.Namespace, console: Console) -> None:
             if result.skipped is not None:
                 skipped.append(f"{result.name} skipped on {data.name}: {result.skipped}")
                 console.print(skipped[-1], markup=False)
-    first = [asked_grid(rows, every), target_grid(every)]
+    first = asked_grid(rows, every)
     notes = NOTES.format(repetitions=options.repetitions, sample=SAMPLE)
     if options.quick:
         notes = "Quick: small data, so times mean nothing. " + notes
     where = f"Measured on {machine()}."
-    for grid in first:
-        console.print(grid.rich(), "")
+    console.print(first.rich(), "")
     console.print(notes, where, markup=False)
     if options.out is not None:
-        for label, grid in zip(("asked", "targets"), first, strict=True):
-            write_region(options.out, label, f"{where}\n\n{grid.markdown()}")
+        write_region(options.out, "asked", f"{where}\n\n{first.markdown()}")
     if options.tables is not None:
         parts = [where, notes.strip(), *skipped, *(grid.markdown() for grid in grids)]
         write_region(options.tables, "bench", "\n\n".join(parts))

@@ -23,7 +23,7 @@ from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, publish, wide_console
 from benchmarks.text import write_libsvm, write_vw
 
-__all__ = ["Case", "Cost", "build_wheel", "cases", "grids", "main", "measure", "write_rows"]
+__all__ = ["Case", "Cost", "build_wheel", "cases", "grid", "main", "measure", "write_rows"]
 
 ROOT = Path(__file__).parents[1]
 ROWS = 200_000  # about 250 MB of text
@@ -76,29 +76,6 @@ class Case(NamedTuple):
         return Cost(used.ru_utime + used.ru_stime, wall)
 
 
-class Target(NamedTuple):
-    """A limit for a number that comes from the costs of some cases."""
-
-    what: str
-    limit: float
-    unit: str
-    measured: Callable[[Mapping[str, Cost]], float]
-
-
-#: The targets. Where a second thread parses what the first one learns, the time that a person waits is what counts.
-TARGETS = (
-    Target(
-        "CPU of import giftrl, less that of import numpy", 0.15, " s", lambda c: _cpu(c, "giftrl") - _cpu(c, "numpy")
-    ),
-    Target("CPU of giftrl train, two rows, wheel", 0.45, " s", lambda c: _cpu(c, "train, wheel")),
-    Target("CPU of giftrl train, two rows, checkout, warm", 0.45, " s", lambda c: _cpu(c, "train, warm")),
-    Target(
-        "CPU of fit, wheel / scikit-learn's fit", 1.15, "", lambda c: _cpu(c, "fit, wheel") / _cpu(c, "fit, sklearn")
-    ),
-    Target("wall of giftrl train, LIBSVM text / VW, text", 1.0, "", lambda c: _wall(c, "text") / _wall(c, "vw, text")),
-    Target("wall of giftrl train, Arrow / VW, cache", 1.0, "", lambda c: _wall(c, "arrow") / _wall(c, "vw, cache")),
-)
-
 #: The names in the table.
 NAMES = {
     "nothing": "python, nothing imported",
@@ -121,14 +98,6 @@ NAMES = {
     "arrow, beta 1": "giftrl train --beta 1, converted Arrow",
     "vw, cache": "Vowpal Wabbit, its cache",
 }
-
-
-def _cpu(costs: Mapping[str, Cost], key: str) -> float:
-    return costs[key].cpu
-
-
-def _wall(costs: Mapping[str, Cost], key: str) -> float:
-    return costs[key].wall
 
 
 def build_wheel(folder: Path, wheel: Path | None = None) -> Path:
@@ -209,8 +178,8 @@ def measure(
     return costs
 
 
-def grids(costs: Mapping[str, list[Cost]], size: float) -> tuple[Grid, Grid]:
-    """The table of all processes, and the table of targets; ``size`` is that of the LIBSVM text in bytes."""
+def grid(costs: Mapping[str, list[Cost]], size: float) -> Grid:
+    """The table of all processes; ``size`` is the LIBSVM text in bytes."""
     medians = {
         key: Cost(*(statistics.median(column) for column in zip(*each, strict=True))) for key, each in costs.items()
     }
@@ -220,15 +189,7 @@ def grids(costs: Mapping[str, list[Cost]], size: float) -> tuple[Grid, Grid]:
         spread = f"{(max(cpu) - min(cpu)) / medians[key].cpu:.0%}" if len(cpu) > 1 else "-"
         rows.append([NAMES[key], f"{medians[key].cpu:.3f}", f"{medians[key].wall:.3f}", spread])
     title = f"Start-up: whole processes; the large ones read {size / 1e6:.0f} MB of text, or the same rows"
-    reached = []
-    for target in TARGETS:
-        found = target.measured(medians)
-        said = "yes" if found <= target.limit else "no"
-        reached.append([target.what, f"<= {target.limit:g}{target.unit}", f"{found:.3g}{target.unit}", said])
-    return (
-        Grid(title, ["process", "CPU, s", "wall, s", "spread of CPU"], rows),
-        Grid("Targets for start-up", ["what", "target", "measured", "reached"], reached),
-    )
+    return Grid(title, ["process", "CPU, s", "wall, s", "spread of CPU"], rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -247,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_rows(folder, options.rows)
         costs = measure(cases(folder, site), options.repetitions, status.update)
         size = (folder / "many.svm").stat().st_size
-    publish(console, grids(costs, size), options.out, "startup", f"; medians of {options.repetitions}")
+    publish(console, [grid(costs, size)], options.out, "startup", f"; medians of {options.repetitions}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from benchmarks.datasets import Data
 from benchmarks.timing import Result
 from giftrl.errors import GiftrlError, InvalidInput
 
-__all__ = ["Grid", "machine", "ratio_grid", "write_region"]
+__all__ = ["ANSWERS", "Grid", "asked_grid", "machine", "publish", "ratio_grid", "wide_console", "write_region"]
 
 
 class Grid(NamedTuple):
@@ -152,3 +152,41 @@ def publish(console: Console, tables: Sequence[Grid], out: Path | None, label: s
             write_region(out, label, "\n\n".join([where, *(table.markdown() for table in tables)]))
         except GiftrlError as problem:
             raise SystemExit(f"error: {problem}") from None
+
+
+#: What users ask for, and the solvers that answer; of several, the quickest.
+ANSWERS: dict[str, tuple[str, ...]] = {
+    "giftrl, nothing chosen (default)": ("auto-default",),
+    "giftrl, nothing chosen, `light`": ("auto-light",),
+    "giftrl, one model: curvature, proximal": ("curvature-proximal",),
+    "giftrl, one model: squared norm, linear": ("squared_norm-linear",),
+    "giftrl, 16 models in one pass: curvature, truncated": ("curvature-truncated-16",),
+    "Vowpal Wabbit, from its cache": ("vw",),
+    "scikit-learn's SGD": ("sklearn-float32", "sklearn-float64"),
+    "River": ("river",),
+}
+
+
+def asked_grid(rows: Mapping[str, int], results: Mapping[str, list[Result]]) -> Grid:
+    """Microseconds that a row takes to learn, by data set, and the loss. For rivals, the smaller of their two times.
+
+    >>> from benchmarks.solvers import Timing
+    >>> found = [Result("auto-default", "", loss=0.25, timings=[Timing(2.0)]), Result("vw", "", timings=[Timing(3.0)])]
+    >>> for row in asked_grid({"a9a": 1000000}, {"a9a": found}).rows: print(row)
+    ['giftrl, nothing chosen (default)', '2.00', '0.2500']
+    ['Vowpal Wabbit, from its cache', '3.00', '-']
+    """
+    made = []
+    for name, keys in ANSWERS.items():
+        cells = []
+        for data, found in results.items():
+            timed = [result for result in found if result.key in keys and result.timings]
+            best = min(timed, key=lambda result: result.kinder, default=None)
+            mine = name.startswith("giftrl")
+            seconds = None if best is None else best.seconds if mine else best.kinder
+            cells.append("-" if seconds is None else f"{1e6 * seconds / rows[data]:.2f}")
+            cells.append("-" if best is None or best.loss is None else f"{best.loss:.4f}")
+        if any(cell != "-" for cell in cells):
+            made.append([name, *cells])
+    columns = ["to learn a row", *(title for data in results for title in (f"{data}, us", "loss"))]
+    return Grid("Microseconds a row, and the progressive loss", columns, made)

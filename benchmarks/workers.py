@@ -1,8 +1,8 @@
-"""``python -m benchmarks.workers``: how much faster several threads learn, and what more would bring by a model.
+"""``python -m benchmarks.workers``: the speed of two threads over one.
 
-Two threads are measured: rows in memory through the estimator's learner, and a text file by the command. The command
-with one worker is measured on one core and on all cores, since it parses in a thread of its own. More than two workers
-are computed by a model from what was measured, and say so.
+Examples in memory go through the estimator's learner, and a text file through the command. The command with one worker
+is measured on one core and on all cores, since it parses in a thread of its own. Strong scaling has the same examples
+for any number of workers. Weak scaling has the same number of examples for each worker.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.rcv1_like import rcv1_like
-from benchmarks.scaling import Cost, Scaled, cluster_table, measured_table, strong_table, weak_table
 from benchmarks.table import Grid, machine, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
@@ -119,15 +118,15 @@ def page(measured: Sequence[Measured], text: dict[str, float], size: int) -> str
         rows = [[name, f"{value:.1f} s", f"{value / best:.2f}"] for name, value in text.items()]
         title = f"Measured: giftrl train on {size / 1e9:.1f} GB of LIBSVM text"
         parts.append(Grid(title, ["", "whole command", "over two workers"], rows).markdown())
-    each = measured[0]
-    a_merge = each.spent.merging / max(each.spent.merges, 1)
-    cost = Cost(each.alone / each.rows, a_merge, each.features)
-    scaled = [Scaled(each.name, each.rows, each.alone, each.half, each.together) for each in measured]
-    a_feature = a_merge / (3 * each.features)  # two workers, and the state before
-    grids = (
-        measured_table(scaled), strong_table(cost), weak_table(cost), cluster_table(a_feature),
-    )  # fmt: skip
-    parts += [grid.markdown() for grid in grids]
+    head = ["", "rows", "strong: speed over one worker", "rows for each worker", "weak: part of its speed"]
+    lines = [
+        [
+            each.name, f"{each.rows:,}", f"{each.alone / each.together:.2f}", f"{each.rows // 2:,}",
+            f"{each.half / each.together:.2f}",
+        ]
+        for each in measured
+    ]  # fmt: skip
+    parts.append(Grid("Strong and weak scaling, two threads", head, lines).markdown())
     return "\n\n".join(parts)
 
 

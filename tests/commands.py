@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from giftrl.cli.main import main
+from giftrl.cli.commands import main
 
 GIFTRL = str(Path(sys.executable).parent / "giftrl")
 

@@ -11,7 +11,6 @@ CSR matrices; files of every format; one and three passes; one and two workers; 
 import argparse
 import hashlib
 import json
-import platform
 import sys
 import tarfile
 import tempfile
@@ -236,7 +235,18 @@ def measure(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def close(a: list[float], b: list[float]) -> bool:
-    return len(a) == len(b) and bool(np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True))
+    """Equality to nine digits; a lower bound, which comes last and from a solver, may differ in the sixth."""
+    if len(a) != len(b):
+        return False
+    tolerance = np.full(len(a), 1e-9)
+    tolerance[3:] = 1e-5
+    return bool(np.all((np.abs(np.subtract(a, b)) <= tolerance * np.abs(b) + 1e-12) | np.equal(a, b)))
+
+
+def write(path: Path, found: dict[str, dict[str, Any]]) -> None:
+    """Write cases as JSON, a line for each."""
+    lines = [f"{json.dumps(name)}: {json.dumps(case, sort_keys=True)}" for name, case in sorted(found.items())]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def compare(found: dict[str, dict[str, Any]], golden: dict[str, dict[str, Any]]) -> tuple[list[str], list[str]]:
@@ -266,16 +276,11 @@ def main() -> int:
         if sys.stderr.isatty():
             print(name, end="\x1b[K\r", file=sys.stderr)
     if options.record:
-        before = (
-            json.loads(options.to.read_text(encoding="utf-8"))["cases"]
-            if options.to.exists() and options.losses
-            else {}
-        )
-        said = {"machine": platform.processor() or platform.machine(), "cases": before | found}
-        options.to.write_text(json.dumps(said, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+        before = json.loads(options.to.read_text(encoding="utf-8")) if options.to.exists() and options.losses else {}
+        write(options.to, before | found)
         print(f"{len(found)} cases recorded")
         return 0
-    golden = json.loads(options.to.read_text(encoding="utf-8"))["cases"]
+    golden = json.loads(options.to.read_text(encoding="utf-8"))
     bits, numbers = compare(found, golden)
     for name in sorted({*bits, *numbers}):
         then, now = golden.get(name, {}), found[name]

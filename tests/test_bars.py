@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from giftrl.cli.bar import Bar
+from giftrl.cli.terminal import Bar
 from tests.commands import GIFTRL, giftrl, write_rows
 from tests.test_datasets import TEXT, mark, site  # noqa: F401 (fixtures)
 from tests.test_progress import Clock, in_a_terminal, lines_of
@@ -101,5 +101,5 @@ def test_a_download_tells_how_much_has_arrived(site, tmp_path, mark):  # noqa: F
 
 
 def test_a_list_of_data_sets_has_no_bar():
-    command = importlib.import_module("giftrl.cli.datasets").command
+    command = importlib.import_module("giftrl.cli.research").datasets_command
     assert "\x1b" not in CliRunner().invoke(command, ["list"]).output

@@ -13,7 +13,7 @@ from giftrl.ops.loss import accepts, conjugate, curvature, flow, prox, residual,
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training import LinearModel, Settings, train
-from giftrl.training.bases import learn_with_bases
+from giftrl.training.model import learn_with_bases
 from tests.commands import giftrl
 from tests.test_audit import blocks
 

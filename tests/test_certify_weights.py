@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from giftrl.errors import InvalidInput
+from giftrl.training.weights_file import read_vw, vw_hashes
 from tests.certified import (
     VW_NAMES,
     certified,
@@ -209,6 +211,11 @@ def test_features_that_do_not_match(folder, tmp_path):
         (b"PK\x03\x04 and no archive", "cannot be read"),
         ("Version 9.11\noptions: --nn 3\n:0\n1:1:0.5\n", "is a model of --nn, which is not linear"),
         ("Version 9.11\noptions:\n:0\n", "holds no weights"),
+        ("Version 9.11\nbits:18\n:x\n7:1\n\n:", "ends before its weights begin"),
+        ("Version 9.11\nbits:many\n:0\n7:1\n", "has 'many' where a number should be, after 'bits'"),
+        ("Version 9.11\nbits:0\n:0\n7:1\n", "has hashes of 0 bits"),
+        ("Version 9.11\n:0\n7:nan\n", ":3: the weight of '7' is not finite"),
+        ("Version 9.11\n:0\na:7:x\n", ":3: the weight of 'a' is no number"),
     ],
 )
 def test_hostile_files(folder, tmp_path, content, words):
@@ -247,3 +254,51 @@ def test_hostile_arrays_and_calls(folder, tmp_path):
     assert "has a constant, which the data is read without; leave out --no-constant" in said
     expected = refused("--weights", tmp_path / "w.npy", "--loss", "logistic", "--labels=-1,1", folder / "one.svm")
     assert "the label 0, expected -1 or 1" in expected
+
+
+def test_line_breaks_of_unicode_are_part_of_names():
+    text = "Version 9\r\nbits:18\r\noptions:\r\n:0\r\na^b\u0085c:7:0.5\r\na^q\u2028r:8:1\r\n"
+    for each in (text, text.replace("\r", "")):
+        assert read_vw("m.txt", each).names == ["a^b\u0085c", "a^q\u2028r"]
+
+
+@pytest.mark.parametrize(("name", "index"), [("", 262144), ("", 999999999), ("a^x:", 262144)])
+def test_an_index_beyond_the_bits_is_refused_by_its_line(name, index):
+    start = f"Version 9.11.9\nbits:18\noptions:\n:0\n{name}"
+    assert read_vw("vw.txt", f"{start}262143:1\n").values.tolist() == [[1.0]]
+    with pytest.raises(InvalidInput, match=rf"vw.txt:5: the weight {index} is beyond the 18 bits of the model"):
+        read_vw("vw.txt", f"{start}{index}:1\n")
+
+
+def test_hashes_are_those_of_vowpal_wabbit():
+    workspace = pytest.importorskip("vowpalwabbit", reason="Vowpal Wabbit is not installed").Workspace
+    names = ["a^x", "color^red", "17", "words^17", "ünï^cödé", "plain"]
+    theirs = workspace("-b 20 --quiet")
+    for name, ours in zip(names, vw_hashes(names, 20), strict=True):
+        space, caret, feature = name.rpartition("^")
+        seed = theirs.hash_space(space) if caret else 0
+        assert theirs.hash_feature(feature, seed) & ((1 << 20) - 1) == ours, name
+    theirs.finish()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("| a^b", "'a^b': has a caret and no namespace, so it looks like a feature of a namespace; rename it"),
+        ("|d e |a^b c", "'a^b': is a namespace with a caret, which should end it; rename it"),
+    ],
+)
+def test_carets_that_vowpal_wabbit_hashes_in_another_way_are_refused(line, words, tmp_path):
+    (tmp_path / "rows.vw").write_text(f"1 {line}\n-1 |a x\n")
+    (tmp_path / "vw.txt").write_text("Version 9.11.9\nbits:18\noptions:\n:0\n7:1\n")
+    assert words in refused("--weights", tmp_path / "vw.txt", "--loss", "squared", tmp_path / "rows.vw")
+
+
+def test_products_of_vowpal_wabbit(tmp_path):
+    (tmp_path / "rows.vw").write_text("1 |a r q\n-1 |a q r\n")
+    call = ("--weights", tmp_path / "vw.txt", "--loss", "squared", tmp_path / "rows.vw", "-q", "aa")
+    start = "Version 9.11.9\nbits:18\noptions: --quadratic aa\n:0\n"
+    (tmp_path / "vw.txt").write_text(f"{start}a^q*a^r:7:1\na^r*a^q:8:2\n")
+    assert "have different weights, and the order of factors does not count" in refused(*call)
+    (tmp_path / "vw.txt").write_text(f"{start}7:1\n")
+    assert "products of features are not found; write it with vw --invert_hash" in refused(*call)

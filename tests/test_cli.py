@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from giftrl.certificates import Kept
-from giftrl.cli.vowpal_wabbit import OPTIONS
+from giftrl.cli.options import OPTIONS
 from giftrl.kernels import LinearLearner
 from tests.commands import GIFTRL, environment, giftrl, write_rows
 

@@ -16,7 +16,7 @@ from giftrl.datasets import REGISTRY, Dataset, DownloadFailed, default_folder, g
 from giftrl.errors import UnknownName
 from giftrl.sweeps import fingerprint, read_all
 
-command = importlib.import_module("giftrl.cli.datasets").command
+command = importlib.import_module("giftrl.cli.research").datasets_command
 
 pytestmark = pytest.mark.plain
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from giftrl import distributed
-from giftrl.cli.main import main
+from giftrl.cli.commands import main
 from giftrl.distributed import checkpoint as checkpoints
 from giftrl.distributed import cluster, shards
 from giftrl.distributed.cluster import require_address
@@ -19,7 +19,7 @@ from giftrl.distributed.local import LocalCrew
 from giftrl.distributed.worker import Worker
 from giftrl.errors import BadRow, InvalidInput, ModelFileError
 from giftrl.training import Checkpoint, LinearModel, Settings, train
-from giftrl.training.packing import pack
+from giftrl.training.model import pack
 from tests.distributed import SETTINGS, bytes_of, few_rows, write_rows
 
 WORKERS = 3

@@ -91,6 +91,7 @@ def rows_of(reading, shard, takes=(10**9,), restart=False):
             rows = ShardRows(reading, shard, Place(*json.loads(json.dumps(place))))
         for portion in rows.take(takes[turn % len(takes)]):
             batch = portion.batch
+            assert type(portion.rejected) is int  # model files take no numbers of NumPy
             rejected += portion.rejected
             for k in range(len(batch)):
                 part = slice(batch.indptr[k], batch.indptr[k + 1])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import giftrl
-from giftrl.cli.main import COMMANDS
+from giftrl.cli.commands import COMMANDS
 from giftrl.service.openapi import PATHS
 from website import check, commands, http, links, names
 

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from giftrl.compiled.rows import each_once
+from giftrl.config.matrix_blocks import blocks
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.recipes.blocks import blocks
 from tests.test_estimators import BOTH, CANCER, interpreted, same
 
 pytestmark = pytest.mark.plain

@@ -9,7 +9,7 @@ import pytest
 from giftrl.errors import BadRow, GiftrlError
 from giftrl.streams import Columns
 from giftrl.streams.first_labels import first_labels
-from giftrl.training.target import choose_target, look
+from giftrl.training.choose_loss import choose_target, look
 from tests.commands import giftrl
 from tests.test_labels import NAMES, STRANGE, TRUE, WRITERS, write_parquet
 

@@ -7,8 +7,8 @@ from giftrl.kernels import LinearLearner
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.training.consumed import Consumed
-from giftrl.training.packing import pack, unpack
+from giftrl.training.checkpoint import InputDigests
+from giftrl.training.model import pack, unpack
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 
@@ -138,10 +138,10 @@ def test_the_end_of_a_file_may_still_grow(tmp_path):
     """What comes after the position was not read before: it may have changed."""
     path = tmp_path / "log.svm"
     path.write_text("1 1:1\n-1 2:1\n")
-    consumed = Consumed([path], None)
+    consumed = InputDigests([path], None)
     known = consumed.until(Position(0, 6, 2))
     path.write_text("1 1:1\n1 7:1\n-1 3:4\n")
-    Consumed([path], None).require(known, Position(0, 6, 2))
+    InputDigests([path], None).require(known, Position(0, 6, 2))
     assert consumed.until(Position(0, 13, 3))[0][0] == 13
 
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from giftrl.cli.main import COMMANDS, GROUPS
+from giftrl.cli.commands import COMMANDS, GROUPS
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
@@ -27,7 +27,9 @@ def tried(command):
 
 def names_as_labels():
     """Whether ``giftrl train`` chooses the loss by the labels, which may be names."""
-    option = next(each for each in importlib.import_module("giftrl.cli.train").command.params if each.name == "loss")
+    option = next(
+        each for each in importlib.import_module("giftrl.cli.train").train_command.params if each.name == "loss"
+    )
     return option.default == "auto"
 
 

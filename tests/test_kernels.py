@@ -163,7 +163,7 @@ def test_any_split_into_batches_is_bit_identical(regularizer):
 @pytest.mark.verify
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_norm_of_theta_that_rounds_use_does_not_drift(dtype):
-    """It is added up round by round, and counted anew; `python -m benchmarks.drift` runs ten million rounds."""
+    """It is added up round by round, and counted anew."""
     x, y = data(n=2000)
     learner = LinearLearner(40, "hinge", "squared_norm", "linear", "sqrt", dtype=dtype)
     for _ in range(100):

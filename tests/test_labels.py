@@ -19,7 +19,7 @@ from giftrl.streams import Dictionary, Reader
 from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.training import LinearModel, Settings
-from giftrl.training.target import choose_target, distinct, names_where_text
+from giftrl.training.choose_loss import choose_target, distinct, names_where_text
 from tests.commands import giftrl
 
 NAMES = ("no", "yes")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from giftrl import memory
+from giftrl.config import Recipe, make
 from giftrl.errors import InvalidInput
-from giftrl.recipes import Recipe, make
 
 pytestmark = pytest.mark.plain
 

@@ -22,7 +22,7 @@ from giftrl.ops.vector_loss import slope as slopes
 from giftrl.regularizers import AdaGrad, Centred, Curvature, ElasticNet, SquaredNorm
 from giftrl.regularizers.contract import centred, l1_strength
 from giftrl.schedules.contract import lam
-from giftrl.training.packing import pack, unpack
+from giftrl.training.model import pack, unpack
 from tests.members import label_for, members
 from tests.merged import assert_same_state, copied, every, part, play_merged, window_of
 

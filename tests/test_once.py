@@ -11,12 +11,12 @@ from scipy import sparse
 
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.compiled.rows import as_rows, each_once, names_twice
+from giftrl.config import Recipe
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
-from giftrl.recipes import Recipe
 from tests.mixture_parts import FeatureScaler
 
 pytestmark = pytest.mark.plain

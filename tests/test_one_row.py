@@ -14,11 +14,11 @@ from giftrl.adapters.named_rows import NamedLearner
 from giftrl.compiled.arguments import Held, kind_of, packer, unheld
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.config import Recipe
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner
 from giftrl.losses import Absolute
 from giftrl.mixtures import MixtureLearner
-from giftrl.recipes import Recipe
 
 pytestmark = pytest.mark.plain
 

@@ -13,13 +13,13 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
+from giftrl.config.early_stopping import settled
 from giftrl.errors import InvalidInput
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.linear.base import FTRL
 from giftrl.mixtures import MixtureLearner
-from giftrl.recipes.passes import settled
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.training.course import held_rows
+from giftrl.training.multi_pass import held_rows
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 

@@ -15,7 +15,7 @@ from tests.commands import giftrl, write_rows
 
 pytestmark = pytest.mark.plain
 
-command = importlib.import_module("giftrl.cli.predict").command
+command = importlib.import_module("giftrl.cli.predict").predict_command
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from giftrl.cli.progress import HEADS, Progression, in_columns
+from giftrl.cli.progression import TABLE_HEADS, Progression, in_columns
 from giftrl.streams.sources.progress import Progress
-from giftrl.training.model import Repeated
+from giftrl.training.model import LaterPassCounts
 from tests.commands import GIFTRL, write_rows
 
 pytestmark = pytest.mark.plain
@@ -43,7 +43,7 @@ def shown(watched, total=400):
     with Progression(console, False, clock=clock) as progression:
         for seconds, examples, consumed in watched:
             clock.now += seconds
-            model = SimpleNamespace(examples=examples, repeated=Repeated())
+            model = SimpleNamespace(examples=examples, repeated=LaterPassCounts())
             reader = SimpleNamespace(progress=Progress(consumed, total))
             trainer = SimpleNamespace(model=model, reader=reader, passes=2, passes_done=0)
             progression.watch(trainer, None, 0, 1, None)
@@ -93,7 +93,7 @@ def test_lines_of_the_table_keep_their_columns():
                 learner=SimpleNamespace(x=np.ones(3), lam=12_345.678), settings=SimpleNamespace(label_values=None),
             )  # fmt: skip
             progression.line(model, batch, 0, np.array([-123.45678]))
-    head, lines = in_columns(HEADS), screen.getvalue().splitlines()
+    head, lines = in_columns(TABLE_HEADS), screen.getvalue().splitlines()
     assert [len(line) for line in (head, *lines)] == [79] * 4
     assert lines[1].split() == ["16,777,216", "0.750000", "0.750000", "452600", "-123.4568", "1234", "1.235e+04"]
     assert lines[2].split()[:3] == ["1,073,741,824", "125416", "123456"]

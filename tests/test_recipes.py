@@ -16,14 +16,14 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.compiled.rows import CSR
+from giftrl.config import Labels, Link, Predictor, Recipe, freeze, make, make_each
+from giftrl.config.recipe import Mixture
 from giftrl.errors import Incompatible, InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.engine import Engine
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear import FTRLClassifier
 from giftrl.mixtures import MixtureLearner
-from giftrl.recipes import Labels, Link, Predictor, Recipe, freeze, make, make_each
-from giftrl.recipes.learners import Mixture
 from giftrl.sweeps import prepare
 from giftrl.training import Settings, train
 from tests.test_estimators import interpreted

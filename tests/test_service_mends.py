@@ -27,6 +27,7 @@ from giftrl.service.server import make_server
 from giftrl.service.warming import Warming, warm
 from giftrl.service.writer import Writer
 from tests.serving import QUICK, process, quick_settings, rows, serving, trained
+from tests.test_streams_arrow import lying_streams
 
 pytestmark = pytest.mark.plain
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
@@ -64,6 +65,23 @@ def test_a_table_that_json_cannot_say_is_refused_in_words(tmp_path):
         client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
         said = client.post("/models/m/learn", content=arrow(label=[1], b=[b"\xff"]), headers=ARROW)
         assert said.status_code == 422 and "JSON lines" in said.json()["error"]["remedy"]
+
+
+@pytest.mark.parametrize("lie", lying_streams())
+def test_arrow_streams_that_lie_are_refused_and_the_service_goes_on(lie, tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        for act in ("learn", "predict", "learn?on_error=skip"):
+            said = client.post(f"/models/m/{act}", content=lying_streams()[lie], headers=ARROW)
+            assert said.status_code == (400 if lie == "name of a column" else 422), said.text
+
+
+def test_arrow_lists_of_nothing_are_not_unpacked(tmp_path):
+    nothing = pa.FixedSizeListArray.from_arrays(pa.nulls(2**30), 2**30)
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        said = client.post("/models/m/learn", content=arrow(label=[1], v=nothing), headers=ARROW)
+        assert said.status_code == 413 and "too large in memory" in said.json()["error"]["problem"]
 
 
 def test_the_events_of_a_model_end_when_it_is_deleted(tmp_path):

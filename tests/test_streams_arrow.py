@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,6 +172,46 @@ def test_damaged_arrow_is_an_error(tmp_path, kind):
         source.path.write_bytes(raw[:cut])
         with pytest.raises(BadSource, match="damaged or cut short"):
             read_arrow(source, kind)
+
+
+def as_stream(**columns) -> bytes:
+    table, sink = pa.table(columns), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def lying_streams() -> dict[str, bytes]:
+    """Arrow streams with a lie of a few bytes about offsets, dictionary indices, text or names."""
+    lists = as_stream(label=[1.0, 0.0], v=pa.array([[1.5], [2.5, 3.5]], pa.large_list(pa.float64())))
+    texts = as_stream(label=[1.0, 0.0], s=["one", "twelve"])
+    codes = as_stream(label=[1.0, 0.0, 1.0, 0.0], s=pa.array(["x", "y", "x", "y"]).dictionary_encode())
+    changes = {
+        "offset of a list": (lists, struct.pack("<3q", 0, 1, 3), struct.pack("<3q", 0, 1, 2**31 - 1)),
+        "offset of a text": (texts, struct.pack("<3i", 0, 3, 9), struct.pack("<3i", 0, 6000, 6016)),
+        "index of a dictionary": (codes, struct.pack("<4i", 0, 1, 0, 1), struct.pack("<4i", 0, 1, 2**20, 1)),
+        "UTF-8": (texts, b"onetwelve", b"one\xfftelve"),
+        "name of a column": (as_stream(label=[1.0], nameless=[1.0]), b"nameless", b"name\xfeess"),
+    }
+    assert all(true in stream for stream, true, _ in changes.values())
+    return {name: stream.replace(true, lie) for name, (stream, true, lie) in changes.items()}
+
+
+@pytest.mark.parametrize("kind", lying_streams())
+def test_arrow_that_lies_is_refused_before_its_values_are_read(tmp_path, kind):
+    path = tmp_path / "lies.arrow"
+    path.write_bytes(lying_streams()[kind])
+    with pytest.raises(BadSource, match="damaged"):
+        read_arrow(Source(str(path), path), "stream")
+
+
+def test_a_list_that_is_too_long_and_a_time_zone_that_nobody_knows_are_refused(tmp_path):
+    long = pa.ListArray.from_arrays(pa.array([0, 2**20 + 1], pa.int32()), pa.nulls(2**20 + 1))
+    with pytest.raises(BadSource, match=r"the column 'v' has a list of 1048577 numbers"):
+        read_arrow(write(pa.table({"v": long, "label": [1.0]}), tmp_path / "long.arrow", "file"), "file")
+    times = pa.array([0], pa.timestamp("s", tz="Nowhere/Land"))
+    with pytest.raises(BadSource, match="Nowhere/Land.*; ignore the column"):
+        read_arrow(write(pa.table({"at": times, "label": [1.0]}), tmp_path / "zone.arrow", "file"), "file")
 
 
 def test_arrow_through_pipes_and_compression(tmp_path):

@@ -4,6 +4,7 @@ import json
 import math
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.reader import Reader
 from giftrl.streams.text.json_lines import JsonLines
 from tests.stream_rows import flat, named_rows
 
@@ -258,3 +260,15 @@ def test_plain_lines_are_left_to_the_loops():
         block = np.frombuffer((wrong + "\n").encode(), np.uint8)
         *_, others = parser._scan(block, Position(), parser._plan(block, "x.json"))
         assert len(others) == 1, wrong
+
+
+def test_a_date_that_is_none_is_rejected_by_a_plain_number_of_its_line(tmp_path):
+    good, bad = b'{"label": 1, "when": "2024-03-05"}\n', b'{"label": 1, "when": "soon"}\n'
+    path, rejects = tmp_path / "rows.jsonl", tmp_path / "rejects"
+    path.write_bytes(3 * good + bad + good)
+    options = {"columns": Columns(date=("when",)), "on_error": "skip", "rejects": rejects}
+    batches = list(Reader(path, Dictionary(), **options))
+    [rejected] = [each for batch in batches for each in batch.rejected]
+    assert orjson.loads(orjson.dumps(rejected[1:3])) == [4, 14]  # which takes no numbers of NumPy
+    assert json.loads(rejects.read_text())["line"] == 4
+    assert sum(map(len, batches)) == 4

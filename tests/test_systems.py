@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from giftrl import files, system
-from giftrl.cli.main import main
+from giftrl.cli.commands import main
 from giftrl.compiled import object_files
 from giftrl.errors import ModelFileError
 from tests.commands import write_rows
@@ -73,7 +73,7 @@ print(count)
 """
 
 COMMANDS = """
-from giftrl.cli.main import main
+from giftrl.cli.commands import main
 for arguments in (
     ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "100", "-p", "p.txt",
      "--on-error", "skip", "--rejects", "r.jsonl"],
@@ -231,6 +231,6 @@ def test_a_reader_that_ends_first_is_no_trouble(monkeypatch):
     def fail():
         raise ended
 
-    monkeypatch.setattr("giftrl.cli.main.settle_output", fail)
+    monkeypatch.setattr("giftrl.cli.commands.settle_output", fail)
     done = CliRunner().invoke(main, ["datasets", "list"])
     assert done.exit_code == 1 and "standard output" not in done.output

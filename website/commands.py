@@ -5,7 +5,7 @@ import re
 
 import click
 
-from giftrl.cli.main import GROUPS, main
+from giftrl.cli.commands import GROUPS, main
 
 
 def _text(text: str) -> str:

@@ -8,7 +8,7 @@ number and the loss of any one of them; the best one that a solver meets with al
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +28,10 @@ from giftrl.errors import GiftrlError, require
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
 
-__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "targets", "write_lines"]
+__all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "write_lines"]
 
 #: The most seconds for a bound, and for the solver that looks for the optimum with all rows in memory.
 TIME_LIMIT, LONG = 10.0, 90.0
-#: How close to the optimum the bound should be: where all rows fit the budget, and on covtype, whose rows do not.
-NEAR, NEAR_COVTYPE = 0.01, 0.02
 #: A difference below this share of the loss of the model 0 counts as none: some tasks have the optimum 0.
 NOTHING = 1e-6
 ALL_LOSSES = [loss for losses in LOSSES.values() for loss in losses]
@@ -51,7 +49,6 @@ class Line(NamedTuple):
         proved: what that solver, with all rows, proves to be a lower bound.
         best: what the certificate says of models up to the size of the run's own.
         wide: the same for models up to ten times as large.
-        summed: the same as ``best`` with no row kept.
         least: what no model at all goes below.
         zero: the loss of the model 0.
         kept: how many rows were kept.
@@ -66,7 +63,6 @@ class Line(NamedTuple):
     proved: float
     best: float
     wide: float
-    summed: float
     least: float
     zero: float
     kept: int
@@ -81,7 +77,7 @@ class Line(NamedTuple):
     def missing(self) -> float:
         """How far below the optimum the bound is, as a share of the optimum.
 
-        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.099, 0.0, 0.0, 0.0, 0.7, 9, 1.0)
+        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.099, 0.0, 0.0, 0.7, 9, 1.0)
         >>> round(line.missing, 6), line._replace(optimum=1e-9, best=0.0).missing
         (0.01, 0.0)
         """
@@ -91,16 +87,11 @@ class Line(NamedTuple):
     def words(self, bound: float) -> str:
         """A bound; ``nothing`` if it says nothing.
 
-        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.0, 0.7, 9, 1.0)
-        >>> line.words(line.best), line.words(line.summed)
+        >>> line = Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.7, 9, 1.0)
+        >>> line.words(line.best), line.words(line.wide)
         ('0.09', 'nothing')
         """
         return f"{bound:.4g}" if bound > self.least else "nothing"
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether a model reaches what no model goes below, so that there is nothing to certify."""
-        return self.optimum - self.least <= NOTHING * self.zero
 
 
 def learner(case: Case, loss: str, nonzeros: int) -> tuple[Any, Any]:
@@ -148,10 +139,9 @@ def line(name: str, case: Case, loss: str, time_limit: float = TIME_LIMIT, long:
     best = run.certificate.best_loss(1.0, time_limit)
     seconds = time.perf_counter() - begin
     wide = run.certificate.best_loss(10.0, time_limit)
-    summed = learner(case, loss, 0)[0].certificate.best_loss(1.0, time_limit)
     least, proved, zero = (each / n for each in optimum(run, rows, case.y, best, long))
     return Line(
-        name, n, int(rows.nnz), best.average_loss, least, proved, best.average, wide.average, summed.average,
+        name, n, int(rows.nnz), best.average_loss, least, proved, best.average, wide.average,
         best.least / n, zero, best.rows_kept, seconds,
     )  # fmt: skip
 
@@ -181,7 +171,7 @@ def read_lines(path: Path) -> list[Line]:
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "lines.json"
-    >>> write_lines(path, [Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.0, 0.7, 9, 1.0)])
+    >>> write_lines(path, [Line("a", 9, 9, 0.2, 0.1, 0.1, 0.09, 0.0, 0.0, 0.7, 9, 1.0)])
     >>> read_lines(path)[0].task
     'a'
     """
@@ -196,54 +186,17 @@ def grid(made: Sequence[Line]) -> Grid:
     """The table."""
     columns = [
         "task", "rows", "nonzeros", "loss of the run", "best model met", "certified", "below it by",
-        "10 times the size", "no row kept", "rows kept", "seconds",
+        "10 times the size", "rows kept", "seconds",
     ]  # fmt: skip
     rows = [
         [
             each.task, f"{each.rows:,}", f"{each.nonzeros:,}",
             f"{each.loss:.4g}", f"{each.optimum:.4g}", each.words(each.best), _percent(each.missing),
-            each.words(each.wide), each.words(each.summed), f"{each.kept:,}", f"{each.seconds:.2f}",
+            each.words(each.wide), f"{each.kept:,}", f"{each.seconds:.2f}",
         ]
         for each in made
     ]  # fmt: skip
     return Grid("What a run certifies: no model of its size has an average loss below", columns, rows)
-
-
-def targets(made: Sequence[Line]) -> tuple[Grid, Grid]:
-    """A table of targets, and one of the tasks that miss one.
-
-    >>> fine = Line("a logistic raw", 9, 9, 0.2, 0.1, 0.1, 0.0995, 0.0, 0.01, 0.0, 0.7, 9, 1.0)
-    >>> bad = fine._replace(task="b hinge raw", best=0.05, summed=0.0)
-    >>> reached, missed = targets([fine, bad])
-    >>> reached.rows[0][1:], [row[0] for row in missed.rows]
-    (['2', '1'], ['b hinge raw', 'b hinge raw'])
-    """
-    labelled = [each for each in made if each.task.split()[1] not in LOSSES["regression"] and not each.hopeless]
-    wanted: list[tuple[str, list[Line], Callable[[Line], bool], Callable[[Line], str]]] = [
-        (
-            f"all rows kept: within {NEAR:.0%} of the best model",
-            [each for each in made if each.fits],
-            lambda each: each.missing <= NEAR,
-            lambda each: _percent(each.missing),
-        ),
-        (
-            f"covtype, shuffled, {BUDGET:,} nonzeros kept: within {NEAR_COVTYPE:.0%}",
-            [each for each in made if each.task.startswith("covtype") and each.task.endswith("shuffled")],
-            lambda each: each.missing <= NEAR_COVTYPE,
-            lambda each: _percent(each.missing),
-        ),
-        (
-            "classification, no row kept: not nothing",
-            labelled,
-            lambda each: each.summed > each.least,
-            lambda _: "nothing",
-        ),
-    ]
-    rows, missed = [], []
-    for what, those, reaches, measured in wanted:
-        rows.append([what, str(len(those)), str(sum(map(reaches, those)))])
-        missed += [[each.task, what, measured(each)] for each in those if not reaches(each)]
-    return Grid("Targets", ["target", "tasks", "reached"], rows), Grid("Missed", ["task", "target", "measured"], missed)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -275,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         require(bool(made), "tasks", options.tasks, "leaves no task", "see --help for the names")
     except GiftrlError as problem:
         raise SystemExit(f"error: {problem}") from None
-    publish(console, [*targets(made), grid(made)], options.out, "certificates")
+    publish(console, [grid(made)], options.out, "certificates")
 
 
 if __name__ == "__main__":

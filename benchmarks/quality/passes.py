@@ -21,8 +21,8 @@ from benchmarks.quality.data import DATASETS, LOSSES, SEEDS, Source
 from benchmarks.quality.summary import geometric_mean
 from benchmarks.run import chosen
 from benchmarks.table import Grid, write_region
+from giftrl.config.predictor import as_they_count, losses_of
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.recipes.evaluation import as_they_count, losses_of
 
 PASSES = (1, 2, 5)
 #: Data sets with a file of rows to test on.

@@ -18,7 +18,7 @@ from benchmarks.quality.rivals import measure
 from benchmarks.quality.river_models import River
 from benchmarks.quality.scikit_learn import ScikitLearn
 from benchmarks.quality.summary import lines
-from benchmarks.quality.table import miss_lines, page, progress, summary_grid, task_grid
+from benchmarks.quality.table import page, progress, summary_grid, task_grid
 from benchmarks.quality.vowpal_wabbit import VowpalWabbit
 from benchmarks.run import chosen
 from benchmarks.table import write_region
@@ -140,8 +140,6 @@ def compare(options: argparse.Namespace, sources: Sequence[Source], skipped: lis
         write_losses(options.json, ours)
     table = lines(ours, runs)
     console.print(task_grid(table, rivals).rich(), "", summary_grid(table, rivals).rich(), "")
-    for missed in miss_lines(table, rivals):
-        console.print(missed, markup=False, highlight=False)
     if options.out is not None:
         versions = [f"{package} {version}" for package, version in sorted(record.versions.items())]
         made_with = ", ".join([f"giftrl {metadata.version('giftrl')}", *versions])

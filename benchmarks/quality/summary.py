@@ -1,4 +1,4 @@
-"""The numbers of the tables: ratios of losses, geometric means, worst tasks, and which targets are missed."""
+"""The numbers of the tables: ratios of losses, geometric means and worst tasks."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from benchmarks.quality.data import LOSSES, Task
 from benchmarks.quality.record import Run
 from benchmarks.quality.trends import TRENDS
 
-__all__ = ["GROUPS", "TARGETS", "Check", "Line", "Reached", "checks", "geometric_mean", "kind", "lines", "misses"]
+__all__ = ["GROUPS", "Comparison", "Line", "Reached", "comparisons", "geometric_mean", "kind", "lines"]
 
 #: Each group of tasks, with the kinds of labels in it.
 GROUPS = {
@@ -19,22 +19,6 @@ GROUPS = {
     "multiclass": ("multiclass",),
     "trends": ("trend",),  # not among all: defaults that diverge there would decide the mean
 }
-
-
-class Target(NamedTuple):
-    """Upper limits on the ratios of losses in a group of tasks."""
-
-    against: str  # "default" of every rival, or "best" of all settings of all rivals in hindsight
-    group: str
-    mean: float | None  # the limit on the geometric mean
-    worst: float | None  # the limit on the largest ratio
-
-
-TARGETS = (
-    Target("default", "all", 0.55, 1.01),
-    Target("best", "all", 0.84, 1.05),
-    Target("best", "classification", 0.94, None),
-)
 
 
 class Reached(NamedTuple):
@@ -128,14 +112,13 @@ def kind(task: Task) -> str:
     return next(name for name, losses in LOSSES.items() if task.loss in losses)
 
 
-class Check(NamedTuple):
+class Comparison(NamedTuple):
     """Ratios of our losses to those of a rival in a group of tasks.
 
     Attributes:
         against: ``default`` or ``best``.
         solver: the rival's key, or ``all``: the best of them on each task.
         worst_task: the task with the largest ratio.
-        mean_target, worst_target: the limits on ``mean`` and ``worst``, or None.
     """
 
     against: str
@@ -145,25 +128,11 @@ class Check(NamedTuple):
     mean: float
     worst: float
     worst_task: Task
-    mean_target: float | None
-    worst_target: float | None
-
-    @property
-    def reached(self) -> bool | None:
-        """Whether both targets are reached; None if there is no target.
-
-        >>> task = Task("a9a", "hinge", "raw")
-        >>> Check("best", "all", "all", 9, 0.8, 1.2, task, 0.84, 1.05).reached
-        False
-        """
-        wanted = [(self.mean, self.mean_target), (self.worst, self.worst_target)]
-        kept = [value <= target for value, target in wanted if target is not None]
-        return all(kept) if kept else None
 
 
-def checks(table: Sequence[Line], solvers: Sequence[str]) -> list[Check]:
+def comparisons(table: Sequence[Line], solvers: Sequence[str]) -> list[Comparison]:
     """Our ratios to the default of each rival, and to the best setting of each and of all rivals, group by group."""
-    made: list[Check] = []
+    made: list[Comparison] = []
     sides = [("default", solver) for solver in solvers]
     swept = {run.solver for line in table for run in line.reached if run.setting != DEFAULT}
     sides += [("best", solver) for solver in solvers if solver in swept] + [("best", "all")]
@@ -174,24 +143,11 @@ def checks(table: Sequence[Line], solvers: Sequence[str]) -> list[Check]:
             if not ratios:
                 continue
             worst = max(ratios, key=lambda task: ratios[task])
-            held = against == "default" or solver == "all"
-            target = next((t for t in TARGETS if held and (t.against, t.group) == (against, group)), None)
-            goals = (target.mean, target.worst) if target else (None, None)
             mean = geometric_mean(list(ratios.values()))
-            made.append(Check(against, solver, group, len(ratios), mean, ratios[worst], worst, *goals))
+            made.append(Comparison(against, solver, group, len(ratios), mean, ratios[worst], worst))
     return made
 
 
 def _ratio(line: Line, against: str, solver: str) -> float | None:
     reached = line.default(solver) if against == "default" else line.best(None if solver == "all" else solver)
     return None if reached is None else reached.ratio
-
-
-def misses(table: Sequence[Line], solvers: Sequence[str]) -> list[tuple[Line, str, Reached]]:
-    """Every task whose ratio is above the limit for the worst task, with the kind of target and the rival."""
-    limit = {target.against: target.worst for target in TARGETS if target.worst is not None}
-    made: list[tuple[Line, str, Reached]] = []
-    for line in table:
-        sides = [("default", line.default(solver)) for solver in solvers] + [("best", line.best())]
-        made += [(line, side, run) for side, run in sides if run is not None and run.ratio > limit[side]]
-    return made

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from benchmarks.quality.contract import Rival
-from benchmarks.quality.summary import TARGETS, Line, Reached, checks, misses
+from benchmarks.quality.summary import Line, Reached, comparisons
 from benchmarks.table import Grid
 
 __all__ = ["COMMAND", "notes", "page", "summary_grid", "task_grid"]
@@ -83,37 +83,14 @@ def task_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
 
 
 def summary_grid(table: Sequence[Line], rivals: Sequence[Rival]) -> Grid:
-    """A table of geometric means and worst tasks, with their targets."""
+    """A table of geometric means and worst tasks."""
     names = {rival.key: rival.name for rival in rivals} | {"all": "all rivals"}
-    rows = []
-    for check in checks(table, [rival.key for rival in rivals]):
-        goals = (check.mean_target, check.worst_target)
-        rows.append(
-            [
-                f"{names[check.solver]}, {check.against}",
-                check.group,
-                str(check.tasks),
-                f"{check.mean:.3f}",
-                "-" if goals[0] is None else f"<= {goals[0]:g}",
-                f"{check.worst:.3f} ({check.worst_task})",
-                "-" if goals[1] is None else f"<= {goals[1]:g}",
-                {None: "-", True: "yes", False: "no"}[check.reached],
-            ]
-        )
-    columns = ["our loss over that of", "tasks", "count", "geometric mean", "target", "worst", "target", "reached"]
-    return Grid("Geometric means and worst tasks", columns, rows)
-
-
-def miss_lines(table: Sequence[Line], rivals: Sequence[Rival]) -> list[str]:
-    """A line for each task above the limit for the worst task, the largest ratio first."""
-    names = {rival.key: rival.name for rival in rivals}
-    limits = {target.against: target.worst for target in TARGETS if target.worst is not None}
-    missed = sorted(misses(table, list(names)), key=lambda miss: -miss[2].ratio)
-    return [
-        f"{line.task}: {reached.ratio:.3f} times the loss of {names[reached.solver]} "
-        f"({side if side == 'default' else 'best of all: ' + reached.setting}), over {limits[side]:g}"
-        for line, side, reached in missed
+    rows = [
+        [f"{names[c.solver]}, {c.against}", c.group, str(c.tasks), f"{c.mean:.3f}", f"{c.worst:.3f} ({c.worst_task})"]
+        for c in comparisons(table, [rival.key for rival in rivals])
     ]
+    columns = ["our loss over that of", "tasks", "count", "geometric mean", "worst"]
+    return Grid("Geometric means and worst tasks", columns, rows)
 
 
 def notes(rivals: Sequence[Rival], seeds: int) -> str:
@@ -124,16 +101,11 @@ def notes(rivals: Sequence[Rival], seeds: int) -> str:
 
 def page(table: Sequence[Line], rivals: Sequence[Rival], seeds: int, made_with: str, skipped: Sequence[str]) -> str:
     """The text of the quality region of the page."""
-    missed = miss_lines(table, rivals)
-    count = len({line.task for line, *_ in misses(table, [rival.key for rival in rivals])})
-    listed = "\n".join(f"- {line}" for line in missed)
-    over = f"{count} of {len(table)} tasks are above the limit for the worst task:\n\n{listed}"
     parts = [
         f"Made by `{COMMAND}`, with {made_with}.",
         *skipped,
         notes(rivals, seeds),
         summary_grid(table, rivals).markdown(),
-        over if missed else "No task is above the limit for the worst task.",
         task_grid(table, rivals).markdown(),
     ]
     return "\n\n".join(parts)

@@ -3,7 +3,7 @@
 from benchmarks.solvers.contract import Solver, Timing
 from benchmarks.solvers.floors import Floor
 from benchmarks.solvers.ours import Many, Mixed, One
-from benchmarks.solvers.river_models import RiverMany, RiverOne
+from benchmarks.solvers.river_models import RiverOne
 from benchmarks.solvers.scikit_learn import ScikitLearn
 from benchmarks.solvers.vowpal_wabbit import VowpalWabbit
 
@@ -26,7 +26,6 @@ _all: tuple[Solver, ...] = (
     ScikitLearn("float32", True),
     ScikitLearn("float64", False),
     RiverOne(),
-    RiverMany(),
 )
 
 #: Every solver by its key, in the order of the table.

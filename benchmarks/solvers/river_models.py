@@ -2,10 +2,6 @@
 
 River learns from one dictionary at a time. Rows are converted to dictionaries before the clock starts. A sample of the
 rows is timed and extrapolated to all rows, because a whole pass would take minutes.
-
-``learn_many`` converts each data frame to a dense matrix, so it is skipped on sparse data: a thousand rows of 47,236
-features are 378 MB. It also makes one step for the mean gradient of a batch, which is not the same algorithm as a step
-for each row.
 """
 
 import time
@@ -18,10 +14,9 @@ from scipy import sparse
 from benchmarks.datasets import Data
 from benchmarks.solvers.contract import Timing, missing
 
-__all__ = ["RiverMany", "RiverOne"]
+__all__ = ["RiverOne"]
 
 SAMPLE = 5_000
-BATCH = 1_000
 
 
 def _model() -> Any:
@@ -71,34 +66,3 @@ class RiverOne:
             margins.append(np.log(p) - np.log1p(-p))
             model.learn_one(row, label)
         return np.array(margins)
-
-
-class RiverMany:
-    """``learn_many`` on batches of a thousand dense rows."""
-
-    key = "river-many"
-    name = "River learn_many"
-
-    def unavailable(self, data: Data) -> str | None:
-        if not data.dense:
-            return f"it makes every frame dense, and a batch has {BATCH:,} rows of {data.dimension:,} features"
-        return missing("river") or missing("pyarrow")
-
-    def prepare(self, data: Data) -> None:
-        import pyarrow  # type: ignore[import-untyped]
-
-        self.batches = []
-        for begin in range(0, data.rows, BATCH):
-            x = data.x[begin : begin + BATCH]
-            frame = pyarrow.table({str(j): x[:, j] for j in range(data.dimension)})
-            self.batches.append((frame, pyarrow.chunked_array([data.y[begin : begin + BATCH] > 0.0])))
-
-    def once(self) -> Timing:
-        model = _model()
-        begin = time.perf_counter()
-        for frame, labels in self.batches:
-            model.learn_many(frame, labels)
-        return Timing(time.perf_counter() - begin)
-
-    def predictions(self) -> None:
-        return None

@@ -19,9 +19,7 @@ from benchmarks.rcv1_like import draw_features, rcv1_like, zipf_quantile
 from benchmarks.solvers import SOLVERS, Timing
 from benchmarks.solvers.scikit_learn import ScikitLearn
 from benchmarks.table import write_region
-from benchmarks.targets import checks
 from benchmarks.text import write_libsvm, write_vw
-from benchmarks.timing import Result
 from benchmarks.timing import measure as measure_solvers
 from giftrl.errors import InvalidInput
 
@@ -178,48 +176,6 @@ def test_solvers_are_timed_in_turn_and_judged_by_their_own_predictions():
     assert results[1].skipped == "not here" and not results[1].timings
 
 
-def test_targets_are_checked_against_both_floors_and_the_kinder_time_of_rivals():
-    def result(key, seconds, inner=None):
-        return Result(key, key, timings=[Timing(seconds, inner)])
-
-    ours = [result("squared_norm-proximal", 3.0, 2.0), result("squared_norm-proximal-8", 9.0, 8.0)]
-    others = [result("floor", 2.5, 2.5), result("floor-unsigned", 1.0, 1.0), result("vw", 18.0, 12.0)]
-    found = checks("rcv1_like", [*others, *ours])
-    read = [(c.what, c.against, c.relation, c.target, c.measured, c.inner, c.reached) for c in found]
-    assert read == [
-        ("squared_norm-proximal", "floor", "<=", 1.5, 1.2, 0.8, True),
-        ("squared_norm-proximal", "floor-unsigned", "<=", 1.5, 3.0, 2.0, False),
-        ("squared_norm-proximal-8", "squared_norm-proximal", "<=", 3.0, 3.0, 4.0, True),
-        ("vw", "squared_norm-proximal", ">=", 5.0, 4.0, 6.0, False),
-    ]
-
-
-def test_each_data_set_has_its_targets():
-    keys = [
-        "floor", "floor-unsigned", "squared_norm-linear", "curvature-truncated", "curvature-proximal",
-        "curvature-proximal-16", "auto-default", "auto-light", "vw", "sklearn-float32", "sklearn-float64",
-    ]  # fmt: skip
-    every = [Result(key, key, timings=[Timing(1.0 + k)]) for k, key in enumerate(keys)]
-    found = {name: {(c.what, c.against): c.target for c in checks(name, every)} for name in DATASETS}
-    common = {
-        ("curvature-proximal-16", "curvature-proximal"): 5.0,
-        ("auto-default", "curvature-proximal"): 3.0,
-        ("auto-light", "curvature-proximal"): 1.8,
-        ("vw", "auto-default"): 1.0,
-        ("the quickest sklearn-float32", "squared_norm-linear"): 1.0,
-    }
-    assert found["a9a"] == common
-    single = ("squared_norm-linear", "curvature-truncated", "curvature-proximal")
-    assert found["covtype"] == common | {(key, "floor"): 2.5 for key in single}
-    assert found["rcv1_like"] == common | {
-        ("squared_norm-linear", "floor"): 1.4,
-        ("squared_norm-linear", "floor-unsigned"): 1.4,
-        ("curvature-proximal", "floor"): 2.0,
-        ("curvature-proximal", "floor-unsigned"): 1.8,
-        ("vw", "curvature-proximal"): 4.0,
-    }
-
-
 def test_a_page_without_the_region_is_left_as_it_is(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("words")
@@ -239,9 +195,7 @@ def run(*arguments, absent=(), data=None):
 
 def test_the_command_runs_every_solver_and_says_what_it_skips(tmp_path):
     page = tmp_path / "performance.md"
-    regions = "".join(
-        f"<!-- {name}:begin -->\nstale words\n<!-- {name}:end -->\n" for name in ("asked", "targets", "bench")
-    )
+    regions = "".join(f"<!-- {name}:begin -->\nstale words\n<!-- {name}:end -->\n" for name in ("asked", "bench"))
     page.write_text(f"# Performance\n\n{regions}\nThe end.\n")
     absent = ("vowpalwabbit", "river")
     done = run("--quick", "--repetitions", "1", "--out", str(page), "--tables", str(page), absent=absent)
@@ -257,7 +211,7 @@ def test_the_command_runs_every_solver_and_says_what_it_skips(tmp_path):
             'Vowpal Wabbit skipped on rcv1_like: vowpalwabbit is not installed: pip install "giftrl[bench]"' in printed
         )
         assert all(f"{name} skipped: set GIFTRL_DATA" in printed for name in DATASETS if name != "rcv1_like")
-        assert "Targets" in printed and "Microseconds a row" in printed and "nan" not in printed
+        assert "Microseconds a row" in printed and "nan" not in printed
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vowpalwabbit") is None, reason="vowpalwabbit is not installed")
@@ -268,17 +222,6 @@ def test_rivals_run_and_learn():
     for result in measure_solvers(data, chosen, 1):
         assert result.seconds > 0.0 and result.inner is not None
         assert 0.4 < result.loss < 0.69, f"{result.name} must do better than log 2"
-
-
-@pytest.mark.skipif(importlib.util.find_spec("river") is None, reason="river is not installed")
-@pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
-def test_river_takes_dense_batches_and_says_why_not_sparse_ones():
-    x, y = rcv1_like(1500, 30)
-    dense, thin = Data("dense", "dense", x.toarray(), y), Data("sparse", "sparse", x, y)
-    (result,) = measure_solvers(dense, [SOLVERS["river-many"]], 1)
-    assert result.skipped is None and result.seconds > 0.0
-    (result,) = measure_solvers(thin, [SOLVERS["river-many"]], 1)
-    assert "it makes every frame dense" in result.skipped and not result.timings
 
 
 def test_a_misspelt_solver_is_one_line():

@@ -7,7 +7,7 @@ import lzma
 
 import numpy as np
 
-from giftrl.cli.main import COMMANDS
+from giftrl.cli.commands import COMMANDS
 from giftrl.streams.formats import FORMATS
 from giftrl.streams.sources.decompress import CODECS, zstd
 

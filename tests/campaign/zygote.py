@@ -88,7 +88,7 @@ def serve(run, requests, answers):
 def prepare():
     """Import what commands import, and return ``giftrl``. No thread is started: a fork would not have it."""
     import giftrl
-    from giftrl.cli import main  # below, a module takes its place
+    from giftrl.cli import main
 
     for module in pkgutil.walk_packages(giftrl.__path__, "giftrl."):
         importlib.import_module(module.name)

@@ -12,13 +12,13 @@ from scipy import sparse
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR, all_finite, each_once
+from giftrl.config import Recipe, freeze, make
+from giftrl.config.matrix_blocks import blocks
+from giftrl.config.predictor import range_of
+from giftrl.config.recipe import OneScore
 from giftrl.errors import InvalidInput, require
 from giftrl.kernels.base import sparse_row
 from giftrl.kernels.prepare import make_units, unit_rows
-from giftrl.recipes import Recipe, freeze, make
-from giftrl.recipes.blocks import blocks
-from giftrl.recipes.learners import OneScore
-from giftrl.recipes.predictor import range_of
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int32]

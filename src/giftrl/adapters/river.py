@@ -20,14 +20,13 @@ except ModuleNotFoundError as error:
 
 from giftrl.adapters.named_rows import NamedLearner
 from giftrl.certificates import Certificate
+from giftrl.config import Link
+from giftrl.config.class_labels import as_signs, takes_signs
+from giftrl.config.predictor import link_of
+from giftrl.config.recipe import Experts, Parameters, experts_of
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.kernels.base import as_labels
 from giftrl.ops.loss import accepts, labels
-from giftrl.recipes import Link
-from giftrl.recipes.labels import as_signs, takes_signs
-from giftrl.recipes.learners import Experts, experts_of
-from giftrl.recipes.parameters import Parameters
-from giftrl.recipes.predictor import link_of
 
 Array = NDArray[np.float64]
 

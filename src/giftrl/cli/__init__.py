@@ -15,7 +15,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     atexit.register(gc.freeze)  # what is left goes with the process: no need to look for cycles in it once more
     try:
-        from giftrl.cli.main import main as run
+        from giftrl.cli.commands import main as run
         from giftrl.cli.terminal import take_signals, take_streams
         from giftrl.compiled import compiler
 

@@ -20,7 +20,7 @@ from giftrl.cli.options import (
 )
 
 
-@click.command()
+@click.command("certify")
 @click.argument("files", nargs=-1, required=True, metavar="MODEL DATA...")
 @click.option(
     "--weights", "weights_path", type=click.Path(dir_okay=False),
@@ -67,7 +67,7 @@ from giftrl.cli.options import (
 @quiet_option("--quiet", help="Print nothing but the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @input_options
-def command(
+def certify_command(
     files: tuple[str, ...], weights_path: str | None, gap: float, time_limit: float, scale: float,
     witness_nonzeros: int, quiet: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
@@ -95,11 +95,9 @@ def command(
       giftrl certify --weights vw.txt --loss logistic clicks.vw
     """
     begun = time.perf_counter()
-    from giftrl.cli.bar import Bar, proving
-    from giftrl.cli.progress import standard_error
-    from giftrl.cli.terminal import json_text, standard_output
+    from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
     from giftrl.training.certify import certify, in_words, rows_for_model, values_of
-    from giftrl.training.matching import rows_for_weights
+    from giftrl.training.external_weights import rows_for_weights
 
     reading = reading_of(options)
     data = files if weights_path is not None else files[1:]

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import click
 
-from giftrl.cli.tables import print_table
+from giftrl.cli.terminal import print_table
 
 
-@click.command()
+@click.command("demo")
 @click.argument("name", required=False)
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="The folder to write to. Default: this folder for a data set, and out/demo for the page.",
 )  # fmt: skip
 @click.option("--list", "listed", is_flag=True, help="Show the data sets.")
-def command(name: str | None, out: Path | None, listed: bool) -> None:
+def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
     """Show what giftrl does, on one page, or write a small data set to try it on.
 
     \b
@@ -50,14 +50,12 @@ def command(name: str | None, out: Path | None, listed: bool) -> None:
 
 
 def _tour(folder: Path) -> None:
-    from giftrl.cli.bar import Bar
-    from giftrl.cli.progress import standard_error
-    from giftrl.tour import SETS, steps, tour
-    from giftrl.tour.words import last_lines, short_table
+    from giftrl.cli.terminal import Bar, standard_error
+    from giftrl.tour import NAMES, last_lines, short_table, steps, tour
 
     begun = time.perf_counter()
     click.echo(
-        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(SETS)} data sets\n"
+        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(NAMES)} data sets\n"
         "that come with scikit-learn. This takes about a minute, and longer where loops are to be compiled.\n"
     )
     with Bar(standard_error(False), steps=steps()) as bar:

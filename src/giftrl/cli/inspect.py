@@ -11,13 +11,8 @@ import click
 
 from giftrl.cli.options import certificate_option, check_files, radius_option
 
-FIRST_NAMES = (
-    "the model has hashed names, of which it keeps the first one of each coordinate; a weight that names share is "
-    "written under that name alone. Train with --dictionary to tell all names apart"
-)
 
-
-@click.command()
+@click.command("inspect")
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.option(
     "--top", type=click.IntRange(0), default=20, show_default=True, help="How many of the largest weights to show."
@@ -25,16 +20,10 @@ FIRST_NAMES = (
 @radius_option
 @certificate_option
 @click.option("--plot", type=click.Path(), help="Draw the weights to this .png, .svg or .pdf file.")
-@click.option(
-    "--readable-model", "readable", type=click.Path(), metavar="FILE",
-    help="Write the weights as vw --readable_model does, by Vowpal Wabbit's hashes of names. Of hashed names that "
-    "share a coordinate, the first one gets the weight.",
-)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(
-    model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, readable: str | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+def inspect_command(
+    model: str, top: int, radii: tuple[float, ...], seconds: float, plot: str | None, as_json: bool
+) -> None:
     """Show the settings of MODEL, what the columns of its data are for, its largest weights and its certificate.
 
     \b
@@ -50,32 +39,20 @@ def command(
     More examples:
       giftrl inspect clicks.giftrl
       giftrl inspect clicks.giftrl --top 50 --radius 1 --radius 10 --plot weights.svg
-      giftrl inspect clicks.giftrl --readable-model clicks.txt
     """
     import numpy as np
 
-    from giftrl.cli.bar import proving
-    from giftrl.cli.progress import standard_error
-    from giftrl.cli.terminal import json_text, standard_output
-    from giftrl.files import writing
+    from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
     from giftrl.reports.figure import require_matplotlib
     from giftrl.training import LinearModel
-    from giftrl.training.largest import largest_weights
-    from giftrl.training.summary import best_losses, summary_of
-    from giftrl.training.vw_export import readable_model
+    from giftrl.training.summary import best_losses, largest_weights, summary_of
 
-    check_files({"model": [model]}, {"plot": plot, "readable_model": readable})
+    check_files({"model": [model]}, {"plot": plot})
     if plot is not None:
         require_matplotlib()
     standard_output()
     trained, _ = LinearModel.load(model)
     trained.features.freeze()
-    if readable is not None:
-        text = readable_model(trained)
-        with writing(readable) as file:
-            file.write(text.encode())
-        if not trained.features.report().exact:
-            click.echo(f"giftrl: note: {FIRST_NAMES}", err=True)
     weights = trained.learner.x
     of = [f" (class {name})" for name in trained.settings.class_names] if trained.settings.many else [""]
     largest = [(each.name + of[each.column], each.weight) for each in largest_weights(trained, top)]
@@ -102,8 +79,8 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.columns import in_rows
-    from giftrl.cli.progress import decimals, within_norm
+    from giftrl.cli.progression import in_rows, within_norm
+    from giftrl.cli.terminal import decimals
     from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)

@@ -5,11 +5,10 @@ from typing import Any
 
 import click
 
-from giftrl.cli.options import check_files, input_options, quiet_option, reading_of
-from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
+from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
 
 
-@click.command(cls=VowpalWabbitHints)
+@click.command("predict", cls=VowpalWabbitHints)
 @click.argument("model", type=click.Path(dir_okay=False))
 @click.argument("data", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Write to this file instead of standard output.")
@@ -21,7 +20,7 @@ from giftrl.cli.vowpal_wabbit import VowpalWabbitHints
 )
 @quiet_option("--quiet", help="Print nothing but predictions.")
 @input_options
-def command(
+def predict_command(
     model: str,
     data: tuple[str, ...],
     output: str | None,
@@ -60,37 +59,31 @@ def command(
     score, which is the sum of these; and the prediction. For several classes these are the weights of the class that is
     predicted. Names that share a coordinate are shown as one.
 
-    MODEL may also be a model of Vowpal Wabbit that vw --readable_model or --invert_hash wrote. Its predictions are then
-    those of vw -t; with --scores, those before --link logistic makes probabilities of them.
-
     \b
     More examples:
       giftrl predict clicks.giftrl tomorrow.svm.gz --proba -o tomorrow.txt
       giftrl predict houses.giftrl new.csv
       giftrl predict clicks.giftrl tomorrow.vw --audit | less
     """
-    from giftrl.cli.bar import Bar
-    from giftrl.cli.progress import counted, decimals, standard_error
-    from giftrl.cli.terminal import settle_output, shares_terminal, standard_output
+    from giftrl.cli.terminal import (
+        Bar,
+        counted,
+        decimals,
+        settle_output,
+        shares_terminal,
+        standard_error,
+        standard_output,
+    )
+    from giftrl.config.predictor import link_of
     from giftrl.errors import Incompatible
     from giftrl.files import writing
-    from giftrl.recipes.predictor import link_of
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
-    from giftrl.training.audit import Audit
-    from giftrl.training.evaluation import Evaluation
-    from giftrl.training.predictions import lines_of, shown
-    from giftrl.training.vw_model import is_vw_text
+    from giftrl.training.predictions import Audit, Evaluation, lines_of, shown
 
     reading = reading_of(options)
     check_files({"model": [model], "data": data}, {"output": output, "rejects": reading["rejects"]})
-    if is_vw_text(model):
-        for name, given in (("--proba", proba), ("--clip", clip), ("--audit", audit)):
-            if given:
-                raise click.UsageError(f"{name} is for models of giftrl, and {model} is one of Vowpal Wabbit")
-        _with_vw(model, data, output, reading, as_scores, quiet)
-        return
     trained, _ = LinearModel.load(model)
     settings = trained.settings
     if proba and as_scores:
@@ -139,30 +132,9 @@ def command(
 
 def _say(reader: Any) -> None:
     """Say what matched nothing, and how many rows were skipped."""
-    from giftrl.cli.progress import counted
+    from giftrl.cli.terminal import counted
 
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)
     if reader.rejected:
         click.echo(f"{counted(reader.rejected, 'row')} could not be used; nan stands for each", err=True)
-
-
-def _with_vw(
-    model: str, data: tuple[str, ...], output: str | None, reading: dict[str, Any], as_scores: bool, quiet: bool
-) -> None:
-    """Print what a model of Vowpal Wabbit predicts."""
-    from giftrl.cli.terminal import settle_output, standard_output
-    from giftrl.files import writing
-    from giftrl.training.predictions import lines_of
-    from giftrl.training.vw_model import VWModel
-
-    given = VWModel(model)
-    with contextlib.ExitStack() as opened:
-        file = standard_output() if output is None else opened.enter_context(writing(output))
-        reader = given.read(data, **reading)
-        for batch in reader:
-            file.write(lines_of(batch, given.scores(batch) if as_scores else given.predict(batch)))
-        if output is None:
-            settle_output()
-    if not quiet:
-        _say(reader)

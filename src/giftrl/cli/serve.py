@@ -8,7 +8,7 @@ import click
 from giftrl.cli.options import quiet_option
 
 
-@click.command()
+@click.command("serve")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; others need tokens.")
 @click.option(
@@ -54,7 +54,7 @@ from giftrl.cli.options import quiet_option
     help="End after so many seconds. Default: when a signal comes.",
 )  # fmt: skip
 @quiet_option("-q", "--quiet", help="Print nothing but errors.")
-def command(
+def serve_command(
     folder: Path, host: str, port: int, token_file: str | None, follow: tuple[str, ...], end_after: float | None,
     quiet: bool, **limits: Any,
 ) -> None:  # fmt: skip

@@ -9,8 +9,8 @@ from giftrl.distributed.driver import Driver, Progress
 from giftrl.distributed.reading import Place, Reading
 from giftrl.errors import InvalidInput
 from giftrl.training.checkpoint import differences, without_cluster
-from giftrl.training.course import unsound_checkpoint
 from giftrl.training.model import LinearModel
+from giftrl.training.multi_pass import unsound_checkpoint
 
 
 def described(reading: Reading) -> dict[str, Any]:

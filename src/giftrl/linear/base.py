@@ -17,18 +17,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import each_once
+from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
+from giftrl.config.early_stopping import Passes, held_out
+from giftrl.config.matrix_blocks import blocks
+from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.recipe import Experts, Parameters
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.linear.report import Reporting
 from giftrl.merging.schedule import FIRST
-from giftrl.recipes import AUTO, Predictor, Recipe, freeze, make, make_each
-from giftrl.recipes.blocks import blocks
-from giftrl.recipes.evaluation import as_they_count, losses_of
-from giftrl.recipes.learners import Experts
-from giftrl.recipes.parameters import Parameters
-from giftrl.recipes.passes import Passes, held_out
 from giftrl.reports.run import Sample
 
 Array = NDArray[np.float64]

@@ -14,15 +14,15 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import check_is_fitted
 
 from giftrl import losses
+from giftrl.config import AUTO, Labels, Link, Recipe
+from giftrl.config.class_labels import as_signs, takes_signs
+from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
 from giftrl.linear.plain import plain_classifier
 from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
-from giftrl.recipes import AUTO, Labels, Link, Recipe
-from giftrl.recipes.labels import as_signs, takes_signs
-from giftrl.recipes.predictor import link_of
 
 
 def _has_probabilities(estimator: "FTRLClassifier") -> bool:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from giftrl.certificates import Certificate
+from giftrl.config import Predictor, freeze
+from giftrl.config.recipe import Experts, Mixture, experts_of
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
 from giftrl.merging.team import Team
-from giftrl.recipes import Predictor, freeze
-from giftrl.recipes.learners import Experts, Mixture, experts_of
 
 Array = NDArray[np.float64]
 #: Rows with fewer nonzeros than this part of the features are few.
@@ -24,7 +24,7 @@ FEW = 0.1
 class Columns:
     """Columns of weights that learn together: those of one learner; or, if ``each``, of one for each column of labels.
 
-    >>> from giftrl.recipes import Recipe, make_each
+    >>> from giftrl.config import Recipe, make_each
     >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
     >>> model.learn(np.eye(2), np.ones((2, 3)), None).shape
     (2, 3)

@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import LinearSVC
 
+from giftrl.config import Link, Predictor
+from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible
-from giftrl.recipes import Link, Predictor
-from giftrl.recipes.predictor import link_of
 
 
 def plain_classifier(model: Any) -> Any:

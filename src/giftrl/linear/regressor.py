@@ -9,11 +9,11 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible, InvalidInput
 from giftrl.linear.base import FTRL, Array
 from giftrl.linear.models import Columns
 from giftrl.linear.plain import plain_regressor
-from giftrl.recipes.predictor import link_of
 
 
 @dataclass(eq=False, repr=False)

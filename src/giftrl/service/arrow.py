@@ -1,8 +1,9 @@
 """Arrow streams that are no larger in memory than they look."""
 
 import struct
+from typing import Any
 
-from giftrl.errors import Refused
+from giftrl.errors import BadSource, Refused
 
 #: The field numbers, in the tables of Arrow's format, of a message's header and its type, of a dictionary's rows, and
 #: of the compression of rows. (https://github.com/apache/arrow/blob/main/format/Message.fbs)
@@ -28,7 +29,9 @@ def require_small(data: bytes, rows: int, size: int) -> None:
     """
     import pyarrow as pa
 
-    counted = 0
+    from giftrl.streams.tables.batches import require_valid
+
+    counted = unpacked = 0
     try:
         messages = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
         for message in messages:
@@ -36,10 +39,28 @@ def require_small(data: bytes, rows: int, size: int) -> None:
             if counted > rows:
                 raise Refused(413, f"the body has more than {rows} rows", "send fewer at a time")
         with pa.ipc.open_stream(pa.BufferReader(data)) as batches:
-            if sum(batch.nbytes for batch in batches) > size:
-                raise Refused(413, "the body is too large in memory", "send fewer rows at a time")
+            for batch in batches:
+                require_valid(batch, "the body")
+                unpacked += batch.nbytes + 8 * sum(map(_cells, batch.columns))
+                if unpacked > size:
+                    raise Refused(413, "the body is too large in memory", "send fewer rows at a time")
+    except BadSource as problem:
+        raise Refused(422, str(problem.rule), "write it with pyarrow.ipc.new_stream") from None
     except (pa.ArrowException, OSError, EOFError, ValueError, struct.error, IndexError):
         raise Refused(400, "the body is no sound Arrow stream", "write it with pyarrow.ipc.new_stream") from None
+
+
+def _cells(array: Any) -> int:
+    """The number of values in an array, items of lists included: null values need no memory before they are read."""
+    import pyarrow.types as pt
+
+    array = getattr(array, "storage", array)
+    inner: list[Any] = []
+    if pt.is_struct(array.type) or pt.is_map(array.type):
+        inner = array.flatten() if pt.is_struct(array.type) else [array.keys, array.items]
+    elif hasattr(array.type, "value_field"):
+        inner = [array.flatten()]
+    return len(array) + sum(map(_cells, inner))
 
 
 def _rows(message: bytes) -> int:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.predictor import link_of, range_of
 from giftrl.errors import GiftrlError, Refused
-from giftrl.recipes.predictor import link_of, range_of
 from giftrl.service.bodies import Entry, as_json, groups_of, sources
 from giftrl.service.quick import Quick, Row
 from giftrl.service.shares import ONE, Answer, Share, as_refused, require_usable, shares_of

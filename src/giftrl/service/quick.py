@@ -16,12 +16,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from giftrl.config.predictor import range_of
 from giftrl.kernels.base import OneRow, sparse_row
-from giftrl.recipes.predictor import range_of
 from giftrl.streams.names.walk import BadValue
 from giftrl.streams.text.json_lines import JsonLines
 from giftrl.training.model import LinearModel
-from giftrl.training.single import learn_row
 
 #: Names whose coordinates are known by heart, at most; and the entries of a row.
 NAMES, ENTRIES = 100_000, 512
@@ -174,7 +173,7 @@ class Quick:
     def learn(self, row: Row) -> float:
         """Learn from a row; the prediction that was made before."""
         self._write(row)
-        return learn_row(self._model, self._memory, row.label)
+        return self._model.learn_row(self._memory, row.label)
 
     def _keep_layout(self, keys: tuple[str, ...]) -> None:
         """Keep the coordinates of rows of numbers under these keys, which are names of features as they are."""

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from giftrl.recipes.learners import Mixture
+from giftrl.config.recipe import Mixture
 from giftrl.service.jobs import SAVE, Job
 from giftrl.service.watch import Watch
 from giftrl.service.writer import Writer

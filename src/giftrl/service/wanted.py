@@ -9,9 +9,9 @@ from giftrl.errors import GiftrlError, Refused
 from giftrl.service.core import Core
 from giftrl.service.shares import plain
 from giftrl.streams.columns import Columns
+from giftrl.training.choose_loss import AUTO, Target, chosen_by_rows, placeholder_target
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
-from giftrl.training.target import AUTO, Target, anything, chosen_by_rows
 
 #: What rows can have besides their features; the label is always under "label".
 OF_ROWS = ("weight", "ignore", "categorical", "date", "text")
@@ -109,7 +109,7 @@ class Wanted(NamedTuple):
     @property
     def target(self) -> Target:
         """The loss and its labels; any that go with what is given, where the first rows will choose them."""
-        return anything(self.loss, self.labels)
+        return placeholder_target(self.loss, self.labels)
 
     @property
     def columns(self) -> Columns:

@@ -11,10 +11,20 @@
 >>> folder.cleanup()
 """
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from giftrl.training.checkpoint import Checkpoint
 from giftrl.training.model import LinearModel
-from giftrl.training.one_call import train
 from giftrl.training.settings import Settings
 from giftrl.training.trainer import Trainer
 
 __all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]
+
+
+def train(
+    settings: Settings, sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **options: Any
+) -> LinearModel:
+    """Train a model on a stream, as the example above does; options as for :class:`Trainer`."""
+    return Trainer(LinearModel(settings), sources, **options).run()

@@ -12,8 +12,8 @@ from giftrl.certificates import BestLoss
 from giftrl.certificates.passes import Watch, by_passes
 from giftrl.certificates.problem import loss_sum
 from giftrl.errors import InvalidInput, require
+from giftrl.training.certify_rows import Rereading
 from giftrl.training.model import LinearModel
-from giftrl.training.rereading import Rereading
 
 Array = NDArray[np.float64]
 

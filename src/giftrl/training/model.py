@@ -2,35 +2,50 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates import Certificate
-from giftrl.compiled.rows import CSR, slice_rows
+from giftrl.compiled.rows import CSR, Rows, slice_rows
+from giftrl.config import Labels, Predictor, freeze
+from giftrl.config.predictor import link_of
+from giftrl.config.recipe import Learner, Mixture
 from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
+from giftrl.kernels.base import NonzeroRows, OneRow
+from giftrl.kernels.engine import Engine
+from giftrl.losses.based import Based
 from giftrl.merging.team import Spent, Team
+from giftrl.mixtures.feature_state import DENSE
 from giftrl.models import load, save
-from giftrl.ops.loss import accepts
-from giftrl.recipes import Labels, Predictor, freeze
-from giftrl.recipes.learners import Mixture
-from giftrl.recipes.predictor import link_of
+from giftrl.models.upgrade import arrays_of_now
+from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
-from giftrl.training.bases import learn_with_bases
-from giftrl.training.packing import pack, unpack
-from giftrl.training.repeated import Repeated
 from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 KIND = "linear"
 #: More rows than a batch has.
 MOST = 1 << 62
+
+
+class LaterPassCounts(NamedTuple):
+    """Counts beyond the first pass: of later passes, and of held-out rows, which are learned after the last pass.
+
+    A learner with a fixed beta counts rows of later passes as new ones; a mixture does not.
+    """
+
+    examples: int = 0  # of later passes
+    weight: float = 0.0
+    loss: float = 0.0
+    late_weight: float = 0.0  # of rows held out
+    late_loss: float = 0.0
 
 
 class LinearModel:
@@ -60,7 +75,7 @@ class LinearModel:
         self.learner = settings.make_learner(self.features.dimension, constant)
         self.examples = self.nonzeros = self.rejected = 0
         self.weight = 0.0
-        self.repeated = Repeated()
+        self.repeated = LaterPassCounts()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
         self.spent = Spent()  # of the last team
@@ -152,6 +167,37 @@ class LinearModel:
             raise Overflowed(f"{batch.source}:{line}: the sum of the weights leaves the range of float64; scale them")
         return float(sums[-1])
 
+    def learn_row(self, row: OneRow, label: float) -> float:
+        """Learn from one row of weight 1, as :meth:`learn` does from a batch of it; return the prediction before that.
+
+        The model must have one score.
+
+        Args:
+            row: the entries, the constant included, in a buffer of the learner; all within its dimension.
+            label: of the loss.
+
+        >>> from giftrl.kernels.base import sparse_row
+        >>> model = LinearModel(Settings(loss="squared", bits=4))
+        >>> row = model.learner.one_row(sparse_row(8))
+        >>> row.values[:2], row.rows.value.indices[:2] = (1.0, 1.0), (3, 16)
+        >>> row.end(2)
+        >>> model.learn_row(row, 5.0), model.examples, model.nonzeros
+        (0.0, 1, 2)
+        """
+        weight = self.weight + 1.0
+        if not math.isfinite(weight):
+            raise Overflowed("the sum of the weights leaves the range of float64; scale them")
+        row.label[0], row.weight[0] = label, 1.0
+        try:
+            cast("Any", self.learner).learn_row(row)
+        except Overflowed:
+            rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
+            raise Overflowed(f"{rule}; scale the features or the weights, or use beta='auto'") from None
+        self.examples += 1
+        self.nonzeros += row.width
+        self.weight = weight
+        return row.score.item()
+
     def learn_again(self, batch: Batch) -> NDArray[np.float64]:
         """Learn from a batch of a later pass, and return the predictions."""
         before = float(self.learner.loss_sums[0])
@@ -174,7 +220,7 @@ class LinearModel:
             late_loss=now.late_loss + float(self.learner.loss_sums[0]) - loss,
         )
 
-    def keep(self, learner: Any, repeated: Repeated) -> None:
+    def keep(self, learner: Any, repeated: LaterPassCounts) -> None:
         """Keep the learner of an earlier pass, and what was repeated until then but for its loss."""
         first = float(self.learner.loss_sums[0]) - self.repeated.loss
         self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
@@ -277,7 +323,7 @@ class LinearModel:
             model.learner.restore(unpack(model.learner, model.features.dimension, under(arrays, "learner.")))
             model.examples, model.nonzeros = int(header["examples"]), int(header["nonzeros"])
             model.weight, model.rejected = float(header["weight"]), int(header["rejected"])
-            model.repeated = Repeated(*header.get("repeated", ()))
+            model.repeated = LaterPassCounts(*header.get("repeated", ()))
             more = dict(header["more"]) | {"extra": under(arrays, "extra.")}
         except (KeyError, TypeError, ValueError, OverflowError, GiftrlError) as problem:
             raise ModelFileError(path, f"is not a sound model ({problem})", "use another copy of the file") from None
@@ -292,3 +338,109 @@ def as_rows(batch: Batch) -> CSR:
 def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     """The arrays whose names begin with a prefix, under the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+# The state of a learner as a file keeps it: without the features that it has not seen.
+
+Arrays = dict[str, NDArray[Any]]
+#: What a mixture keeps for each dense feature.
+OF_DENSE = ("features.dense", "features.stamps")
+#: What it keeps for each feature in later passes.
+CHANGES = "later.changes"
+#: What witnesses keep for each feature, once there are rows that they do not keep.
+WITNESSES = "witnesses.record"
+#: What theta has more than the stored theta, after a merge.
+AHEAD = "ahead"
+
+
+def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
+    """An array with a row for each feature; beside it in the file, which features those are; and others like it.
+
+    No row of these others is written to unless one of the first is.
+    """
+    if isinstance(learner, Engine):
+        return "coordinates", "coordinates.seen", ()
+    return "features.x", "features.seen", ("features.record", "features.theta", CHANGES)
+
+
+def pack(learner: Learner, dimension: int) -> Arrays:
+    """The state of a learner of which this many features are in use; features that were never seen are left out.
+
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> learner = MixtureLearner(1000, "squared", compiled=False)
+    >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
+    >>> pack(learner, 1000)["features.seen"].tolist()
+    [0, 1]
+    """
+    state = learner.state()
+    name, seen, others = _names(learner)
+    kept = NonzeroRows.of(state[name][: max(1, dimension)])
+    if isinstance(learner, Engine):
+        # When norms are counted anew depends on the number of rows, so the last one tells how many there are.
+        last = kept.length - 1
+        where = kept.where if last in kept.where[-1:] else np.append(kept.where, last)
+        kept = NonzeroRows(state[name][where], where, kept.length)
+    else:
+        dense = int(state["features.counts"][DENSE])
+        state |= {each: state[each][:dense] for each in OF_DENSE}
+        state |= {each: state[each][kept.where] for each in others if each in state}
+    for each in (WITNESSES, AHEAD):
+        if each in state and len(state[each]):
+            own = NonzeroRows.of(state[each][: kept.length])
+            state |= {each: own.rows, f"{each}.seen": own.where}
+    return state | {name: kept.rows, seen: kept.where}
+
+
+def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """What :func:`pack` was given, for ``learner.restore``.
+
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> learner = MixtureLearner(1000, "squared", compiled=False)
+    >>> _ = learner.learn(np.eye(2, 1000), [1.0, 2.0])
+    >>> unpack(learner, 1000, pack(learner, 1000))["features.x"].shape
+    (1000, 16)
+    """
+    state = arrays_of_now(learner, arrays)
+    name, seen, others = _names(learner)
+    where = state.pop(seen)
+    rows = dimension if not isinstance(learner, Engine) or not len(where) else min(dimension, int(where[-1]) + 1)
+    for each in (name, *others):
+        if each in state:
+            state[each] = NonzeroRows(state[each], where, rows).array()
+    for each in (WITNESSES, AHEAD):
+        if f"{each}.seen" in state:
+            state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
+    return state
+
+
+# Learning from rows whose predictions start from a base.
+
+
+def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
+    """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
+
+    Where phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the
+    learner must take no number from a label but by the loss, as a mixture of real labels does.
+
+    Args:
+        learner: of one score, or of K classes if there are no bases.
+        rows, labels, weights: as for ``learner.learn_rows``.
+        bases: of the rows; empty if all are 0.
+
+    >>> from giftrl.compiled.rows import CSR
+    >>> from giftrl.kernels import LinearLearner
+    >>> one = CSR(np.ones(1), np.zeros(1, np.int32), np.array([0, 1]), 1)
+    >>> learner = LinearLearner(1, "squared", compiled=False)
+    >>> learn_with_bases(learner, one, np.array([5.0]), np.ones(1), np.array([3.0])).tolist(), learner.x.tolist()
+    ([3.0], [1.0])
+    """
+    if not bases.any():
+        return learner.learn_rows(rows, labels, weights)
+    loss: Any = learner.loss
+    if residual(loss):
+        return np.asarray(learner.learn_rows(rows, labels - bases, weights) + bases)
+    learner.loss = Based(loss, labels, bases)
+    try:
+        return np.asarray(learner.learn_rows(rows, np.arange(float(len(labels))), weights) + bases)
+    finally:
+        learner.loss = loss

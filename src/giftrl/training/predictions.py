@@ -1,11 +1,16 @@
 """Predictions as lines of text, one for each row of the data."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config import Predictor
+from giftrl.config.predictor import as_they_count, losses_of
 from giftrl.streams.batch import Batch
+from giftrl.streams.names.features import Features, Hashing
+from giftrl.training.model import LinearModel
 
 #: What would break a line or a column apart.
 ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -39,3 +44,141 @@ def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
         where = np.concatenate([batch.lines, bad]).argsort(kind="stable")
         lines = [(lines + ["nan"] * len(bad))[k] for k in where]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+
+# The loss of predictions on rows that have labels.
+
+
+class Evaluation:
+    """The mean loss of a model's predictions, by weight, over the rows whose labels the loss accepts.
+
+    Args:
+        model: whose predictions they are.
+
+    >>> from giftrl.streams.names.features import Hashing
+    >>> from giftrl.streams.batch import Position
+    >>> from giftrl.streams.text.libsvm import LibsvmText
+    >>> from giftrl.training import Settings
+    >>> evaluation = Evaluation(LinearModel(Settings(loss="squared", bits=4)))
+    >>> rows = LibsvmText(Hashing(4), compiled=False).parse(b"3 1:1\\n5 2:1\\n", "a", Position())
+    >>> evaluation.add(rows, np.array([2.0, 2.0]))
+    >>> evaluation.rows, evaluation.average_loss
+    (2, 2.5)
+    """
+
+    def __init__(self, model: LinearModel) -> None:
+        self.model = model
+        self.rows = 0
+        self.strange = 0  # rows whose label the loss does not accept
+        self.weight = 0.0
+        self.loss_sum = 0.0
+
+    def add(self, batch: Batch, scores: NDArray[np.float64]) -> None:
+        """Add rows and their scores; rows without a label that the loss accepts do not count."""
+        settings = self.model.settings
+        there = ~np.isnan(batch.labels)
+        good = there.copy()
+        good[there] = settings.accepts(batch.labels[there])
+        self.strange += int(np.count_nonzero(there & ~good))
+        labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
+        learner = self.model.learner
+        losses = losses_of(learner.loss, as_they_count([learner], scores[good]), labels)
+        self.rows += len(labels)
+        self.weight += float(weights.sum())
+        self.loss_sum += float(weights @ losses)
+
+    @property
+    def average_loss(self) -> float:
+        """The mean loss; NaN where no row counted."""
+        return self.loss_sum / self.weight if self.weight > 0.0 else float("nan")
+
+
+# Why a row is predicted as it is: its features by name, and what each adds to the score.
+
+COLUMNS = ("feature", "coordinate", "value", "weight", "contribution")
+
+
+class Audit:
+    """Blocks of text, one for each row.
+
+    A block has the place and the tag of its row; a line for each feature, with the columns :data:`COLUMNS` between
+    tabs, the largest contributions first; the base of the row, if it has one; the score, which is the sum of all
+    contributions; and the prediction. With several classes, weights and contributions are those of the class that is
+    predicted. A contribution is the value times the weight. Names on one coordinate are one feature, and the first one
+    is shown.
+
+    Args:
+        model: a model that no longer learns.
+
+    Attributes:
+        features: what to read the rows with.
+
+    >>> from giftrl.streams.batch import Position
+    >>> from giftrl.streams.text.vw import VwText
+    >>> from giftrl.training import Settings
+    >>> audit = Audit(LinearModel(Settings(bits=4)))
+    >>> batch = VwText(audit.features, compiled=False).parse(b"1 |user age:30\\n", "a.vw", Position())
+    >>> print(next(audit.blocks(batch, np.zeros(1))).expandtabs(12))
+    a.vw:1
+    feature     coordinate  value       weight      contribution
+    user^age    6           30          0           0
+    score       0
+    prediction  0
+    <BLANKLINE>
+    """
+
+    def __init__(self, model: LinearModel) -> None:
+        self.model = model
+        self.predictor: Predictor = model.freeze()
+        known = model.features
+        known.freeze()
+        # Rows of hashed names show the names that they have themselves, wherever these are known: not those of the
+        # training data that had the same coordinates.
+        self.features: Features = Hashing(known.bits) if isinstance(known, Hashing) else known
+        self._named: dict[int, tuple[str, float]] = {}
+
+    def blocks(self, batch: Batch, answers: NDArray[Any]) -> Iterator[str]:
+        """The block of each row of a batch; ``answers`` are their predictions, as they are printed without an audit.
+
+        The batch was read with :attr:`features`. A row that was skipped has a block with the prediction nan.
+        """
+        skipped = [(each.line, f"{batch.source}:{each.line}\nprediction\tnan\n") for each in batch.rejected]
+        for row, line in enumerate(batch.lines.tolist()):
+            while skipped and skipped[0][0] < line:
+                yield skipped.pop(0)[1]
+            yield self._block(batch, row, np.atleast_1d(answers[row]))
+        for _, block in skipped:
+            yield block
+
+    def _block(self, batch: Batch, row: int, answers: NDArray[Any]) -> str:
+        entries = slice(batch.indptr[row], batch.indptr[row + 1])
+        slots, values, weights = batch.indices[entries], batch.data[entries], np.asarray(self.predictor.weights)
+        of = np.zeros((len(slots), weights.shape[1]))
+        known = slots < len(weights)
+        of[known] = weights[slots[known]]
+        parts = values[:, None] * of
+        best = int(parts.sum(axis=0).argmax())
+        added = parts[:, best]
+        lines = [f"{batch.source}:{batch.lines[row]} {batch.tags[row] if batch.tags else ''}".rstrip()]
+        lines.append("\t".join(COLUMNS))
+        for k in np.argsort(-np.abs(added), kind="stable").tolist():
+            name, sign = self._name(int(slots[k]))
+            numbers = (float(each) + 0.0 for each in (sign * values[k], sign * of[k, best], added[k]))  # no -0
+            lines.append("\t".join([name, str(slots[k]), *(f"{each:.9g}" for each in numbers)]))
+        base = float(batch.bases[row]) if len(batch.bases) else 0.0
+        if base:
+            lines.append(f"(base)\t\t{base:.9g}\t1\t{base:.9g}")
+        lines.append(f"score\t{float(added.sum()) + base + 0.0:.9g}")
+        lines.append("prediction\t" + " ".join(map(shown, answers.tolist())))
+        return "\n".join(lines) + "\n"
+
+    def _name(self, slot: int) -> tuple[str, float]:
+        """The name of a coordinate, and the sign that its values have."""
+        if slot not in self._named:
+            for features in (self.features, self.model.features):
+                if (name := features.name(slot)) is not None:
+                    self._named[slot] = name.translate(ESCAPED), features.sign(slot)
+                    break
+            else:
+                self._named[slot] = f"#{slot}", 1.0
+        return self._named[slot]

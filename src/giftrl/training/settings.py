@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.certificates.witnesses import BUDGET
+from giftrl.config import Labels, Recipe, make
+from giftrl.config.class_labels import as_signs, takes_signs
+from giftrl.config.recipe import KINDS, Learner
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.models.upgrade import settings_of_now
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
-from giftrl.recipes import Labels, Recipe, make
-from giftrl.recipes.labels import as_signs, takes_signs
-from giftrl.recipes.learners import Learner
-from giftrl.recipes.recipe import KINDS
 from giftrl.streams.label_names import WHOLE, LabelNames, as_option, listed
 
 #: The labels of losses of two classes.
@@ -52,7 +51,7 @@ class Settings(Recipe):
 
     Args:
         loss, update, lookahead, regularizer, schedule, beta, preset, parameters, dtype, witness_nonzeros: as for
-            :class:`giftrl.recipes.Recipe`, by name.
+            :class:`giftrl.config.Recipe`, by name.
         bits: 2^bits coordinates for hashed names; None for an exact dictionary that grows.
         normalize: "none", or "unit": rows are given Euclidean norm 1.
         constant: whether every row has the constant feature 1.

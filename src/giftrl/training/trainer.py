@@ -1,6 +1,7 @@
 """The way from a stream to a model: passes, checkpoints, and going on after an interruption."""
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,18 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.predictor import as_they_count
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.files import FileDigest, GrowingFile, unfinished
-from giftrl.recipes.evaluation import as_they_count
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
+from giftrl.streams.label_names import LabelNames
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Stream, find_sources, require_files
-from giftrl.training.checkpoint import Checkpoint, differences, go_back_all, require_no_checkpoint
-from giftrl.training.consumed import Consumed
-from giftrl.training.course import Course, go_on, unsound_checkpoint
+from giftrl.training.checkpoint import Checkpoint, InputDigests, differences, go_back_all, require_no_checkpoint
 from giftrl.training.model import LinearModel, under
-from giftrl.training.order import Order
+from giftrl.training.multi_pass import Course, go_on, unsound_checkpoint
 from giftrl.training.predictions import lines_of
 
 Named = str | os.PathLike[str]
@@ -44,7 +44,7 @@ class Trainer:
         sources: files, globs, directories, or "-" for standard input.
         passes: how often to go over the data at most.
         holdout: with more than one pass, one of this many rows is held out, and fewer later on
-            (:func:`giftrl.training.course.held_rows`). Training stops when the loss on them rises; the model of the
+            (:func:`giftrl.training.multi_pass.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
         workers: how many threads learn in the first pass (:mod:`giftrl.merging`). The model depends on their number,
             and is the same in every run.
@@ -85,7 +85,7 @@ class Trainer:
         self.opened = opened or {}
         self.reader: Reader | None = None
         self.seconds_learning = 0.0
-        self.order = Order()  # of the labels that this run has met in the first pass
+        self.order = SortedLabels()  # of the labels that this run has met in the first pass
         self.examples_before = model.examples  # learnt from other data
         self.record: Any = None  # kept in checkpoints: has state() and restore(state, examples)
         self._pass = 0
@@ -295,5 +295,49 @@ class Trainer:
         return [source.name for source in find_sources(self.sources)]
 
     @cached_property
-    def _consumed(self) -> Consumed:
-        return Consumed(self._files, self.format)
+    def _consumed(self) -> InputDigests:
+        return InputDigests(self._files, self.format)
+
+
+# Whether rows come sorted by label, which teaches an online learner little.
+
+#: How unlikely, in random order, the first labels must be to be pointed out.
+UNLIKELY = 1e-6
+
+
+class SortedLabels:
+    """Counts how many of the first labels are alike, and how many of all labels are like them.
+
+    >>> order = SortedLabels()
+    >>> order.add(np.repeat([1.0, -1.0], 50))
+    >>> order.note
+    'the first 50 labels are all 1: if the rows are sorted, shuffle them, since order matters to an online learner'
+    """
+
+    def __init__(self) -> None:
+        self._first = math.nan
+        self._name = ""
+        self._leading = 0
+        self._alike = 0
+        self._rows = 0
+
+    def add(self, labels: NDArray[np.float64], names: LabelNames | None = None) -> None:
+        """Add the labels of the next rows; with their names, where they have some."""
+        if self._rows == 0 and len(labels):
+            self._first = float(labels[0])
+            self._name = f"{self._first:.12g}" if names is None else repr(names.names[int(self._first)])
+        alike = labels == self._first
+        if self._leading == self._rows:
+            self._leading += len(labels) if alike.all() else int(np.argmin(alike))
+        self._alike += int(np.count_nonzero(alike))
+        self._rows += len(labels)
+
+    @property
+    def note(self) -> str | None:
+        """What to tell the user; None where the first labels are no surprise in random order."""
+        if self._alike == self._rows or self._leading * math.log(self._alike / self._rows) > math.log(UNLIKELY):
+            return None
+        return (
+            f"the first {self._leading:,} labels are all {self._name}: if the rows are sorted, shuffle them, since "
+            "order matters to an online learner"
+        )

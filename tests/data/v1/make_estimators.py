@@ -1,4 +1,4 @@
-"""Made the pickles beside this file, with version 1 (``giftrl`` 0.1.0 before ``giftrl.recipes``); kept as their recipe.
+"""Made the pickles beside this file, with version 1 (``giftrl`` 0.1.0 before ``giftrl.config``); kept as their recipe.
 
 Each pickle holds a fitted estimator, rows, and what the version that wrote it predicts for them.
 """

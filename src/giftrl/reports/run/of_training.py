@@ -10,8 +10,7 @@ from giftrl.reports.run.weights import TOP, Weighed, deviations
 from giftrl.reports.run.words import listed, plain, quoted
 from giftrl.streams.columns import Kind
 from giftrl.training import LinearModel, Trainer
-from giftrl.training.largest import largest_weights
-from giftrl.training.summary import certified_in_words, summary_of
+from giftrl.training.summary import certified_in_words, largest_weights, summary_of
 
 #: The kinds of columns in words, in the order in which they are shown.
 KINDS = {

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.config.predictor import link_of, losses_of
 from giftrl.ops.vector_loss import multiclass
-from giftrl.recipes.evaluation import losses_of
-from giftrl.recipes.predictor import link_of
 from giftrl.reports.run.bins import packed, unpacked
 from giftrl.reports.run.confusion import Confusion
 from giftrl.reports.run.curve import Curve

@@ -16,7 +16,10 @@ from giftrl.streams.tables.batches import Piece, RecordBatches
 from giftrl.streams.tables.converted import Converted, is_converted
 from giftrl.streams.tables.looks import look_at
 from giftrl.streams.tables.rows import Column, TableRows
-from giftrl.streams.tables.types import flat_arrays, flat_types, is_text, kind_of
+from giftrl.streams.tables.types import flat_arrays, flat_types, is_text, kind_of, lengths
+
+#: The largest number of features that one list of numbers may become.
+MAX_LIST_LENGTH = 1 << 20
 
 
 class ArrowTable(TableRows):
@@ -98,6 +101,8 @@ class ArrowTable(TableRows):
         return kinds
 
     def _batch(self, piece: Piece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
+        import pyarrow as pa
+
         arrays = dict(flat_arrays(piece.batch))
         columns = [
             Column(at, name, kind, arrays[name])
@@ -105,9 +110,17 @@ class ArrowTable(TableRows):
             if kind != Kind.IGNORED
         ]
         first = piece.first + 1
+        for column in columns:
+            longest = int(lengths(column.array).max(initial=0)) if column.kind == Kind.NUMBERS else 0
+            if longest > MAX_LIST_LENGTH:
+                rule = f"the column {column.name!r} has a list of {longest} numbers, and at most {MAX_LIST_LENGTH} fit"
+                raise BadSource(source, rule, f"cut it into several, or give ignore={column.name!r}", first)
         end = first + piece.batch.num_rows
 
         def raw(row: int) -> bytes:
             return json.dumps(piece.batch.slice(row, 1).to_pylist()[0], default=str).encode()
 
-        return self.batch(columns, source, np.arange(first, end), Position(number, end - 1, end), raw)
+        try:
+            return self.batch(columns, source, np.arange(first, end), Position(number, end - 1, end), raw)
+        except pa.ArrowException as problem:  # such as a time zone that nobody knows
+            raise BadSource(source, f"cannot be read ({problem})", "ignore the column, or convert it", first) from None

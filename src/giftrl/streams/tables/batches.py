@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource
 from giftrl.streams.sources.source import Stream
+from giftrl.streams.tables.types import flat_types
 
 #: The most rows, and about the most cells, of a piece.
 ROWS = 1 << 16
@@ -37,7 +38,8 @@ class RecordBatches:
         self._damaged = (pa.ArrowException, OSError, EOFError)
         try:
             self.schema = self._open(pa)
-        except self._damaged as problem:
+            flat_types(self.schema)  # decodes the names of columns
+        except (*self._damaged, UnicodeDecodeError) as problem:
             raise self._bad(problem) from problem
 
     def _open(self, pa: Any) -> Any:
@@ -86,6 +88,7 @@ class RecordBatches:
             if batch is None:
                 row = first
                 continue
+            require_valid(batch, self.name, first)
             row = first + batch.num_rows
             self.fraction = self._fraction(row)
             skip = min(max(0, start - first), batch.num_rows)
@@ -134,6 +137,26 @@ class RecordBatches:
             row += found.batch.num_rows
         if self._file is None:
             self.stream.check_end(row + 1)
+
+
+def require_valid(batch: Any, source: str, row: int = 0) -> None:
+    """Validate a record batch in full: offsets, indices of dictionaries, lengths of buffers, UTF-8.
+
+    Arrow trusts what a file says of its buffers, so that a damaged batch would read memory of others, or crash. Nothing
+    may be computed from a batch before this; not even ``nbytes``.
+
+    Args:
+        batch: a ``pyarrow.RecordBatch`` from outside.
+        source: for the message.
+        row: the number of its first row, from 0.
+    """
+    import pyarrow as pa
+
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as problem:
+        said = str(problem).splitlines()[0]
+        raise BadSource(source, f"damaged Arrow data ({said})", "write the file again", row + 1) from None
 
 
 def _rows_at_once(columns: int) -> int:

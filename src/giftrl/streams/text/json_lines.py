@@ -170,7 +170,7 @@ class JsonLines(TextParser):
         """The rows of lines that are not plain, and those of them that break a rule."""
         others, rejected = [], []
         whole = block.tobytes() if records else b""
-        for line, begin, _, _ in records:
+        for line, begin in ((int(line), int(begin)) for line, begin, _, _ in records):
             raw = whole[begin : whole.find(b"\n", begin)]
             try:
                 if not raw.isspace():

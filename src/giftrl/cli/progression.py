@@ -1,0 +1,352 @@
+"""What the terminal shows during training: a progress bar, and a table with a line for each power of two examples."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from giftrl.cli.terminal import Bar, Lines, counted, decimals
+from giftrl.streams.columns import Kind, Schema
+from giftrl.training.summary import certified_in_words
+
+TABLE_HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
+LAMBDA = TABLE_HEADS.index("lambda")
+ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
+
+
+def in_columns(cells: Iterable[str]) -> str:
+    """A line of the table. A cell that is too wide for its column uses blanks of the next column.
+
+    >>> in_columns(["1,073,741,824", "0.250000", "0.250000", "1", "-0.4321", "7", "1.391e+04"])
+    '1,073,741,824 0.250000  0.250000         1     -0.4321         7      1.391e+04'
+    """
+    line = ""
+    for cell, end in zip(cells, ENDS, strict=True):
+        blank = " " if line else ""
+        line += blank + cell.rjust(end - len(line) - len(blank))
+    return line
+
+
+def narrow(number: float) -> str:
+    """A number in at most 8 characters besides its sign.
+
+    >>> narrow(0.25), narrow(1234.5678), narrow(12345678.9), narrow(-3.14e11)
+    ('0.250000', '1234.57', '12345679', '-3.14e+11')
+    """
+    return decimals(number) if abs(number) < 1e6 else f"{number:.0f}" if abs(number) < 1e8 else f"{number:.2e}"
+
+
+def cut(text: str) -> str:
+    """A text on one line, in at most 10 characters.
+
+    >>> cut("no"), cut("extraordinary"), cut("one\\ntwo")
+    ('no', 'extraordi…', 'one\\\\ntwo')
+    """
+    from giftrl.training.predictions import shown
+
+    text = shown(text)
+    return text if len(text) <= 10 else f"{text[:9]}…"
+
+
+def leader(experts: Iterable[tuple[str, float, float]]) -> str:
+    """A short name of the expert with the largest share: c10/4 means curvature 10, rate 4.
+
+    >>> leader([("curvature 10, rate 4", 0.2, 1.0), ("adagrad 0.3", -0.5, 2.0), ("coin betting", 0.1, 3.0)])
+    'ada0.3'
+    """
+    name, _, _ = max(experts, key=lambda each: abs(each[1]))
+    for long, short in (("curvature ", "c"), (", rate ", "/"), ("adagrad ", "ada"), (" betting", ""), ("full ", "")):
+        name = name.replace(long, short)
+    return name
+
+
+def within_norm(radius: float, bound: float, model: Any) -> str:
+    """What is proved about models of a Euclidean norm: nothing, where the losses of any model are above the bound."""
+    evidence, weight = model.certificate.evidence, max(model.certified_weight, 1e-300)
+    least = 0.0 if evidence is None else evidence.kept.least
+    if bound <= least:
+        return f"certificate: nothing is proved about linear models of Euclidean norm {radius:g} or less"
+    proved = f"has an average loss below {decimals(bound / weight)} on these rows"
+    return f"certificate: no linear model of Euclidean norm {radius:g} or less {proved}"
+
+
+def call_all(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
+    """A function that calls several with the same arguments.
+
+    >>> seen = []
+    >>> call_all([seen.append, seen.append])("row")
+    >>> seen
+    ['row', 'row']
+    """
+
+    def call(*arguments: Any) -> None:
+        for watch in watches:
+            watch(*arguments)
+
+    return call
+
+
+class Progression:
+    """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
+
+    *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
+    *prediction* and *nonzeros* are those of the last example; where labels have names, so has the prediction.
+    For a mixture of experts, the column *expert*, in the place of *lambda*, names the
+    expert with the largest share of the prediction.
+
+    Args:
+        console: where to print, from :func:`giftrl.cli.terminal.standard_error`; there is a bar where it is a terminal.
+        quiet: print nothing.
+        mixed: whether the learner is a mixture of experts.
+        clock: the current time in seconds; tests replace it.
+        about: what to print before the table, when the first rows have been learnt; it is given the trainer.
+
+    Attributes:
+        learnt: how many examples were watched, those of each pass counted.
+    """
+
+    def __init__(
+        self, console: Any, quiet: bool, mixed: bool = False, clock: Callable[[], float] = time.perf_counter,
+        about: Callable[[Any], list[str]] | None = None,
+    ) -> None:  # fmt: skip
+        self._console = console
+        self._quiet = quiet
+        self._mixed = mixed
+        self._clock = clock
+        self._loss = 0.0
+        self._weight = 0.0
+        self._began: float | None = None
+        self._before = 0  # examples learnt before the clock started
+        self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
+        self._about = about
+        self._headed = quiet
+        self.learnt = 0
+
+    def __enter__(self) -> "Progression":
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._bar.__exit__(*problem)
+
+    def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
+        """Update the bar, and add a line to the table when the number of examples is a power of two."""
+        model = trainer.model
+        self.learnt += last - first
+        if not self._headed:
+            self._head(trainer)
+        if self._bar.shown:
+            self._move(trainer)
+        # After the first pass the loss of rows that are learnt says nothing about others.
+        if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
+            self.line(model, batch, last - 1, predictions[-1:])
+
+    def start(self, model: Any) -> None:
+        """Count from here: what a model learnt before is in its average, and not in what comes since."""
+        self._loss, self._weight = model.average_loss * model.weight, model.weight
+
+    def _head(self, trainer: Any) -> None:
+        """Print what there is to say at the beginning, and the heads of the table."""
+        self._headed = True
+        heads = list(TABLE_HEADS)
+        heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
+        about = [] if self._about is None else self._about(trainer)
+        self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
+
+    def passed(self, trainer: Any) -> None:
+        """Print the loss on the rows held out, after a pass."""
+        course = trainer.course
+        if not self._quiet and course.passes.losses:
+            loss = decimals(course.passes.losses[-1])
+            self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
+
+    def _move(self, trainer: Any) -> None:
+        examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
+        rate = ""  # the clock starts after the first call, which includes compilation and the examples of a resumed run
+        if self._began is None:
+            self._began, self._before = now, examples
+        else:
+            rate = f"{(examples - self._before) / max(1e-9, now - self._began):,.0f}/s"
+        fraction = trainer.reader.progress.fraction
+        done = None if fraction is None else (trainer.passes_done + fraction) / trainer.passes
+        self._bar.move(done, rate)
+
+    def line(self, model: Any, batch: Any, row: int, score: Any) -> None:
+        """Print a line of the table; ``score`` has those of the last example."""
+        weight = model.weight
+        loss = model.average_loss * weight
+        since = (loss - self._loss) / (weight - self._weight) if weight > self._weight else 0.0
+        self._loss, self._weight = loss, weight
+        state = leader(model.learner.experts) if self._mixed else f"{model.learner.lam:.4g}"
+        settings, label = model.settings, f"{batch.labels[row]:.7g}"
+        if settings.label_values is None:
+            shown = f"{score[0]:.4f}" if abs(score[0]) < 1e4 else narrow(score[0])
+        else:
+            predicted = model.decide(score)[0]
+            shown = cut(predicted) if settings.label_names else f"{predicted:.7g}"
+            label = cut(settings.class_names[int(batch.labels[row])]) if settings.label_names else label
+        cells = (
+            f"{model.examples:,}", narrow(since), narrow(model.average_loss), label, shown,
+            f"{batch.indptr[row + 1] - batch.indptr[row]}", state,
+        )  # fmt: skip
+        self._console.print(in_columns(cells))
+
+
+# What the columns of a table are for, in a few lines.
+
+#: The kinds of columns, in the order in which they are shown, and what people call them.
+KIND_NAMES = {
+    Kind.NUMBER: "numbers", Kind.CATEGORY: "categories", Kind.NUMBERS: "lists of numbers",
+    Kind.CATEGORIES: "lists of categories", Kind.DATE: "dates", Kind.TEXT: "text", Kind.IGNORED: "ignored",
+    Kind.LABEL: "label", Kind.WEIGHT: "weight",
+}  # fmt: skip
+#: What the features of a kind are, where its name does not tell.
+FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour if given)", Kind.TEXT: " (its words)"}
+WIDTH = 96
+MISSING = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: JSON has no list of its keys: each value is what its type says.
+OTHERS = ("other keys", "numbers are numbers, texts are categories")
+NOTHING = (
+    "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
+    "CSV are looked for between tabs, semicolons, commas or bars"
+)
+
+
+def in_rows(schema: Schema) -> list[tuple[str, str]]:
+    """A row for each kind of columns that there is: what it is called, and its columns.
+
+    >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
+    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
+    """
+    rows = []
+    for kind, head in KIND_NAMES.items():
+        names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
+        if names:
+            rows.append((head, shortened(names) + FEATURES.get(kind, "")))
+    return rows
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names between commas, as many as go on a line.
+
+    >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
+    ('a, b', 'yyy, and 1 more')
+    """
+    shown, size = 0, 0
+    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= WIDTH):
+        size += len(names[shown]) + 2
+        shown += 1
+    more = [f"and {len(names) - shown} more"] if shown < len(names) else []
+    return ", ".join([*names[:shown], *more])
+
+
+def in_lines(schema: Schema | None, json: bool = False) -> list[str]:
+    """The columns of a table, a line for each kind; none where there is only a label.
+
+    Args:
+        schema: of the table, or None.
+        json: whether it has those keys of JSON alone that have a meaning of their own.
+
+    >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")
+    dates       when (years since 2000; weekday, month, hour if given)
+    label       y
+    other keys  numbers are numbers, texts are categories
+    """
+    if schema is None or set(schema.kinds) <= {Kind.LABEL}:
+        return []
+    rows = [*in_rows(schema), *([OTHERS] if json else [])]
+    width = max(len(head) for head, _ in rows)
+    lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
+    absent = [] if json else [kind for kind in (Kind.NUMBER, Kind.DATE) if kind in schema.kinds]
+    return [*lines, *([MISSING.format(" or ".join(absent))] if absent else [])]
+
+
+def notes(remarks: Iterable[str]) -> list[str]:
+    """Remarks of a reader, in the options of the command that runs."""
+    from giftrl.cli.messages import in_options
+
+    command = click.get_current_context().command
+    return [in_options(each, command) for each in remarks]
+
+
+def about(trainer: Any) -> list[str]:
+    """What the columns of the data are for, and what is remarkable about them."""
+    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
+    remarks = notes(trainer.reader.remarks)
+    if schema is not None and not json and set(schema.kinds) <= {Kind.LABEL, Kind.WEIGHT, Kind.IGNORED}:
+        remarks.append(NOTHING)
+    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]
+
+
+# What ``giftrl train`` prints at its end.
+
+
+def say_results(
+    console: Any,
+    summary: dict[str, Any],
+    trainer: Any,
+    learnt: int,
+    resumed: bool,
+    written: dict[str, str | None],
+    best: Any,
+    radii: Any,
+) -> None:
+    """Print the results of a run.
+
+    Args:
+        console: where to print.
+        summary: what the run has come to.
+        trainer: that has trained.
+        learnt: how many examples this process has learnt, those of each pass counted.
+        resumed: whether the model had learnt others before.
+        written: the files that were written, by what they hold.
+        best: what is proved.
+        radii: the norms of the models that were certified against.
+    """
+    model, seconds, passes = trainer.model, summary["seconds_total"], summary.get("passes")
+    rate = f"{seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
+    since = " since going on" if resumed else ""
+    over = f" in {counted(passes['done'], 'pass', 'passes')}" if passes and not resumed else ""
+    lines = [
+        "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
+        f"{counted(learnt, 'example')}{' learnt' if since or over else ''}{since}{over} in {rate}",
+    ]
+    if "workers" in summary:
+        lines.append(_team_in_words(**summary["workers"]))
+    if summary["rejected"]:
+        was = "was" if summary["rejected"] == 1 else "were"
+        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
+    first = " in the first pass" if passes else ""
+    lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
+    if passes and passes["held_out_losses"]:
+        loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
+        lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
+    if radii:
+        for radius, bounds in summary["certificate"]["radius"].items():
+            lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
+    report = model.features.report()
+    if report.collided:
+        share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
+        remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
+        lines.append(f"{share} with another {remedy}")
+    lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
+    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
+    if best:
+        lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
+    console.print("\n".join(lines))
+
+
+def _team_in_words(threads: int, merges: int, merging: float, together: float) -> str:
+    """What several threads did.
+
+    >>> _team_in_words(2, 0, 0.0, 0.0)
+    '2 workers: too few rows to share, so one of them learnt all'
+    >>> _team_in_words(2, 20, 0.5, 1.5)
+    '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
+    """
+    if merges == 0:
+        return f"{threads} workers: too few rows to share, so one of them learnt all"
+    return (
+        f"{threads} workers: {together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
+    )

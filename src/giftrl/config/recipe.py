@@ -1,0 +1,272 @@
+"""The settings of a learner: one record, its defaults, and what is checked before anything is learnt."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from numbers import Real
+from typing import Any, NamedTuple
+
+from giftrl import losses, regularizers, schedules, updates
+from giftrl.certificates.witnesses import BUDGET, as_budget
+from giftrl.errors import Incompatible, InvalidInput, UnknownName, require
+from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
+from giftrl.kernels.base import check_parts, stored_type
+from giftrl.mixtures import MixtureLearner
+from giftrl.mixtures.experts import preset as known_preset
+from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.ops.names import Names
+from giftrl.ops.vector_loss import multiclass
+
+#: The beta of the mixture, which chooses its own rates.
+AUTO = "auto"
+#: The parts of a single learner that are not named.
+DEFAULTS = {"update": "proximal", "regularizer": "squared_norm", "schedule": "temporal"}
+#: All members of each kind of part, and what an object must bring to be one.
+KINDS: dict[str, tuple[Names, tuple[str, ...]]] = {
+    "loss": (losses.EVERY, ("slope",)),
+    "update": (updates.BY_NAME, ("pick",)),
+    "regularizer": (regularizers.BY_NAME, ("strength", "start")),
+    "schedule": (schedules.BY_NAME, ("lam",)),
+}
+#: Parameters of parts that are fields of a recipe.
+FIELDS = {"beta", "lookahead"}
+
+
+class Parts(NamedTuple):
+    """The members that a learner is made of. A mixture has a loss only."""
+
+    loss: Any
+    regularizer: Any = None
+    update: Any = None
+    schedule: Any = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which learner to make; wrong settings are refused here, before there is one.
+
+    Args:
+        loss: a loss, by name or as an object.
+        update, regularizer, schedule: the parts of a single learner, by name or as objects. None stands for
+            :data:`DEFAULTS` if beta is a number; if beta is "auto" they must be None.
+        lookahead: True for H, False for H', None for H wherever the next regularizer is known in time.
+        beta: the scale of the schedule of a single learner; or "auto" for a mixture of learners.
+        preset: which experts a mixture has, "default" or "light".
+        parameters: further parameters of parts that are given by name, such as ``{"tau": 0.9}`` for the quantile loss.
+            A parameter goes to every part that has it.
+        dtype: float32 or float64, the type of stored weights.
+        witness_nonzeros: how many nonzeros of rows are kept for the certificate of the best loss; 0 for sums over rows
+            alone, None for nothing.
+
+    >>> Recipe("quantile", parameters={"tau": 0.9}).parts
+    Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
+    >>> Recipe("hinge", beta=2.0).parts.schedule
+    TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
+    """
+
+    loss: Any = "logistic"
+    update: Any = None
+    lookahead: bool | None = None
+    regularizer: Any = None
+    schedule: Any = None
+    beta: float | str = AUTO
+    preset: str = "default"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    dtype: Any = "float32"
+    witness_nonzeros: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.auto:
+            self._check_beta()
+            for name, usual in DEFAULTS.items():
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, usual)
+        parts = self.parts
+        self._check_parameters()
+        if self.auto:
+            known_preset(self.preset)  # raises, with the nearest name
+        else:
+            check_parts(*parts)
+        stored_type(self.dtype)
+        if self.witness_nonzeros is not None:
+            as_budget(self.witness_nonzeros)
+
+    @property
+    def auto(self) -> bool:
+        """Whether the learner is a mixture, which needs no parameters."""
+        return isinstance(self.beta, str) and self.beta == AUTO
+
+    @property
+    def many(self) -> bool:
+        """Whether the loss takes a score for each class."""
+        return multiclass(self.parts.loss)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The members that the fields name, with their parameters."""
+        loss = self._member("loss")
+        if self.auto:
+            return Parts(loss)
+        return Parts(loss, self._member("regularizer"), self._update(), self._schedule())
+
+    def _check_beta(self) -> None:
+        beta = self.beta
+        number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
+        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice")
+        rule, remedy = f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}"
+        require(self.preset == "default", "preset", self.preset, rule, remedy)
+        good, remedy = isinstance(self.lookahead, bool | None), "None uses H where it can be used"
+        require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
+
+    def _check_parameters(self) -> None:
+        """Raise unless a part that is named has every parameter, and nothing is named that "auto" chooses itself."""
+        known = {each for name, (kind, _) in KINDS.items() for each in _fields(kind, getattr(self, name))} - FIELDS
+        others = {each for name in DEFAULTS for part in KINDS[name][0] for each in _fields(KINDS[name][0], part)}
+        others -= FIELDS | known
+        refused = {name: getattr(self, name) for name in (*DEFAULTS, "lookahead")} if self.auto else {}
+        for name, value in self.parameters.items():
+            if name in others:
+                refused[name] = value
+            elif name not in known:
+                raise UnknownName("parameters", name, sorted(known | others if self.auto else known))
+        for name, value in refused.items():
+            if value is None:
+                continue
+            if self.auto:
+                rule = f"must be left out where beta={AUTO!r}, which chooses the parts as it learns"
+                raise InvalidInput(name, value, rule, "give a beta, such as beta=1.0, to choose the parts yourself")
+            named = ", ".join(f"{part}={getattr(self, part)!r}" for part in DEFAULTS)
+            rule = f"must be left out, because no part that is given by name has it ({named})"
+            raise InvalidInput(name, value, rule, "name a part that has it, or set it on the object that you pass")
+
+    def _member(self, name: str, **own: Any) -> Any:
+        """A part by its field: made with the parameters that it has, or taken as it is."""
+        kind, methods = KINDS[name]
+        given = getattr(self, name)
+        if not isinstance(given, str):
+            return kind.member(given, *methods)
+        accepted = _fields(kind, given)
+        return kind.make(given, **{key: value for key, value in {**self.parameters, **own}.items() if key in accepted})
+
+    def _update(self) -> Any:
+        made = self._member("update", lookahead=self.lookahead)
+        rule = f"must not contradict the update, which is {made!r}"
+        agrees = self.lookahead is None or getattr(made, "lookahead", None) == self.lookahead
+        require(agrees, "lookahead", self.lookahead, rule, "set it on the update alone")
+        return made
+
+    def _schedule(self) -> Any:
+        made = self._member("schedule", beta=float(self.beta))
+        rule = f"must not contradict the schedule {made!r}, which has its own"
+        own = isinstance(self.schedule, str) or self.beta == 1.0
+        require(own, "beta", self.beta, rule, "set it on the schedule, and give beta=1.0")
+        return made
+
+
+def _fields(kind: Names, given: Any) -> tuple[str, ...]:
+    """The parameters of the member of that name; none of an object, which has its own already."""
+    return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
+
+
+# The parameters that estimators share, whichever library they are for.
+
+
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """Which learner, and how its rows are prepared; :class:`giftrl.linear.FTRLClassifier` explains each."""
+
+    loss: Any
+    update: Any = None
+    lookahead: bool | None = None
+    regularizer: Any = None
+    schedule: Any = None
+    beta: float | str = AUTO
+    preset: str = "default"
+    gradient_bound: float | None = None
+    normalize: str | None = None
+    fit_intercept: bool = True
+    dtype: Any = "float32"
+    witness_nonzeros: int | None = BUDGET
+
+    def _recipe(self, **chosen: Any) -> Recipe:
+        """The learner that the parameters describe; ``chosen`` are parts that they leave open."""
+        if self.normalize not in (None, "unit"):
+            raise UnknownName("normalize", self.normalize, ["None", "unit"])
+        bound = self.gradient_bound
+        given = {each.name: getattr(self, each.name) for each in fields(Recipe) if each.name != "parameters"}
+        return Recipe(**(given | chosen), parameters={} if bound is None else {"gradient_bound": bound})
+
+
+# From a recipe to the learner that it describes.
+
+OneScore = LinearLearner | MixtureLearner
+Mixture = MixtureLearner | MulticlassMixture
+Learner = LinearLearner | MulticlassLearner | Mixture
+#: Name, share of the prediction and progressive loss of each expert of a mixture.
+Experts = list[tuple[str, float, float]]
+
+
+def make(
+    recipe: Recipe, dimension: int, classes: int | None = None, *, constant: int | None = None, compiled: bool = True
+) -> Any:
+    """A learner that has learnt nothing yet, one of :data:`Learner`.
+
+    Args:
+        recipe: its settings.
+        dimension: the number of features.
+        classes: the number of classes; needed by losses that take a score for each, not used by others.
+        constant: the feature that is always 1, or None.
+        compiled: False to run its loops as plain Python.
+
+    >>> make(Recipe("squared"), 3, constant=2)
+    MixtureLearner(3, Squared(), preset='default', dtype='float32')
+    >>> make(Recipe("softmax", beta=1.0), 3, 4).x.shape
+    (3, 4)
+    """
+    size = (dimension, classes) if recipe.many and classes is not None else (dimension,)
+    kind: Any
+    if recipe.auto:
+        kind = MixtureLearner if len(size) == 1 else MulticlassMixture
+        own = {"constant": constant, "preset": recipe.preset}
+        made = kind(*size, *recipe.parts[:1], dtype=recipe.dtype, compiled=compiled, **own)
+    else:
+        kind = LinearLearner if len(size) == 1 else MulticlassLearner
+        made = kind(*size, *recipe.parts, dtype=recipe.dtype, compiled=compiled)
+    made.keep_witnesses(recipe.witness_nonzeros, constant)
+    return made
+
+
+def make_each(
+    recipe: Recipe, dimension: int, models: int, *, constant: int | None = None, compiled: bool = True
+) -> list[OneScore] | list[LinearLearners]:
+    """Learners of that many models of one score each: a single one that learns them in one pass, or one for each.
+
+    A mixture, an L1 term with one strength for all coordinates, and parts of your own cannot share a pass. All
+    models share one budget of witnesses.
+
+    >>> make_each(Recipe("squared", beta=1.0), 2, 3)[0].x.shape
+    (2, 3)
+    >>> len(make_each(Recipe("squared"), 2, 3))
+    3
+    """
+    if not recipe.auto:
+        loss, regularizer, update, schedule = recipe.parts
+        settings = [(update, schedule)] * models
+        try:
+            together = LinearLearners(dimension, settings, loss, regularizer, dtype=recipe.dtype, compiled=compiled)
+        except Incompatible:
+            pass
+        else:
+            together.keep_witnesses(recipe.witness_nonzeros, constant)
+            return [together]
+    if recipe.witness_nonzeros is not None:
+        recipe = replace(recipe, witness_nonzeros=recipe.witness_nonzeros // models)
+    return [make(recipe, dimension, constant=constant, compiled=compiled) for _ in range(models)]
+
+
+def experts_of(learner: Any) -> Experts:
+    """The experts of a mixture; a single learner has none, which is an AttributeError."""
+    if isinstance(learner, Mixture):
+        return learner.experts
+    raise AttributeError("experts_ is the table of a mixture, and beta is a number here; use beta='auto'")
