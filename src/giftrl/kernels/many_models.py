@@ -329,8 +329,8 @@ class LinearLearners(Engine):
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
         self.witnesses = []
-        if nonzeros is not None:
-            each = as_budget(nonzeros) // models
+        each = 0 if nonzeros is None else as_budget(nonzeros) // models
+        if each > 0:
             settings = (self.loss, self.dimension, each)
             self.witnesses = [Witnesses(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
 
