@@ -69,8 +69,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             by time, teach little in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
         dtype: ``"float32"`` or ``"float64"``, how weights are stored.
-        witness_nonzeros: how many nonzeros of rows are kept for ``certificate_.best_loss()``, 12 bytes each; 0 for sums
-            over rows alone, None for nothing.
+        witness_nonzeros: the most nonzeros of examples to store for ``certificate_.best_loss()``, 12 bytes each; 0 or
+            None for no ``best_loss``.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
         n_jobs: how many threads learn in the first pass, -1 for all cores; None is 1. Each number gives a model of its
             own, the same in every call; with -1 it depends on how many cores there are. Models of columns of their own,
