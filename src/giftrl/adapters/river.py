@@ -67,7 +67,7 @@ class _FTRL(Parameters):
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the run so far. The first coordinate is the constant; features follow in order of appearance."""
+        """The certificate so far. Coordinates: first the constant, then features in order of appearance."""
         return self._model.learner.certificate
 
     def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:
