@@ -42,8 +42,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     model. Features may have any scale. With a number for ``beta``, a single learner: generalized implicit FTRL.
 
     Binary classification trains one model of labels -1 (``classes_[0]``) and +1. Multiclass classification uses
-    ``softmax`` or ``multiclass_hinge``, one loss of all class scores; any other loss is trained one-vs-rest, all classes
-    in one pass.
+    ``softmax`` or ``multiclass_hinge``, one loss of all class scores; any other loss is trained one-vs-rest, all
+    classes in one pass.
 
     Args:
         loss: a loss for labels -1 and +1 or a multiclass loss, by name or as an object. ``"auto"`` is ``"logistic"``
