@@ -186,7 +186,7 @@ class Reader:
             file = None
             if self.rejects is not None:
                 append = self.start != Position()
-                file = RejectsFile.opened(opened, "rejects", self.rejects, checkpoint=self.checkpoint, append=append)
+                file = RejectsFile(self.rejects, "rejects", checkpoint=self.checkpoint, append=append).open_in(opened)
             for batch, news in self._items(opened):
                 if news is not None:
                     self.features.learn(news)

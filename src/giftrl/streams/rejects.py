@@ -4,11 +4,11 @@ import base64
 import json
 from collections.abc import Iterable
 
-from giftrl.files import GrowingFile
+from giftrl.files import Output
 from giftrl.streams.batch import Rejected
 
 
-class RejectsFile(GrowingFile):
+class RejectsFile(Output):
     """A file of JSON lines with the rows that were skipped: source, line, column, problem, expected, raw.
 
     A row that is not UTF-8 is under ``raw_base64``, so that nothing of it is lost.
