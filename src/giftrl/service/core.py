@@ -15,7 +15,7 @@ from giftrl.service.quick import Quick, Row
 from giftrl.service.shares import ONE, Answer, Share, as_refused, require_usable, shares_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Columns, Kind, Schema
-from giftrl.streams.names.base import News
+from giftrl.streams.names.features import News
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Source
 from giftrl.training.model import LinearModel, as_rows

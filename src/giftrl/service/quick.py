@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from giftrl.config.predictor import range_of
 from giftrl.kernels.base import OneRow, sparse_row
-from giftrl.streams.names.walk import BadValue
-from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.names.objects import BadValue
+from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel
 
 #: Names whose coordinates are known by heart, at most; and the entries of a row.

@@ -26,7 +26,8 @@ from giftrl.models.upgrade import arrays_of_now
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
-from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]

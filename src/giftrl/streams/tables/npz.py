@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
 from giftrl.memory import physical_memory
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Batch, Position, merge
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.merge import merge
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.rows import Bad, finished
 
