@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from giftrl import updates
-from giftrl.paper import BUNDLED, PAPER, READINGS, beyond, compare, rules, temporal
+from giftrl.paper import BUNDLED, PAPER, READINGS, compare, rules, temporal
 from giftrl.paper.claims import Verdict, judge
-from giftrl.paper.report import write_report
-from giftrl.paper.reproduce import Plan, Reproduction
-from giftrl.paper.verdicts import FILE
+from giftrl.paper.curves import BEYOND
+from giftrl.paper.experiments import Plan, Reproduction
+from giftrl.paper.pages import CLAIMS_FILE, write_report
 from giftrl.reports import page as html
 from giftrl.sweeps import Curve, Data, Grid, Summary
-from giftrl.sweeps.report import report
-from giftrl.tour.comparison import Comparison
-from giftrl.tour.page import write_page
-from giftrl.tour.rival import RATES
-from giftrl.tour.sets import Set
+from giftrl.sweeps.sweep_page import write_sweep
+from giftrl.tour.comparison import RATES, Comparison, Task
+from giftrl.tour.tour_page import write_page
 
 PHONE = 360
 
@@ -42,7 +40,7 @@ def reproduction(panels):
         readings=readings,
         groups={
             name: {panel: made_up(curves(panel.loss), panel.betas) for panel in panels}
-            for name, (curves, _) in beyond.GROUPS.items()
+            for name, (curves, _) in BEYOND.items()
         },
         distances=[d for panel, summary in readings["found"].items() for d in compare(panel, summary)],
         verdicts=verdicts,
@@ -54,7 +52,7 @@ def reproduction(panels):
 
 def compared(name, classes):
     """A comparison that was never run."""
-    data = Set(name, "Which?", np.ones((1200, 3)), np.zeros(1200), classes)
+    data = Task(name, "Which?", np.ones((1200, 3)), np.zeros(1200), classes)
     swept = tuple(0.2 * (1.0 + np.log10(rate / 0.1) ** 2) for rate in RATES)
     return Comparison(data, 0.2, "No linear model is better, & none is worse.", 0.1, 9.0, swept)
 
@@ -74,13 +72,13 @@ def pages(tmp_path_factory):
     @functools.cache
     def page(name):
         if name == "sweep":
-            return report(data, grid, made_up(grid.curves, grid.betas), folder / name, "clip", 0, 1.0), 1
+            return write_sweep(data, grid, made_up(grid.curves, grid.betas), folder / name, "clip", 0, 1.0), 1
         if name == "paper":
             return write_report(reproduction(PAPER[0:8:3]), folder / name), 3 * 4 + 3
         if name in ("tour", "claims"):
             (folder / "tour").mkdir(exist_ok=True)
             path = write_page([compared("cancer", 2), compared("<b>", 0)], first_look(), folder / "tour")
-            return (path, 2 + 1) if name == "tour" else (path.with_name(FILE), 0)
+            return (path, 2 + 1) if name == "tour" else (path.with_name(CLAIMS_FILE), 0)
         return write_report(reproduction(BUNDLED[:2]), folder / name, "log"), 2 * 4 + 3
 
     return page
@@ -184,8 +182,8 @@ def test_verdicts_are_explained_before_they_are_listed(pages):
     for word in (*READINGS, "holds", "mostly", "partly", "fails"):
         assert text.index(f"<dt>{word}</dt>") < table
     first = pages("tour")[0].read_text()
-    assert f'href="{FILE}"' in first and "fails" not in first
-    order = [first.index(f">{heading}</h2>") for heading in ("No learning rate", "The numbers", "What each run proves")]
+    assert f'href="{CLAIMS_FILE}"' in first and "fails" not in first
+    order = [first.index(f">{heading}</h2>") for heading in ("No learning rate", "The numbers", "Certificates")]
     assert order == sorted(order) and order[-1] < first.index("Figure 1: hinge loss")
 
 

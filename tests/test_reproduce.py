@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from giftrl.errors import InvalidInput
-from giftrl.paper import PAPER, beyond, compare, points, rules, temporal
+from giftrl.paper import PAPER, compare, points, rules, temporal
 from giftrl.paper.ablations import VARIANTS, ablate
 from giftrl.paper.claims import judge
+from giftrl.paper.curves import REPETITIONS, choices, schedules_and_regularizers
 from giftrl.paper.panels import available, bundled
-from giftrl.paper.settings import REPETITIONS
 from giftrl.sweeps import Grid, Summary, repeat
 
 command = importlib.import_module("giftrl.cli.research").reproduce_command
@@ -77,7 +77,7 @@ def test_every_part_of_the_setting_is_needed():
 @needs_data
 def test_curvature_forgives_beta_and_beats_the_published_rules_on_the_logistic_loss():
     panel = PAPER[5]
-    paper, more = run(panel, rules("logistic"), 3), run(panel, beyond.parts("logistic"), 3)
+    paper, more = run(panel, rules("logistic"), 3), run(panel, schedules_and_regularizers("logistic"), 3)
     k = more.curve("curvature")
     assert more.best_loss(k) < 0.95 * min(paper.best_loss(j) for j in range(3))
     assert more.good_range(k).decades > 2.0
@@ -85,7 +85,7 @@ def test_curvature_forgives_beta_and_beats_the_published_rules_on_the_logistic_l
 
 @needs_data
 def test_truncated_iwa_and_proximal_are_one_rule_on_hinge_for_the_same_objective():
-    found = run(PAPER[2], beyond.choices("hinge"), 2)
+    found = run(PAPER[2], choices("hinge"), 2)
     runs = {name: found.runs[:, found.curve(name)] for name in found.names}
     for name in ("truncated", "iwa"):
         assert runs[name] == pytest.approx(runs["proximal H'"], rel=1e-9)

@@ -32,7 +32,7 @@ from giftrl.sweeps import (
     repeat,
 )
 from giftrl.sweeps import grid as grid_module
-from giftrl.sweeps.report import report
+from giftrl.sweeps.sweep_page import write_sweep
 from tests.sweep_rows import examples
 
 pytestmark = pytest.mark.plain
@@ -299,5 +299,5 @@ def test_infinite_losses_are_drawn_and_reported(values):
     summary = Summary(("linear", "proximal"), (0.1, 1.0, 10.0), np.array([[values, [1.0, 0.5, 0.6]]] * 2))
     grid = Grid("hinge", (Curve("linear", updates.Linear()), Curve("proximal", updates.Proximal())), summary.betas)
     with tempfile.TemporaryDirectory() as folder:
-        page = report(small(), grid, summary, Path(folder), "clip", 0, 1.0)
+        page = write_sweep(small(), grid, summary, Path(folder), "clip", 0, 1.0)
         assert "0.5000" in page.read_text()

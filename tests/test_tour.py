@@ -12,12 +12,10 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 from giftrl.errors import GiftrlError
-from giftrl.paper.reproduce import Plan
-from giftrl.tour import SETS, steps, tour
-from giftrl.tour.comparison import Comparison
-from giftrl.tour.rival import RATES, average_loss, losses
-from giftrl.tour.sets import Set, read
-from giftrl.tour.words import last_lines, short_table, table
+from giftrl.paper.experiments import Plan
+from giftrl.tour import NAMES, steps, tour
+from giftrl.tour.comparison import RATES, Comparison, Task, average_loss, losses, read
+from giftrl.tour.tour_page import last_lines, short_table, table
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
@@ -64,26 +62,25 @@ def test_a_rate_that_is_far_too_high_costs_but_does_not_end_the_run(name):
 
 
 def test_answers_that_are_not_numbers_count_as_knowing_nothing():
-    data = Set("", "", np.eye(2), np.zeros(2), 4)
-    assert losses(data, np.full((2, 4), np.nan), data.y, data.y) == pytest.approx(np.log([4.0, 4.0]))
-    numbers = data._replace(classes=0)
-    assert losses(numbers, np.array([np.nan, 9.0]), np.ones(2), np.array([0.0, 3.0])).tolist() == [0.5, 2.0]
+    labels = np.zeros(2)
+    assert losses(4, np.full((2, 4), np.nan), labels, labels) == pytest.approx(np.log([4.0, 4.0]))
+    assert losses(0, np.array([np.nan, 9.0]), np.ones(2), np.array([0.0, 3.0])).tolist() == [0.5, 2.0]
 
 
-def found(name="cancer", below=0.05):
-    data = Set(name, "Which?", np.ones((569, 30)), np.zeros(569), 2)
+def found(name="cancer", bound=0.05):
+    data = Task(name, "Which?", np.ones((569, 30)), np.zeros(569), 2)
     swept = tuple(0.1 * (1.0 + abs(k - 4)) for k in range(len(RATES)))
-    return Comparison(data, 0.1, "", below, 0.5, swept)
+    return Comparison(data, 0.1, "", bound, 0.5, swept)
 
 
 def test_a_table_fits_and_the_end_is_five_lines_with_the_page_last():
-    every = [found(name) for name in SETS]
+    every = [found(name) for name in NAMES]
     lines = last_lines(every, Path("out/demo/index.html"))
     assert len(lines) == 5 and max(map(len, lines)) <= 80 and lines[-1] == "Open out/demo/index.html"
     assert "0.20 of SGD's by default, and 1.00 of SGD's at the best of 9 rates" in lines[1]
     assert "40 of 45 runs of SGD were over 10% worse" in lines[2]
     assert "no linear model of its size below 0.050" in lines[3]
-    unproved = last_lines([found(below=float("nan"))], Path("x"))
+    unproved = last_lines([found(bound=float("nan"))], Path("x"))
     assert len(unproved) == 5 and "nan" not in "".join(unproved)
     head, rows = short_table(every)
     widths = [max(len(line[j]) for line in [head, *rows]) for j in range(len(head))]
@@ -115,5 +112,5 @@ def test_the_whole_tour_keeps_its_promises(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"index.html", "claims.html"}
     for each in done.found:
         assert each.ours < 0.5 * each.default and each.ours < 1.06 * each.best[1]
-        assert each.good <= 2 and not each.below > each.ours
+        assert each.good <= 2 and not each.bound > each.ours
         assert each.proof in done.page.read_text().replace("&#x27;", "'")

@@ -53,12 +53,10 @@ def reproduce_command(
     """
     from giftrl.cli.terminal import Bar, standard_error
     from giftrl.errors import InvalidInput
-    from giftrl.paper import tables
+    from giftrl.paper import pages
     from giftrl.paper.ablations import VARIANTS, ablate
+    from giftrl.paper.experiments import Plan, reproduce
     from giftrl.paper.panels import available, bundled
-    from giftrl.paper.report import write_report
-    from giftrl.paper.reproduce import Plan, reproduce
-    from giftrl.paper.verdicts import FILE
     from giftrl.reports.figure import require_matplotlib
 
     begun = time.perf_counter()
@@ -77,21 +75,21 @@ def reproduce_command(
             result.ablations = ablate(data, plan.repetitions, keep=out, tell=bar.step)
             result.seconds["ablations"] = time.perf_counter() - start
         bar.step("drawing the figures")
-        path = write_report(result, out, axis)
+        path = pages.write_report(result, out, axis)
     if result.distances:
         click.echo("\nDistance to the published curves, as a share of the axis\n")
-        print_table(*tables.distances(result), 2)
+        print_table(*pages.distance_table(result), 2)
     if result.ablations:
         click.echo("\nThe setting with one part changed: distance to the published points\n")
-        print_table(*tables.ablations(result))
+        print_table(*pages.ablation_table(result))
     click.echo("\nTemporal variability\n")
-    print_table(*tables.paths(result), 2)
+    print_table(*pages.regret_table(result), 2)
     read, total = result.read
     if read:
         click.echo(f"\n{read} of {total} repetitions were read from an earlier run")
     stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in result.seconds.items())
     click.echo(f"\n{time.perf_counter() - begun:.1f} s in total: {stages}")
-    click.echo(f"verdicts on the paper's claims: {path.with_name(FILE)}")
+    click.echo(f"verdicts on the paper's claims: {path.with_name(pages.CLAIMS_FILE)}")
     click.echo(f"open {path}")
 
 
@@ -153,7 +151,7 @@ def sweep_command(
     from giftrl.errors import require
     from giftrl.reports.figure import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
-    from giftrl.sweeps.report import COLUMNS, report, rows
+    from giftrl.sweeps.sweep_page import BEST_BETA_COLUMNS, best_betas, write_sweep
 
     begun = time.perf_counter()
     require_matplotlib()
@@ -190,11 +188,11 @@ def sweep_command(
         summary = repeat(
             examples, grid, repetitions, seed=seed, workers=workers, folder=out, done=done, cluster=cluster
         )
-    path = report(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
+    path = write_sweep(examples, grid, summary, out, axis, seed, time.perf_counter() - begun)
     if quiet:
         click.echo(path)
         return
-    print_table(COLUMNS, rows(summary))
+    print_table(BEST_BETA_COLUMNS, best_betas(summary))
     if read:
         click.echo(f"{read} of {repetitions} repetitions were read from an earlier run")
     click.echo(f"{time.perf_counter() - begun:.1f} s; open {path}")

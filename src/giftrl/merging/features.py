@@ -142,7 +142,9 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
     out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
-    rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns)
+    rule = Rule(
+        learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
+    )
     records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
     loop = ready(merge_records, learner.compiled, counted=False)
     share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)

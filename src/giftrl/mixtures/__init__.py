@@ -11,22 +11,9 @@
 ====================================== ==================================================================
 """
 
-from giftrl.mixtures.ada_hedge import AdaHedge
 from giftrl.mixtures.experts import PRESETS
 from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.labels import LabelUnits
 from giftrl.mixtures.learner import MixtureLearner
 from giftrl.mixtures.multiclass import MulticlassMixture
-from giftrl.mixtures.newton_stack import NewtonStack
-from giftrl.mixtures.scaler import FeatureScaler
 
-__all__ = [
-    "PRESETS",
-    "AdaHedge",
-    "Extended",
-    "FeatureScaler",
-    "LabelUnits",
-    "MixtureLearner",
-    "MulticlassMixture",
-    "NewtonStack",
-]
+__all__ = ["PRESETS", "Extended", "MixtureLearner", "MulticlassMixture"]

@@ -1,14 +1,16 @@
-"""AdaHedge: weights for experts from their losses, at a learning rate that is set by the losses too."""
+"""AdaHedge: weights for experts from their losses, at a learning rate that is set by the losses too.
+
+(de Rooij, van Erven, Grünwald and Koolen, 2014.) The regret against the best of n experts is at most
+2 sqrt(V ln n) + (4/3 ln n + 2) S, with S the largest range of losses in a round and V the sum over rounds of the
+variance of the losses under the weights. It is at most twice the computed ``gap`` whatever the losses are. Nothing is
+assumed about their range.
+"""
 
 import math
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from giftrl.compiled.lanes import least, maximum, total, where_less
 from giftrl.compiled.registry import formula
-from giftrl.errors import require
 from giftrl.ops.scalar import exp_minus, log
 
 #: A smaller gap counts as 0: its inverse would leave float64.
@@ -46,52 +48,3 @@ def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
     mean = total(weights * above)
     mix = -log(total(weights * exp_minus(above * eta))) / eta if eta < math.inf else 0.0
     return float(gap + max(0.0, mean - mix))
-
-
-class AdaHedge:
-    """Weights for experts from their losses so far (de Rooij, van Erven, Grünwald and Koolen, 2014), without a learner.
-
-    The regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S, with S the largest range of
-    losses in a round and V the sum over rounds of the variance of the losses under the weights. It is at most twice
-    the computed ``gap`` whatever the losses are. Nothing is assumed about their range.
-
-    Args:
-        experts: how many, at least 2.
-
-    >>> mixer = AdaHedge(2)
-    >>> for losses in [[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]:
-    ...     mixer.observe(losses)
-    >>> mixer.weights.round(3).tolist(), round(float(mixer.gap), 3)
-    ([0.745, 0.255], 0.647)
-    """
-
-    def __init__(self, experts: int) -> None:
-        require(experts >= 2, "experts", experts, "must be at least 2", "one expert needs no mixing")
-        self.total = np.zeros(experts)
-        self.gap = 0.0
-        self.loss = 0.0
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """The weights for the next round; they sum to 1."""
-        weights: NDArray[np.float64] = hedge(self.total, self._rate)
-        return weights
-
-    @property
-    def _rate(self) -> float:
-        return rate(math.log(len(self.total)), self.gap)
-
-    def observe(self, losses: ArrayLike) -> None:
-        """Update the weights by the losses of a round."""
-        given = np.asarray(losses, np.float64)
-        good = given.shape == self.total.shape and bool(np.isfinite(given).all())
-        require(good, "losses", losses, f"must be {len(self.total)} finite numbers", "clip losses that overflow")
-        weights = self.weights
-        self.loss += float(weights @ given)
-        self.gap = observe(self._rate, self.gap, weights, given)
-        self.total += given
-
-    @property
-    def regret(self) -> float:
-        """The sum of the weighted mean losses, less the total loss of the best expert."""
-        return self.loss - float(self.total.min())

@@ -46,7 +46,7 @@ def begin_row(features: Any, how: Any) -> float:
     """Count a row; return how many rows must have a feature for it to be dense now, infinity where none can be."""
     features.counts[ROWS] += 1.0
     # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
-    return 0.5 * features.counts[ROWS] + 0.5 if how.centre else np.inf
+    return 0.5 * features.counts[ROWS] + 0.5 if how.constant >= 0 else np.inf
 
 
 @formula

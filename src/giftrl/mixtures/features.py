@@ -52,9 +52,7 @@ SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
 class Scaling(NamedTuple):
     """What is done with features."""
 
-    constant: int  # the feature that is always 1, and is not centred; -1: none
-    centre: bool
-    scale: bool
+    constant: int  # the feature that is always 1, and is not centred; -1: none, and nothing is centred
     together: bool  # whether the constant is the running mean of the labels
 
 
@@ -74,7 +72,7 @@ def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float
     Nothing of the record is read, which would be waited for: it is only written to.
     """
     real, m, count = x.dtype.type, abs(v), x[j, columns.count] + x.dtype.type(1.0)
-    if not (how.scale and SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)):
+    if not (SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)):
         return real(0.0), real(1.0)
     beyond = x[j, columns.per_scale] * real(m)
     if not (beyond > real(1.0) or count == real(1.0)):
@@ -102,9 +100,7 @@ def move_value(
         reference = mu if before else target
         away = abs(v - reference)
         away = away if away > ROUNDING * abs(reference) else 0.0
-    if not how.scale:
-        m = 1.0
-    elif away > m and away > SMALLEST_SCALE:
+    if away > m and away > SMALLEST_SCALE:
         growth = m / away
         m = away
     record[j, SCALE] = m

@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl import losses
 from giftrl.compiled.registry import formula
-from giftrl.errors import require
 from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
-from giftrl.ops.loss import accepts, bend_at, slope
-from giftrl.ops.loss import labels as describe
+from giftrl.ops.loss import bend_at, slope
 from giftrl.ops.loss_scale import highest, kinked, lowest, offset, reach, spread
 from giftrl.ops.scalar import clamp
 
@@ -140,56 +137,3 @@ def within(units: Any, p: float) -> float:
     if not units[LOW] <= units[HIGH]:
         return 0.0
     return clamp(p, units[LOW], units[HIGH])
-
-
-class LabelUnits:
-    """The units of the labels seen so far, for use without a learner.
-
-    Args:
-        loss: a loss of one prediction, or its name.
-        centre: False for predictions that start at 0 whatever the labels are.
-
-    >>> units = LabelUnits("squared")
-    >>> for y in [10.0, 14.0]:
-    ...     units.observe(y)
-    >>> units.offset, units.spread, units.range
-    (12.0, 4.0, (10.0, 14.0))
-    """
-
-    def __init__(self, loss: Any = "squared", *, centre: bool = True) -> None:
-        self.loss = losses.scalar(loss)
-        self.centre = centre
-        self.margin = not accepts(self.loss, 0.5)
-        self.units = start_units(self.loss, self.margin)
-
-    def observe(self, y: float, weight: float = 1.0) -> None:
-        """Update the units by a label."""
-        good = accepts(self.loss, y) and 0.0 < weight < np.inf
-        require(good, "y, weight", (y, weight), f"must be {describe(self.loss)}, and positive", "leave this row out")
-        y = clamp(y, -LARGEST_LABEL, LARGEST_LABEL)
-        widen(self.loss, self.units, y, self.margin)
-        witness(self.loss, self.units, y, weight, self.margin, self.centre)
-
-    @property
-    def offset(self) -> float:
-        """o, the constant prediction."""
-        return float(self.units[OFFSET])
-
-    @property
-    def spread(self) -> float:
-        """Y, the mean distance of a label from o as it was before; 1 until two labels differ."""
-        return unit_spread(self.units)
-
-    @property
-    def slope(self) -> float:
-        """S, the mean slope of the loss there; 1 until two labels differ."""
-        return unit_slope(self.units)
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The least and the largest prediction that is worth making."""
-        return float(self.units[LOW]), float(self.units[HIGH])
-
-    def clip(self, p: float) -> float:
-        """The prediction of that range nearest to p; 0 before the first label."""
-        return within(self.units, p)

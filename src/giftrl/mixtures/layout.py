@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.kernels.base import NonzeroRows
-from giftrl.memory import zeros
+from giftrl.system import zeros
 
 #: The bytes of a cache line.
 LINE = 64

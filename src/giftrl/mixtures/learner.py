@@ -38,8 +38,6 @@ class MixtureLearner(Mixture):
         loss: a loss of one prediction, its name, or a NamedTuple of your own.
         constant: which feature is always 1, or None. Without one nothing is centred.
         preset: ``"default"``, or ``"light"`` for four experts.
-        centre, scale, centre_labels, extend, stack: False switches off the centring of features, their scaling, the
-            centring of labels, the linear extension of the loss beyond the range of labels, the Newton stack.
         dtype: float32 or float64, how weights are stored.
         compiled: False runs the same functions as plain Python.
 
@@ -58,7 +56,6 @@ class MixtureLearner(Mixture):
 
     def __init__(
         self, dimension: int, loss: Any = "logistic", *, constant: int | None = None, preset: str = "default",
-        centre: bool = True, scale: bool = True, centre_labels: bool = True, extend: bool = True, stack: bool = True,
         dtype: Any = "float32", compiled: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(dimension, constant, preset, dtype, compiled)
@@ -66,13 +63,13 @@ class MixtureLearner(Mixture):
         margin, there = not accepts(self.loss, 0.5), self.constant is not None
         self.pieces = Pieces(
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
-            centre and there, scale, centre_labels and there and not margin, extend, stack,
+            there and not margin,
         )  # fmt: skip
         bolder = self.pieces.bold > 1.0
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
             offsets=np.zeros(len(self.expert_names)),
-            **start(self.expert_names, [True, stack, bolder, stack and bolder]),
+            **start(self.expert_names, [True, True, bolder, bolder]),
             sums=np.zeros(SUMS),
         )
 

@@ -53,7 +53,7 @@ class MulticlassMixture(Mixture):
         super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
         self.loss = loss_of_scores(loss)
         self.pieces = ClassPieces(
-            -1 if self.constant is None else self.constant, self.constant is not None,
+            -1 if self.constant is None else self.constant,
             kinked(self.loss), reach(self.loss), bold(self.loss),
         )  # fmt: skip
         self.mixing = ClassState(

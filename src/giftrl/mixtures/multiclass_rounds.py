@@ -42,7 +42,6 @@ class ClassPieces(NamedTuple):
     """What does not change: the constant feature (-1: none), and what the loss is like."""
 
     constant: int
-    centre: bool
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
     bold: float
@@ -231,7 +230,7 @@ def learn_classes(parts: Any, batch: Any) -> None:
     log_experts, log_others = log(n + 2), log(n + 1)
     for i in range(len(labels)):
         h, y = weights[i] if len(weights) > 0 else 1.0, labels[i]
-        count = read_row(parts, parts.columns, rows, i, np.uint64(scores.shape[1]), True)
+        count = read_row(parts, parts.columns, rows, i, np.uint64(scores.shape[1]))
         norm = mean_norm(parts.features)
         predict_row(parts, count, norm)
         by = combine(parts, log_experts if is_in(parts.matrix) else log_others, predictions[i])

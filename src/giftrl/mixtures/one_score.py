@@ -7,16 +7,12 @@ from numpy.typing import NDArray
 
 
 class Pieces(NamedTuple):
-    """Which parts are on, and which feature is the constant (-1: none)."""
+    """What does not change: the constant feature (-1: none), and what labels and loss are like."""
 
     constant: int
     margin: bool  # labels are -1 and +1
     bold: float  # how much bolder the bold candidates are; 1 for none
-    centre: bool
-    scale: bool
-    centre_labels: bool
-    extend: bool
-    stack: bool
+    centre_labels: bool  # predictions start at the mean label, which is the constant
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later
 
 

@@ -76,9 +76,9 @@ class Calls(NamedTuple):
 
 
 @formula(fast=True)
-def scaling(pieces: Any, scale: bool) -> Any:
+def scaling(pieces: Any) -> Any:
     """What is done with features."""
-    return Scaling(pieces.constant, pieces.centre, scale, pieces.centre_labels)
+    return Scaling(pieces.constant, pieces.centre_labels)
 
 
 @formula(fast=True)
@@ -92,7 +92,7 @@ def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth
 
 
 @formula(fast=True)
-def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any, scale: bool) -> Any:
+def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
     """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
@@ -100,7 +100,7 @@ def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any, scale: bo
         pull(parts, again, mean_norm(parts.features), scores)
         return again
     norm = mean_norm(parts.features)
-    count = enter(parts.features, columns, parts.x, scaling(pieces, scale), rows, i, row)
+    count = enter(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
     by = factors(parts.grid, norm, parts.buffers.factors)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:

@@ -34,7 +34,7 @@ def teach(extended: Any, parts: Any, now: Any) -> None:
     # The matrix first: if it leaves, it must be gone before the stack learns.
     if learns and admits(matrix, state, n + FULL, record, row, now.count, now.norm):
         c_matrix = spread_matrix(matrix, record, row, now.count, parts.buffers.places, au)
-    if pieces.stack and now.begun and not pieces.again:
+    if now.begun and not pieces.again:
         spread, az = unit.unit_spread(units), spread_stack(experts, state.inverse, every[Z])
         write(every[AZ], az)
         c = max(0.0, total(read(experts, every[Z]) * az))
@@ -59,7 +59,7 @@ def learn_mixture(parts: Any, batch: Any) -> None:
     units, sums, combined = state.units, state.sums, lanes(grid) + COMBINED
     others = lanes(grid) + (1 if bets(grid) else 0)
     log_others, log_experts = log(others), log(others + 1)
-    log_choices = log((2 if pieces.stack else 1) * (2 if pieces.bold > 1.0 else 1))
+    log_choices = log(4 if pieces.bold > 1.0 else 2)
     for i in range(len(labels)):
         y = clamp(labels[i], -limits.LARGEST_LABEL, limits.LARGEST_LABEL)
         h = weights[i] if len(weights) > 0 else 1.0
@@ -93,11 +93,9 @@ def learn_mixture(parts: Any, batch: Any) -> None:
         span = units[unit.HIGH] - units[unit.LOW] if begun else math.inf
         if not pieces.again:
             unit.widen(loss, units, y, pieces.margin)
-        extended = Extended(loss, -math.inf, math.inf)
-        if pieces.extend:
-            # A label beyond all others may be part of a trend: predictions still further on cost something then.
-            beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
-            extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
+        # A label beyond all others may be part of a trend: predictions still further on cost something then.
+        beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
+        extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
         find_slopes(extended, parts, y, met)
         bend = h * unit.bend(loss, units, p, y, g, pieces.margin)
         teach(extended, parts, Round(count, norm, y, h, bend, begun))

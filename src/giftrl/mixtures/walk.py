@@ -13,7 +13,7 @@ from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures import labels as unit
 from giftrl.mixtures import limits
-from giftrl.mixtures.coin import fraction, stakes, win, winnings
+from giftrl.mixtures.coin import stakes, win, winnings
 from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
 from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
 from giftrl.mixtures.feature_state import mean_norm
@@ -48,11 +48,7 @@ def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and remember what learning from it will need."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
-    if bets(grid) and not parts.pieces.scale:  # where the product of both could leave float32
-        part = fraction(x, j, ONE_SCORE.coin, ONE)
-        buffers.steps[n, BET] = part
-        coin, along = coin + u * part, u / strong
-    elif bets(grid):
+    if bets(grid):
         # One division serves the experts, u/L, and the coin, 1/(1 + G): the processor has one unit for them.
         slopes = stakes(x, j, ONE_SCORE.coin, ONE)
         per = x.dtype.type(1.0) / (strong * slopes)
@@ -69,7 +65,7 @@ def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
 @formula(fast=True)
 def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
     """Take in row i; the prediction of every expert, and kappa c of those of the grid. Return its entries, and N."""
-    count = read_row(parts, ONE_SCORE, rows, i, ONE, parts.pieces.scale)
+    count = read_row(parts, ONE_SCORE, rows, i, ONE)
     norm, row = mean_norm(parts.features), parts.buffers.row
     by = factors(parts.grid, norm, parts.buffers.factors)
     sums = no_sums(parts.x, by)

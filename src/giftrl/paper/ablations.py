@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.kernels.prepare import unit_rows
-from giftrl.paper.compare import Distance, compare
+from giftrl.paper.curves import rules
 from giftrl.paper.panels import PAPER, PaperPanel, locate
-from giftrl.paper.settings import rules
+from giftrl.paper.published import Distance, compare
 from giftrl.sweeps import Curve, Data, Grid, fingerprint, read_all, repeat, signed
 from giftrl.sweeps.data import standard, with_constant
 from giftrl.updates import TwoStep

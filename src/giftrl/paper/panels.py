@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from giftrl.errors import GiftrlError, InvalidInput
-from giftrl.paper.settings import PREPARATION
+from giftrl.paper.curves import PREPARATION
 from giftrl.sweeps import Data, fingerprint, load, parse_betas, prepare, signed
 
 SHORT = parse_betas("1e-3:1e3:13")

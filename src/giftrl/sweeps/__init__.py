@@ -8,7 +8,7 @@
 from giftrl.reports.summary import Range, Summary
 from giftrl.sweeps.data import PREPARATIONS, Data, fingerprint, load, prepare, read_all, signed
 from giftrl.sweeps.grid import Curve, Grid, parse_betas, parse_updates
-from giftrl.sweeps.run import key, repeat
+from giftrl.sweeps.repetitions import key, repeat
 from giftrl.system import cores
 
 __all__ = [

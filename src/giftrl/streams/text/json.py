@@ -1,8 +1,8 @@
 """JSON lines: one object a line, ``{"label": 1, "features": {"age": 33, "city": "Rome"}}`` or without "features".
 
 A compiled loop, :func:`scan_json`, reads plain lines: those without a mistake, with the layout of the first line,
-without a backslash in a text and not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with a
-walk over each object 33 MB/s. :func:`expand` then reads dates and texts of many words. ``orjson`` and
+without a backslash in a text and not nested too deep. It reads 201 MB/s, ``pyarrow.json`` 59 MB/s, and ``orjson`` with
+a walk over each object 33 MB/s. :func:`expand` then reads dates and texts of many words. ``orjson`` and
 :func:`giftrl.streams.names.objects.walk` read all other lines and give the same features.
 """
 

@@ -1,21 +1,23 @@
-"""The page of a reproduction, with its figures and tables."""
+"""The pages of a reproduction: figures and tables on ``index.html``, verdicts on claims on ``claims.html``."""
 
 import math
 from pathlib import Path
 from typing import Any
 
 from giftrl.files import file_errors, write
-from giftrl.paper import beyond, tables, temporal
-from giftrl.paper.compare import LARGEST, MEDIAN
+from giftrl.paper import temporal
+from giftrl.paper.claims import ALMOST
+from giftrl.paper.curves import BEYOND, PREPARATION, READINGS
+from giftrl.paper.experiments import Reproduction
 from giftrl.paper.panels import PaperPanel
-from giftrl.paper.published import points
-from giftrl.paper.reproduce import Reproduction
-from giftrl.paper.settings import PREPARATION, READINGS
-from giftrl.paper.verdicts import write_verdicts
+from giftrl.paper.published import LARGEST_DISTANCE, MEDIAN_DISTANCE, points
 from giftrl.reports import AXES, INK, Panel, Summary, describe, new_figure, number, side_by_side, style, svg
 from giftrl.reports import page as html
 from giftrl.sweeps import PREPARATIONS
 
+Table = tuple[tuple[str, ...], list[list[str]]]
+
+CLAIMS_FILE = "claims.html"
 FIGURES = {1: "Hinge loss", 2: "Logistic loss", 3: "Absolute loss"}
 
 
@@ -32,13 +34,13 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
     if result.distances:
         caption = (
             "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
-            f"{MEDIAN:.1%} and a largest distance of {LARGEST:.1%}"
+            f"{MEDIAN_DISTANCE:.1%} and a largest distance of {LARGEST_DISTANCE:.1%}"
         )
-        table = html.table(caption, *tables.distances(result), verdict=6)
+        table = html.table(caption, *distance_table(result), verdict=6)
         page.section("Against the published curves", table)
     if result.ablations:
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        table = html.table(caption, *tables.ablations(result))
+        table = html.table(caption, *ablation_table(result))
         page.section("What each part of the setting is worth", table)
     verdicts = write_verdicts(result, folder)
     page.section(
@@ -57,7 +59,7 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         figures_of(result, "literal", axis, folder),
     )
     for name in result.groups:
-        text = html.paragraph(beyond.GROUPS[name][1] + ".")
+        text = html.paragraph(BEYOND[name][1] + ".")
         page.section(f"Beyond the paper: {name}", text, figures_of(result, name, axis, folder))
     _temporal(page, result, folder)
     _settings(page, result)
@@ -139,7 +141,7 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
             "a fixed loss, lambda never grows."
         ),
         html.figures(*drawn),
-        html.table(caption, *tables.paths(result), text=(1,), stacked=True),
+        html.table(caption, *regret_table(result), text=(1,), stacked=True),
     )
 
 
@@ -174,3 +176,123 @@ def _settings(page: html.Page, result: Reproduction) -> None:
         ("vertical axes", "; ".join(f"{name}: {text}" for name, text in AXES.items())),
     ]
     page.section("Settings and data", html.definitions(pairs))
+
+
+def write_verdicts(result: Reproduction, folder: Path) -> Path:
+    """Write the page into a folder, and return its path."""
+    page = html.Page(
+        "The paper's claims, measured",
+        "The paper Generalized Implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023) says what its "
+        "figures show. Here each of these claims is measured on the figures as they were run again.",
+        "Made by giftrl.",
+    )
+    page.section(
+        "How the paper is read",
+        html.paragraph(
+            "The paper leaves some settings of its experiments open, and its figures cannot be had with all of them as "
+            "printed. So every claim is measured three times, with three readings of the paper:"
+        ),
+        html.definitions([(name, reading.text) for name, reading in READINGS.items()]),
+        html.paragraph(
+            "A floor is a lower bound on the strength of the regularizer in the first round. It keeps the first steps "
+            "short, however large beta is. Linear, truncated, two-step and proximal are the rules that the paper "
+            "compares; beta acts as the learning rate."
+        ),
+    )
+    page.section(
+        "What a verdict means",
+        html.definitions(
+            [
+                ("holds", "true in every panel of the figures, or at nearly every beta, as the claim says"),
+                ("mostly", f"true in at least {ALMOST:.0%} of what was counted"),
+                ("partly", "true in some of what was counted"),
+                (
+                    "fails",
+                    "false on these data; it is a statement about the paper's rules, not about giftrl with nothing set",
+                ),
+            ]
+        ),
+    )
+    other = (
+        "These are not the paper's data sets: a claim that fails here may hold on the paper's data. For those, run "
+        "giftrl datasets get all --to data, and then giftrl reproduce --data data."
+    )
+    page.section(
+        "Claims and verdicts",
+        *([] if result.distances else [html.paragraph(other)]),
+        html.table("Each claim in each reading", *claim_table(result), text=(1, 3), verdict=2, stacked=True),
+    )
+    page.section(
+        "The same floor for every rule",
+        html.paragraph(
+            "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
+            "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
+        ),
+        html.table("Loss without and with the floor", *floor_table(result)),
+    )
+    path = folder / CLAIMS_FILE
+    page.save(path)
+    return path
+
+
+# Tables: the names of the columns, and the rows as text.
+
+
+def distance_table(result: Reproduction) -> Table:
+    """A row for each published curve: its distances to the measured one, and whether it is reproduced."""
+    head = ("panel", "update", "points", "median distance", "largest distance", "at beta", "reproduced")
+    return head, [
+        [
+            d.panel.removeprefix("Figure "), d.update, str(d.points), f"{100 * d.median:.2f}%",
+            f"{100 * d.largest:.2f}%", f"{d.at:.3g}", "yes" if d.reproduced else "no",
+        ]
+        for d in result.distances
+    ]  # fmt: skip
+
+
+def claim_table(result: Reproduction) -> Table:
+    """A row for each claim and reading: claim, reading, verdict and evidence."""
+    names = dict.fromkeys(v.claim for verdicts in result.verdicts.values() for v in verdicts)
+    return ("claim", "reading", "verdict", "evidence"), [
+        [claim, reading, v.verdict, v.evidence]
+        for claim in names
+        for reading, verdicts in result.verdicts.items()
+        for v in verdicts
+        if v.claim == claim
+    ]
+
+
+def floor_table(result: Reproduction) -> Table:
+    """A row for each panel and rule: the tuned loss and the loss at the largest beta, without and with the floor."""
+    head = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
+    rows = []
+    for panel, with_floor in result.readings["fair"].items():
+        without = result.readings["found"][panel]
+        for k, name in enumerate(without.names):
+            tuned = without.best_loss(k), with_floor.best_loss(k)
+            last = float(without.mean[k, -1]), float(with_floor.mean[k, -1])
+            rows.append([panel.title.removeprefix("Figure "), name, *(number(loss) for loss in (*tuned, *last))])
+    return head, rows
+
+
+def regret_table(result: Reproduction) -> Table:
+    """A row for each sequence and rule: the regret, the exponent of its growth, and the bound if there is one."""
+    return ("sequence", "rule", "T", "regret", "exponent of T", "Corollary 4.3"), [
+        [
+            path.sequence, path.rule, str(path.rounds[-1]), number(path.regret[-1], 2),
+            f"{temporal.growth(path):.2f}", "" if math.isnan(path.bound[-1]) else number(path.bound[-1], 2),
+        ]
+        for path in result.paths
+    ]  # fmt: skip
+
+
+def ablation_table(result: Reproduction) -> Table:
+    """A row for each variant: mean distance of a point, the same as found, the largest, and the curves reproduced."""
+
+    def share(value: float) -> str:
+        return f"{value:.2%}" if value <= 10.0 else "over 1000%"
+
+    return ("variant", "mean distance", "as found", "largest distance", "curves reproduced"), [
+        [a.variant, share(a.mean), share(a.before), share(a.largest), f"{a.reproduced} of {a.curves}"]
+        for a in result.ablations
+    ]

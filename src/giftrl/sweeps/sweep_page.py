@@ -10,13 +10,13 @@ from giftrl.reports import page as html
 from giftrl.sweeps.data import PREPARATIONS, Data
 from giftrl.sweeps.grid import Grid
 
-COLUMNS = (
+BEST_BETA_COLUMNS = (
     "update", "best beta", "loss at best", "95% interval", "betas within 5% of the best", "decades", "at 10x best",
 )  # fmt: skip
 
 
-def rows(summary: Summary) -> list[tuple[str, ...]]:
-    """A row of :data:`COLUMNS` for each curve: its best beta, the loss there, and how far beta may be off."""
+def best_betas(summary: Summary) -> list[tuple[str, ...]]:
+    """A row of :data:`BEST_BETA_COLUMNS` for each curve: its best beta, the loss there, and how far beta may be off."""
     half = summary.half_width
     table: list[tuple[str, ...]] = []
     for k, name in enumerate(summary.names):
@@ -30,7 +30,7 @@ def rows(summary: Summary) -> list[tuple[str, ...]]:
     return table
 
 
-def report(data: Data, grid: Grid, summary: Summary, folder: Path, axis: str, seed: int, seconds: float) -> Path:
+def write_sweep(data: Data, grid: Grid, summary: Summary, folder: Path, axis: str, seed: int, seconds: float) -> Path:
     """Write ``sweep.csv``, ``sweep.svg``, ``sweep.png`` and ``sweep.html``, and return the path of the last one."""
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def report(data: Data, grid: Grid, summary: Summary, folder: Path, axis: str, se
     page.section(
         "Loss against beta",
         html.figure(image, "sweep", describe(summary), caption),
-        html.table("The best beta of each update, and how much it matters", COLUMNS, rows(summary)),
+        html.table("The best beta of each update, and how much it matters", BEST_BETA_COLUMNS, best_betas(summary)),
     )
     means = [[name, *map(number, row)] for name, row in zip(summary.names, summary.mean.tolist(), strict=True)]
     heads = ["update", *(f"{beta:.3g}" for beta in summary.betas)]

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from giftrl.paper import beyond, temporal
+from giftrl.paper import temporal
 from giftrl.paper.ablations import Ablation
 from giftrl.paper.claims import Verdict, judge
-from giftrl.paper.compare import Distance, compare
+from giftrl.paper.curves import BEYOND, READINGS, REPETITIONS, rules
 from giftrl.paper.panels import Panels, PaperPanel
-from giftrl.paper.settings import READINGS, REPETITIONS, rules
+from giftrl.paper.published import Distance, compare
 from giftrl.sweeps import Curve, Grid, Summary, repeat
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run.
+    """The size of a reproduction.
 
     >>> Plan.quick().repetitions
     3
     """
 
-    repetitions: int = REPETITIONS  # how many random orders of each data set
-    beyond: bool = True  # whether to run the curves that the paper leaves out
+    repetitions: int = REPETITIONS  # random orders of each data set
+    beyond: bool = True  # run the curves that the paper leaves out too
     rounds: int = 4096  # the length of the temporal experiment
 
     @classmethod
@@ -45,9 +45,9 @@ class Reproduction:
     distances: list[Distance]  # to the published curves
     verdicts: dict[str, list[Verdict]]  # on the paper's claims, by reading
     paths: list[temporal.Path]  # the temporal experiment
-    seconds: dict[str, float]  # the time that each stage took
-    read: tuple[int, int]  # how many repetitions were read from an earlier run, and how many there are in total
-    ablations: list[Ablation] = field(default_factory=list)  # what each part of the found setting is worth, if asked
+    seconds: dict[str, float]  # the time of each stage
+    read: tuple[int, int]  # the repetitions read from an earlier run, and all of them
+    ablations: list[Ablation] = field(default_factory=list)  # the found setting with one part changed, on request
 
 
 def reproduce(
@@ -62,9 +62,9 @@ def reproduce(
 
     Args:
         panels: the panels, each with a function that loads its data.
-        plan: how much to run.
-        folder: the folder in which finished repetitions are kept.
-        workers: how many repetitions run at once; None means one for each core.
+        plan: the size of the reproduction.
+        folder: the folder of finished repetitions.
+        workers: the number of repetitions that run at once; None for one on each core.
         tell: called with the name of each piece of work before it starts.
     """
     seconds: dict[str, float] = {}
@@ -96,7 +96,7 @@ def reproduce(
         reading: run("figures" if reading == "found" else f"{reading} reading", partial(rules, reading=reading))
         for reading in READINGS
     }
-    groups = {name: run(name, curves) for name, (curves, _) in beyond.GROUPS.items()} if plan.beyond else {}
+    groups = {name: run(name, curves) for name, (curves, _) in BEYOND.items()} if plan.beyond else {}
     if tell:
         tell("temporal variability")
     with timed("temporal variability"):

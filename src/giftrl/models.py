@@ -1,9 +1,19 @@
-"""The model file: a safetensors file with our settings in its metadata, and a checksum over every byte.
+"""Model files: named arrays and a header of settings, in one file that nothing in it can run.
+
+>>> import tempfile, numpy as np
+>>> from giftrl import models
+>>> with tempfile.TemporaryDirectory() as folder:
+...     models.save(f"{folder}/a.giftrl", {"theta": np.array([1.0, 2.0])}, {"loss": "logistic"})
+...     arrays, header = models.load(f"{folder}/a.giftrl")
+>>> arrays["theta"].sum(), header
+(np.float64(3.0), {'loss': 'logistic'})
+
+A model file is a safetensors file with our settings in its metadata, and a checksum over every byte.
 
 A safetensors file is eight bytes with the length of a JSON text, that text, and the arrays. Its metadata has one entry
 of ours, ``giftrl``, itself JSON: ``sha256``, the digest of the whole file with its own digits as zeros; ``format``;
 ``version``; and ``content``, the header of the caller. Any reader of safetensors can open a model file. Nothing in one
-is ever run. :mod:`giftrl.models.upgrade` knows the files of earlier versions.
+is ever run. :mod:`giftrl.config.upgrade` knows the files of earlier versions.
 
 Same contents, same bytes: the library orders arrays by width and name, our JSON has sorted keys, one entry of metadata
 has but one order, and there is no time stamp.
@@ -11,6 +21,7 @@ has but one order, and there is no time stamp.
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -23,27 +34,27 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from giftrl.errors import ModelFileError, require
+from giftrl.config.upgrade import metadata_of_now
+from giftrl.errors import InvalidInput, ModelFileError, require
 from giftrl.files import file_errors, replacing
-from giftrl.memory import physical_memory
-from giftrl.models.header import from_json, parse, to_json
-from giftrl.models.upgrade import metadata_of_now
-from giftrl.system import open_at_once
+from giftrl.system import open_at_once, physical_memory
+
+__all__ = ["ModelFileError", "load", "save"]
 
 Array = NDArray[Any]
 
 FORMAT, VERSION = "giftrl-model", 2
 #: The longest JSON text. Parsing takes up to about twenty times its length in memory.
-LONGEST = 1 << 23
+MAX_HEADER_BYTES = 1 << 23
 #: NumPy 1 has no more.
-DIMENSIONS = 32
+MAX_DIMENSIONS = 32
 NO_DIGEST = "0" * 64
 DTYPES = {
     f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}")
     for kind, letter, widths in (("F", "f", (16, 32, 64)), ("I", "i", (8, 16, 32, 64)), ("U", "u", (8, 16, 32, 64)))
     for bits in widths
 }
-AGAIN = "restore it from a copy or save the model again"
+RESTORE_OR_SAVE_AGAIN = "restore it from a copy or save the model again"
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict[str, Any]) -> None:
@@ -69,7 +80,13 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict
     length = len(json.dumps(ours)) + sum(
         len(json.dumps(name)) + 100 + 20 * array.ndim for name, array in checked.items()
     )
-    require(length <= LONGEST, "header", "...", f"must take at most {LONGEST} bytes", "keep long lists as arrays")
+    require(
+        length <= MAX_HEADER_BYTES,
+        "header",
+        "...",
+        f"must take at most {MAX_HEADER_BYTES} bytes",
+        "keep long lists as arrays",
+    )
     with replacing(path) as new:
         try:
             save_file(checked, new, {"giftrl": ours})
@@ -115,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
 class _Problem(Exception):
     """What is wrong with a file, and what to do; :func:`load` adds its name."""
 
-    def __init__(self, problem: str, remedy: str = AGAIN) -> None:
+    def __init__(self, problem: str, remedy: str = RESTORE_OR_SAVE_AGAIN) -> None:
         super().__init__(problem, remedy)
 
 
@@ -128,7 +145,13 @@ def _checked(name: str, array: Array) -> Array:
     where = f"arrays[{name!r}]"
     known = native in DTYPES.values()
     require(known, where, given.dtype, "must be of integers or floats of at most 64 bits", "use astype")
-    require(given.ndim <= DIMENSIONS, where, given.shape, f"must have at most {DIMENSIONS} dimensions", "use reshape")
+    require(
+        given.ndim <= MAX_DIMENSIONS,
+        where,
+        given.shape,
+        f"must have at most {MAX_DIMENSIONS} dimensions",
+        "use reshape",
+    )
     return np.asarray(given, dtype=native, order="C")
 
 
@@ -148,7 +171,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     if start == b"Version ":
         text = "it begins like the text of a model of Vowpal Wabbit, which giftrl predict and certify --weights read"
         raise _Problem("does not begin like a model file", text)
-    if length > LONGEST:
+    if length > MAX_HEADER_BYTES:
         raise _Problem("does not begin like a model file", "check that it is one")
     if length > size - 8:
         raise _Problem(f"ends after {size} bytes, within its header: it was cut off, or is no model file")
@@ -209,3 +232,106 @@ def _metadata(metadata: dict[str, str] | None) -> tuple[Any, str]:
 
 def _short(error: Exception) -> str:
     return str(error)[:120]
+
+
+# Settings as JSON text and back, without loss.
+#
+# A header holds what JSON holds: None, bool, int, float, str, lists, and dicts with str keys. JSON has no infinity
+# and no NaN, which are written as ``{"$float": "inf"}``; so no key of a header may begin with ``$``.
+
+#: How deep lists and dicts may be nested.
+MAX_HEADER_DEPTH = 64
+#: The longest integer in bits: Python reads and writes numbers of 640 digits under any setting.
+MAX_INTEGER_BITS = 2048
+
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
+    """What json.dumps writes for a header.
+
+    >>> to_json({"upper": float("inf"), "names": ["a", None]})
+    {'upper': {'$float': 'inf'}, 'names': ['a', None]}
+    """
+    require(
+        depth <= MAX_HEADER_DEPTH,
+        argument,
+        "...",
+        f"must not be nested deeper than {MAX_HEADER_DEPTH}",
+        "flatten the header",
+    )
+    if header is None or isinstance(header, bool):
+        return header
+    if isinstance(header, str):
+        return str(header)
+    if isinstance(header, int):
+        require(
+            header.bit_length() <= MAX_INTEGER_BITS,
+            argument,
+            "...",
+            f"must have at most {MAX_INTEGER_BITS} bits",
+            "write it as a str",
+        )
+        return int(header)
+    if isinstance(header, float):
+        return float(header) if math.isfinite(header) else {"$float": str(float(header))}
+    if type(header) is list:
+        return [to_json(item, f"{argument}[{i}]", depth + 1) for i, item in enumerate(header)]
+    if type(header) is dict:
+        for key in header:
+            require(isinstance(key, str), argument, key, "must have str keys", "use str(key)")
+            require(not key.startswith("$"), argument, key, "must not have keys that begin with $", "rename the key")
+        return {str(key): to_json(item, f"{argument}[{key!r}]", depth + 1) for key, item in header.items()}
+    raise InvalidInput(
+        argument, header, "must be None, bool, int, float, str, list or dict", "convert it; arrays have their own place"
+    )
+
+
+def from_json(value: Any, depth: int = 0) -> Any:
+    """The header that :func:`to_json` was given; ValueError where it cannot have written this.
+
+    >>> from_json({"upper": {"$float": "inf"}})
+    {'upper': inf}
+    """
+    if depth > MAX_HEADER_DEPTH:
+        raise ValueError(f"it is nested deeper than {MAX_HEADER_DEPTH}")
+    if isinstance(value, list):
+        return [from_json(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        if value.keys() == {"$float"} and isinstance(value["$float"], str) and value["$float"] in NOT_FINITE:
+            return NOT_FINITE[value["$float"]]
+        for key in value:
+            if key.startswith("$"):
+                raise ValueError(f"it has an unknown key {key[:80]!r}")
+        return {key: from_json(item, depth + 1) for key, item in value.items()}
+    return value
+
+
+def parse(text: str) -> Any:
+    """Parse JSON strictly: a key that appears twice, NaN or a number beyond float64 is a ValueError.
+
+    >>> parse('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _refuse(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:80]} is beyond float64")
+    return number

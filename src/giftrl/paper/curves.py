@@ -8,9 +8,10 @@ that it does not mention: a floor for two-step, and ten times the labelled betas
 from typing import Any, NamedTuple
 
 from giftrl.errors import UnknownName
-from giftrl.schedules import TemporalVariability
+from giftrl.regularizers import AdaGrad, Curvature
+from giftrl.schedules import AdaGradNorm, Constant, TemporalVariability
 from giftrl.sweeps import Curve
-from giftrl.updates import Linear, Proximal, Truncated, TwoStep
+from giftrl.updates import ImportanceAware, Linear, Proximal, Truncated, TwoStep
 
 PREPARATION = "standard"
 REPETITIONS = 15
@@ -72,3 +73,56 @@ def rules(loss: str, reading: str = "found") -> tuple[Curve, ...]:
         scale = how.logistic_scale if loss == "logistic" else 1.0
         curves.append(Curve(name, update, TemporalVariability(1.0, 1.0, floor), scale=scale))
     return tuple(curves)
+
+
+# Curves beyond the paper, on its axes: other choices of z, and other schedules and regularizers.
+
+
+def choices(loss: str) -> tuple[Curve, ...]:
+    """Choices of z that the paper's figures leave out, with the paper's schedule and regularizer.
+
+    >>> [curve.name for curve in choices("logistic")][:2]
+    ['proximal', "proximal H'"]
+    """
+    scale = _scale(loss)
+    updates = {
+        "proximal": Proximal(lookahead=True),
+        "proximal H'": Proximal(lookahead=False),
+        "truncated": Truncated(lookahead=False),
+        "truncated H": Truncated(lookahead=True),
+        "iwa": ImportanceAware(lookahead=False),
+        "iwa H": ImportanceAware(lookahead=True),
+        "two-step safe": TwoStep(lookahead=True, safeguard=True),
+    }
+    return tuple(Curve(name, update, TemporalVariability(), scale=scale) for name, update in updates.items())
+
+
+def schedules_and_regularizers(loss: str) -> tuple[Curve, ...]:
+    """The proximal update with other schedules and regularizers.
+
+    The hinge and absolute losses have no curvature: on them, ``Curvature`` is mirror descent with a constant step.
+
+    >>> [curve.name for curve in schedules_and_regularizers("hinge")]
+    ['proximal', 'constant', 'AdaGrad norm', 'AdaGrad', 'curvature']
+    """
+    scale, update = _scale(loss), Proximal()
+    return (
+        Curve("proximal", Proximal(lookahead=True), TemporalVariability(), scale=scale),
+        Curve("constant", update, Constant(), scale=scale),
+        Curve("AdaGrad norm", update, AdaGradNorm(), scale=scale),
+        Curve("AdaGrad", update, Constant(), AdaGrad(), scale=scale),
+        Curve("curvature", update, Constant(), Curvature(), scale=scale),
+    )
+
+
+BEYOND = {
+    "choices of z": (choices, "The paper's schedule with choices of z that its figures leave out"),
+    "schedules and regularizers": (
+        schedules_and_regularizers,
+        "The proximal update with other schedules and regularizers",
+    ),
+}
+
+
+def _scale(loss: str) -> float:
+    return READINGS["found"].logistic_scale if loss == "logistic" else 1.0
