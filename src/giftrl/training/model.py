@@ -21,7 +21,7 @@ from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
 from giftrl.merging.team import Spent, Team
-from giftrl.mixtures.feature_state import DENSE
+from giftrl.mixtures.state import DENSE
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
