@@ -1,4 +1,4 @@
-"""What an estimator learns with: columns of weights, whichever learners they come from."""
+"""The model behind an estimator: columns of weights from one learner or several."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +18,14 @@ from giftrl.merging.team import Team
 
 Array = NDArray[np.float64]
 #: Rows with fewer nonzeros than this part of the features are few.
-FEW = 0.1
+SPARSE_BATCH_SHARE = 0.1
 
 
-class Columns:
+class EstimatorModel:
     """Columns of weights that learn together: those of one learner; or, if ``each``, of one for each column of labels.
 
     >>> from giftrl.config import Recipe, make_each
-    >>> model = Columns(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
+    >>> model = EstimatorModel(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
     >>> model.learn(np.eye(2), np.ones((2, 3)), None).shape
     (2, 3)
     >>> model.predictor(intercept=False, clip=True).weights.shape, len(model.certificate)
@@ -82,7 +82,7 @@ class Columns:
         return np.asarray((self._team or self.learners[0]).learn(x, y, weights))
 
     def predictor(self, *, intercept: bool, clip: bool | None) -> Predictor:
-        """What the columns predict; computed when it is asked for, and kept until they learn again."""
+        """The predictor of all columns, computed on demand and cached until they learn again."""
         of = self.rounds, intercept, clip
         if self._frozen is None or self._frozen[0] != of:
             self._frozen = of, freeze(self.learners, intercept=intercept, clip=clip)
@@ -91,7 +91,7 @@ class Columns:
     def scores(self, x: Any, *, intercept: bool, clip: bool | None) -> Array:
         """The scores of new rows. From few sparse rows, no more weights are computed than they ask for."""
         known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
-        if known or not sparse.issparse(x) or x.nnz > FEW * x.shape[1]:
+        if known or not sparse.issparse(x) or x.nnz > SPARSE_BATCH_SHARE * x.shape[1]:
             return self.predictor(intercept=intercept, clip=clip).scores(x)
         features, places = np.unique(x.indices, return_inverse=True)
         if intercept:
@@ -111,17 +111,17 @@ class Columns:
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt."""
+        """The number of examples learned."""
         return int(min(learner.rounds for learner in self.learners))
 
     @property
     def sound(self) -> bool:
-        """Whether every number is finite, and all columns have learnt the same rows."""
+        """True if every number is finite and all columns have learned the same examples."""
         return all(learner.sound and learner.rounds == self.rounds for learner in self.learners)
 
     @property
     def certificate(self) -> Certificate | list[Certificate]:
-        """What the run proves; a list where each column has its own loss."""
+        """The certificate of the run, or a list if each column has its own loss."""
         if isinstance(self.learners[0], LinearLearners):
             return self.learners[0].certificates
         certificates = [learner.certificate for learner in self.learners]

@@ -1,5 +1,4 @@
-"""What the estimators share: parameters into a model, rows into blocks, and what is known of a run."""
-# ruff: noqa: N803 (scikit-learn passes X by its name)
+"""The base of both estimators: building the model, learning in blocks of examples, attributes of a fitted estimator."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +23,13 @@ from giftrl.config.predictor import as_they_count, losses_of
 from giftrl.config.recipe import Experts, Parameters
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
-from giftrl.linear.frames import as_frame
-from giftrl.linear.models import Columns
+from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
 from giftrl.merging.schedule import FIRST
 from giftrl.reports.run import Sample
+
+# ruff: noqa: N803 (scikit-learn passes X by its name)
+
 
 Array = NDArray[np.float64]
 
@@ -68,13 +69,13 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         require(self.n_jobs is None or whole, "n_jobs", self.n_jobs, rule, remedy)
         return super()._recipe(**chosen)
 
-    def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> Columns:
+    def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> EstimatorModel:
         """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
         features = self.n_features_in_
         dimension, constant = (features + 1, features) if self.fit_intercept else (features, None)
         if models is not None:
-            return Columns(make_each(recipe, dimension, models, constant=constant), each=True)
-        return Columns([make(recipe, dimension, classes, constant=constant)])
+            return EstimatorModel(make_each(recipe, dimension, models, constant=constant), each=True)
+        return EstimatorModel([make(recipe, dimension, classes, constant=constant)])
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows, forgetting what was learnt before.
@@ -96,7 +97,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 weights = np.asarray(_check_sample_weight(weights, x, dtype=np.float64, ensure_non_negative=True))
             labels = self._read(y, anew, **more)
             if first:
-                self._model: Columns = self._make()
+                self._model: EstimatorModel = self._make()
                 self._made_of = {name: getattr(self, name) for name in MADE_OF}
                 self._weight_sum = self._loss_sum = 0.0
                 self._validation_losses: list[float] = []
@@ -206,12 +207,12 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _clip(self) -> bool | None:
-        """Whether predictions stay in the range of labels that a mixture has seen; None for where it pays."""
+        """True if predictions stay in the range of labels that a mixture has seen; None to let the mixture decide."""
         return False
 
     @property
     def _predictor(self) -> Predictor:
-        """What the estimator predicts now."""
+        """The predictor of the model as it is now."""
         check_is_fitted(self)
         return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
 
@@ -265,7 +266,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def certificate_(self) -> Certificate | list[Certificate]:
-        """What the run proves: one :class:`giftrl.Certificate`, or a list where each class or target has its own.
+        """The certificate of the run, or a list if each class or target has its own.
 
         Comparators have a coordinate for each feature and then one for the intercept; for ``softmax`` and
         ``multiclass_hinge``, a matrix of these with a column for each class, flattened row by row.
@@ -289,3 +290,26 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         """The number of the next round, from 1. With beta="auto" rows of later passes are not rounds of their own."""
         check_is_fitted(self)
         return self._model.rounds + 1
+
+
+# Tables of other libraries: whatever speaks Arrow's PyCapsule protocol, for scikit-learn to take from there.
+
+
+def as_frame(x: Any) -> Any:
+    """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is.
+
+    >>> import pyarrow
+    >>> class Table:
+    ...     def __arrow_c_stream__(self, requested_schema=None):
+    ...         return pyarrow.table({"a": [1.0, 2.0]}).__arrow_c_stream__(requested_schema)
+    >>> as_frame(Table()).column_names, as_frame([[1.0]])
+    (['a'], [[1.0]])
+    """
+    speaks = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
+    if not speaks or hasattr(x, "__array__"):
+        return x
+    import pyarrow
+
+    if hasattr(x, "__arrow_c_stream__"):
+        return pyarrow.table(x)
+    return pyarrow.table(pyarrow.record_batch(x))
