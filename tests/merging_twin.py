@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from giftrl.merging.pieces import Piece
 from giftrl.merging.sums import added, mean
-from giftrl.mixtures.coin import RICHEST, WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 
 Array = NDArray[np.float64]
 

@@ -21,12 +21,13 @@ from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
 from giftrl.merging.team import Spent, Team
-from giftrl.mixtures.feature_state import DENSE
+from giftrl.mixtures.state import DENSE
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts, residual
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Schema
-from giftrl.streams.names.features import Dictionary, Features, Hashing, restore
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]

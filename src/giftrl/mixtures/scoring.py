@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.lane_counts import side
-from giftrl.mixtures.coin import bet, bet_all
 from giftrl.mixtures.combination import share
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import CENTRE, DENSE, PLACE, SCALE, mean_norm
-from giftrl.mixtures.labels import OFFSET, ORIGIN, SIZE, per_norm
-from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.experts import bet, bet_all, lanes
+from giftrl.mixtures.label_units import OFFSET, ORIGIN, SIZE, per_norm
 from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.mixtures.state import CENTRE, DENSE, PLACE, SCALE, Columns, mean_norm
 from giftrl.ops.scalar import clamp
 
 #: The units of classes: all are 1, and nothing is subtracted.

@@ -1,27 +1,144 @@
-"""The walks over the entries of a row, for one score: one takes them in and predicts, the other teaches.
+"""The loops over the entries of a row: take it in, predict, teach, and move theta of the certificate.
 
 With float32 weights the sums over a row are float32, too. Their errors are of the order 1e-7 of their largest terms,
 which is what rounding the weights costs anyway; and nothing that is certified depends on them, since theta is float64.
+theta is minus the sum of slope times row in the original features: its values come from the rows themselves.
+
+A mixture of one score keeps its experts in as many columns as the grid has, and four more: the coin, the full matrix,
+and two that are empty, so that wide registers of four numbers are full. A round has four more columns for the
+candidates, and puts the combined prediction into the first empty one. With K scores there are no empty columns.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from giftrl.compiled.arguments import Held
+from giftrl.compiled.compiler import Loop
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
+from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.lane_counts import FOUR
-from giftrl.mixtures import labels as unit
+from giftrl.mixtures import label_units as unit
 from giftrl.mixtures import limits
-from giftrl.mixtures.coin import stakes, win, winnings
-from giftrl.mixtures.columns import ALL, COIN, COMBINED, FULL, SLOPES, UNUSED, A, C, Z
-from giftrl.mixtures.experts import bets, factors, lanes, move, remember, strengths
-from giftrl.mixtures.feature_state import mean_norm
-from giftrl.mixtures.full_matrix import drift_matrix, is_in, measure_matrix
-from giftrl.mixtures.later import move_again
-from giftrl.mixtures.layout import ONE_SCORE
-from giftrl.mixtures.parts import read_row
+from giftrl.mixtures.experts import (
+    bets,
+    factors,
+    grow,
+    grow_coin,
+    lanes,
+    move,
+    remember,
+    stakes,
+    strengths,
+    win,
+    winnings,
+)
+from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
+from giftrl.mixtures.later_passes import Later, move_again, pull
+from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
+from giftrl.mixtures.scale_row import Scaling, enter, enter_again
+from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, mean_norm
 from giftrl.ops.scalar import clamp
+
+#: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
+#: compared, losses, slopes; then the lengths c of proximal steps and their results a.
+ALL, Z, AZ, CLIPPED, LOSSES, SLOPES, C, A, ROWS = range(9)
+#: Its columns, counted from the end of the grid: the coin, the full matrix, the combined prediction, one that is not
+#: used, the first candidate and the second one, which is the stack.
+COIN, FULL, COMBINED, UNUSED, CANDIDATE, STACK = range(6)
+
+
+class Parts(NamedTuple):
+    """What all rounds of a batch work with, for one score or K; x and theta are those of the features."""
+
+    loss: Any
+    grid: Any
+    columns: Columns
+    pieces: Any
+    features: FeatureState
+    x: NDArray[Any]
+    theta: NDArray[np.float64]
+    matrix: Matrix
+    state: Any
+    later: Later
+    buffers: Any
+
+
+class MixtureBatch(NamedTuple):
+    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor made bold.
+
+    That one is empty where they are not wanted.
+    """
+
+    rows: Any
+    labels: Any
+    weights: Any
+    predictions: Any
+    linear: Any
+
+
+class Calls(NamedTuple):
+    """The loops of a mixture and what they work with, taken apart once; of use until something of it is replaced."""
+
+    loss: Any
+    memory: tuple[Any, ...]  # features, matrix, mixing, later
+    again: bool
+    compiled: bool
+    width: int  # the most entries of a row that the buffers have room for
+    learn: Loop
+    parts: Held
+    predict: Loop
+    weights: Held
+
+    def serve(self, mixture: Any, width: int) -> bool:
+        """Whether a mixture still has the memory that these were made of, and rows of this width have room."""
+        features, matrix, mixing, later = self.memory
+        return (
+            width <= self.width
+            and features is mixture.features
+            and mixing is mixture.mixing
+            and matrix is mixture.matrix
+            and later is mixture._later
+            and self.loss is mixture.loss
+            and self.again is mixture._again
+            and self.compiled is mixture.compiled
+        )
+
+
+@formula(fast=True)
+def scaling(pieces: Any) -> Any:
+    """What is done with features."""
+    return Scaling(pieces.constant, pieces.centre_labels)
+
+
+@formula(fast=True)
+def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth: float) -> None:
+    """Let the experts follow the scale of a feature that has grown by 1/growth."""
+    x = parts.x
+    grow(parts.grid, columns, scores, x, j, growth, by)
+    grow_coin(x, j, columns.coin, scores, growth)
+    if is_in(parts.matrix) and parts.features.record[j, PLACE] > 0.0:
+        follow_scale(parts.pieces, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
+
+
+@formula(fast=True)
+def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
+    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
+    pieces, row = parts.pieces, parts.buffers.row
+    if pieces.again:
+        again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
+        pull(parts, again, mean_norm(parts.features), scores)
+        return again
+    norm = mean_norm(parts.features)
+    count = enter(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
+    by = factors(parts.grid, norm, parts.buffers.factors)
+    for listed in range(row.many[0]):
+        if row.growth[listed] < 1.0:
+            follow_growth(parts, columns, by, scores, row.j[row.moved[listed]], row.growth[listed])
+    return count
+
 
 ONE = np.uint64(1)
 #: The column of ``Buffers.steps`` behind the steps of the grid: what the coin bets.
@@ -149,3 +266,43 @@ def teach_entries(parts: Any, now: Any) -> None:
             win(x, j, ONE_SCORE.coin, ONE, -z * u * parts.buffers.steps[k, BET])
         else:
             remember(ONE_SCORE, x, j, u, curved, relative)
+
+
+ONLY = np.uint64(0)
+
+
+@formula(fast=True)
+def shift(theta: Any, j: int, m: Any, z: float) -> int:
+    """theta_j -= z for score m; return 1 if that is out of bounds, and then leave theta_j as it was."""
+    new = theta[j, m] - z
+    fits = abs(new) <= LARGEST_THETA
+    theta[j, m] = new if fits else theta[j, m]
+    return 0 if fits else 1
+
+
+@formula(fast=True)
+def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Any) -> int:
+    """theta -= slope s, s row i; return how many are out of bounds.
+
+    In a row without huge values, and with a slope of ordinary size, nothing leaves its bounds.
+    """
+    first, last, far = begin(rows, i), end(rows, i), 0
+    if row.many[1] > 0 or not abs(slope) <= ORDINARY_SLOPE:
+        for k in range(first, last):
+            v = clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
+            far += shift(theta, column(rows, i, k), ONLY, slope * v)
+        return far
+    for k in range(first, last):
+        theta[column(rows, i, k), ONLY] -= slope * np.float64(rows.data[k])
+    return far
+
+
+@formula(fast=True)
+def move_thetas(theta: Any, rows: Any, i: int, slopes: Any, h: float) -> int:
+    """:func:`move_theta` for each of K scores, with a slope for each and weight h."""
+    far = 0
+    for k in range(begin(rows, i), end(rows, i)):
+        j, v = column(rows, i, k), h * clamp(np.float64(rows.data[k]), -LARGEST_VALUE, LARGEST_VALUE)
+        for m in range(len(slopes)):
+            far += shift(theta, j, m, slopes[m] * v)
+    return far

@@ -22,10 +22,9 @@ from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
 from giftrl.mixtures.experts import factors, lanes, strengths
-from giftrl.mixtures.feature_state import DENSE_PLACE, ROWS
 from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.state import DENSE_PLACE, ROWS, Columns
 from giftrl.system import zeros
 
 

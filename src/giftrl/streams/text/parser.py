@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.streams.batch import Batch, Position, Rejected
+from giftrl.streams.batch import Batch, Position, Rejected, keep_rows, merge, overflowed
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.merge import keep_rows, merge, overflowed
+from giftrl.streams.names.tables import Sections
 from giftrl.streams.sources.lines import BOM, as_block
 from giftrl.streams.text.numbers import shorten
-from giftrl.streams.text.problems import Problem, rejected
-from giftrl.streams.text.words import NONE, words
+from giftrl.streams.text.scan import NONE, Problem, rejected, words
 
 #: How many names of groups are known before they are forgotten.
 MOST_GROUPS = 1 << 16

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from giftrl.errors import BadSource
 from giftrl.streams.columns import Columns, Kind, Schema, find
 from giftrl.streams.names.dates import moment
-from giftrl.streams.names.texts import words_of
+from giftrl.streams.names.objects import words_of
 
 #: How many fields of a column are looked at, one by one.
 FIELDS = 200

@@ -2,12 +2,12 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, moment
-from giftrl.streams.names.texts import words_of
 
 FEATURES, WEIGHT, TAG = "features", "weight", "tag"
 #: How many objects may be nested in each other.
@@ -181,3 +181,20 @@ def _number(value: Any, what: str, key: str) -> float:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:40] + "..."
+
+
+# Texts of many words: lower-cased, and taken apart at all that is neither a letter nor a digit.
+
+#: What stands between words, for Arrow; what a word is, for Python.
+BETWEEN = r"[^\p{L}\p{N}]+"
+_WORD = re.compile(r"[^\W_]+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in their order. Each letter is lower-cased by itself, as Arrow does it.
+
+    >>> words_of("It's 5 o'clock, ÉMILE!")
+    ['it', 's', '5', 'o', 'clock', 'émile']
+    """
+    lower = text.lower() if text.isascii() else "".join(letter.lower()[0] for letter in text)
+    return _WORD.findall(lower)
