@@ -18,10 +18,9 @@ from giftrl.merging.merge import take_all
 from giftrl.merging.mixture import blended, merge_mixtures, unit_of
 from giftrl.merging.sharing import Shared, alone
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.coin import WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import SCALE
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.mixtures.state import SCALE
 from tests import merging_twin as twin
 
 FEATURES = 6

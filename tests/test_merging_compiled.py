@@ -8,7 +8,7 @@ from scipy import sparse
 
 from giftrl.merging.team import Team
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 
 FEATURES = 40
 

@@ -18,7 +18,7 @@ from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
 

@@ -26,7 +26,7 @@ from giftrl.certificates.solver import solve
 from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import GiftrlError, require
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 
 __all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "write_lines"]
 

@@ -14,7 +14,7 @@ from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 

@@ -16,7 +16,7 @@ from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.engine import Engine
 from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.hashing import Hashing
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.multi_pass import joined
 

@@ -151,7 +151,7 @@ def look_at_files(
             formats.setdefault(found, file.name)
             plain = stream.compression is None
         if found == "csv":
-            from giftrl.streams.tables.csv_header import layout
+            from giftrl.streams.tables.csv import layout
 
             made = layout(head[:HEAD], file.name, columns or Columns(), schema, len(head) < HEAD, named_labels)
             file = file._replace(header=head[: made.offset], delimiter=made.delimiter)

@@ -10,10 +10,10 @@ from giftrl.distributed.files import File
 from giftrl.distributed.shards import Cut, source_of_cut
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.base import News
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.features import News
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.ahead import Ahead
+from giftrl.streams.sources.prefetch import Ahead
 from giftrl.training.settings import Settings
 
 

@@ -14,7 +14,7 @@ from giftrl.distributed.reading import Reading
 from giftrl.distributed.shards import deal
 from giftrl.errors import require, require_whole
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.checkpoint import Checkpoint, require_no_checkpoint
 from giftrl.training.model import LinearModel

@@ -9,7 +9,7 @@ from giftrl.certificates.sharing import Left, Shared, begin, left_by
 from giftrl.distributed.reading import Place, Portion, Reading, ShardRows
 from giftrl.merging import put, take, touched
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.base import News
+from giftrl.streams.names.features import News
 from giftrl.training.model import LinearModel, as_rows
 
 

@@ -17,13 +17,13 @@ from giftrl.compiled.arguments import Held
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
 from giftrl.errors import Incompatible, InvalidInput, require
-from giftrl.memory import zeros
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.vector_loss import multiclass
 from giftrl.reference.learner import looks_ahead
 from giftrl.regularizers.contract import centred, known_ahead, l1_strength, require_diagonal, strength
 from giftrl.schedules.contract import uses_gamma
+from giftrl.system import zeros
 from giftrl.updates.contract import check_loss, check_scores
 
 Array = NDArray[np.float64]

@@ -16,9 +16,8 @@ from giftrl.merging.mixture import Merger, unit_of
 from giftrl.merging.scores import Scorer
 from giftrl.merging.sharing import Share, alone
 from giftrl.merging.steps import STIFFNESS, find_steps, window_of
-from giftrl.mixtures.coin import WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import SCALE
+from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.state import SCALE
 
 Array = NDArray[np.float64]
 

@@ -31,11 +31,9 @@ from giftrl.compiled.registry import formula
 from giftrl.merging.features import Known, put_feature
 from giftrl.merging.pieces import Piece, stacked
 from giftrl.merging.sharing import Share, alone
-from giftrl.mixtures.coin import RICHEST, WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import SCALE
-from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.state import SCALE, Columns
 from giftrl.ops.scalar import clamp
 
 Array = NDArray[np.float64]

@@ -18,12 +18,10 @@ from giftrl.merging.experts import Ends, by_row
 from giftrl.merging.mixture import Merger
 from giftrl.merging.sharing import Share, alone
 from giftrl.merging.steps import STIFFNESS, find_steps, window_of
-from giftrl.mixtures.coin import bet
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
-from giftrl.mixtures.labels import HIGH, LOW, per_norm, temperature
-from giftrl.mixtures.weights import UNIT
+from giftrl.mixtures.experts import bet, lanes
+from giftrl.mixtures.label_units import HIGH, LOW, Extended, per_norm, temperature
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 
 Array = NDArray[np.float64]
 #: The groups end where a feature is in one of 4, 16, ... rows; the constant has a group of its own.

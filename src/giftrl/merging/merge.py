@@ -13,8 +13,8 @@ from giftrl.kernels.engine import OneLearner
 from giftrl.kernels.scalar_round import TIME
 from giftrl.merging import classes, fit, linear, linear_fit, mixture, pieces
 from giftrl.merging.sharing import Share, alone
-from giftrl.mixtures.feature_state import ROWS
 from giftrl.mixtures.mixture import Mixture
+from giftrl.mixtures.state import ROWS
 
 Array = NDArray[np.float64]
 

@@ -12,12 +12,11 @@ from giftrl.merging.pieces import Piece
 from giftrl.merging.sharing import Share, alone
 from giftrl.merging.sums import added, mean
 from giftrl.merging.units import merge_sums, merge_units
-from giftrl.mixtures.coin import WEALTH
 from giftrl.mixtures.combination import WEIGHT, leave
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import NORM, PLACE, ROWS, SCALE
-from giftrl.mixtures.labels import OFFSET, per_norm
-from giftrl.mixtures.weights import UNIT
+from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.label_units import OFFSET, per_norm
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import NORM, PLACE, ROWS, SCALE
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.merging.sums import added, mean
-from giftrl.mixtures import labels as unit
+from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT
 from giftrl.ops.loss_scale import offset
 
