@@ -216,8 +216,8 @@ def conjugates(loss: Any, p: Array, labels: Any, a: Array) -> Array:
     """phi*(a) for each row; an entry of ``a`` that rounding put outside the domain is replaced by the slope at p.
 
     >>> from giftrl.losses import Squared
-    >>> conjugates(Squared(), np.zeros(1), np.array([1.0]), np.array([-2.0]))
-    array([0.])
+    >>> conjugates(Squared(), np.zeros(1), np.array([1.0]), np.array([2.0]))
+    array([4.])
     """
     out = np.empty(len(a))
     ready(_conjugates if a.ndim == 1 else _conjugates_of_scores)(loss, p, labels, a, out)
@@ -271,7 +271,9 @@ def lower_bound(evidence: "Evidence", duals: Array, units: Units, radius: float,
     size = np.abs(a) if a.ndim == 1 else np.sqrt((a * a).sum(axis=1))
     columns = 1 if a.ndim == 1 else a.shape[1]
     conjugate = exact_sum([evidence.conjugate, *(weights * phi_star).tolist()])
-    allowance = (16.0 + columns) * EPS * float(terms.sum()) + (evidence.committed + 16.0) * EPS * evidence.conjugate_size
+    allowance = (16.0 + columns) * EPS * float(terms.sum()) + (
+        evidence.committed + 16.0
+    ) * EPS * evidence.conjugate_size
     allowance += 16.0 * TINY * (evidence.weight + evidence.committed + n)
 
     rows, theta, squares = evidence.rows, evidence.theta, evidence.squares

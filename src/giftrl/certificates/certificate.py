@@ -126,7 +126,7 @@ class Certificate:
         return -self.conjugate_sum - radius * self._theta_norm(radius, norm)
 
     def best_loss(self, scale: float = 1.0, time_limit: float = 10.0) -> BestLoss:
-        """A lower bound on the loss of every linear model up to ``scale`` times this one's size (standardised features).
+        """A lower bound on the loss of every linear model up to ``scale`` times this one's size.
 
         Args:
             scale: not negative.

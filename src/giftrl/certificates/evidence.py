@@ -292,12 +292,12 @@ class Evidence:
                 return Evidence.of_moments(self.loss, exact[0].merge(exact[1], constant), mean, loss_sum)
         features = np.union1d(self.features, other.features)
         one, two = (run._among(features) for run in (self, other))
+        names = ("theta", "squares", "sums", "weight", "conjugate", "conjugate_size", "dual_squares", "infimum",
+                 "committed")  # fmt: skip
+        total: dict[str, Any] = {name: getattr(one, name) + getattr(two, name) for name in names}
         return Evidence(
-            self.loss, Examples.joined([one.examples, two.examples]), features, mean, one.theta + two.theta,
-            one.squares + two.squares, one.sums + two.sums, one.weight + two.weight, loss_sum,
-            one.conjugate + two.conjugate, one.conjugate_size + two.conjugate_size,
-            one.dual_squares + two.dual_squares, one.infimum + two.infimum, one.committed + two.committed,
-            None if constant is None else int(np.searchsorted(features, constant)),
+            self.loss, Examples.joined([one.examples, two.examples]), features, mean, loss_sum=loss_sum,
+            constant=None if constant is None else int(np.searchsorted(features, constant)), **total,
         )  # fmt: skip
 
     @property

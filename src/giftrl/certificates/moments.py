@@ -47,7 +47,8 @@ class Moments:
     For the squared loss, let every dual be the residual of one model: a_t = <s_t, u> - y_t. Then
     sum_t h_t phi*(a_t) = (u' C u - yy)/2 with C = sum_t h_t s_t s_t' and yy = sum_t h_t y_t^2, theta = b - C u with
     b = sum_t h_t y_t s_t, and for any such u the bound is yy/2 - u' C u/2 - price(|theta|): the same as
-    :func:`giftrl.certificates.bound.lower_bound`, from sums alone. Raw sums would cancel; so features are centred. With x the weights of all features but the constant one, and beta the mean prediction, the residuals are
+    :func:`giftrl.certificates.bound.lower_bound`, from sums alone. Raw sums would cancel, so features are
+    centred. With x the weights of all features but the constant one, and beta the mean prediction, the residuals are
     <s_t - mean, x> + beta - y_t, and the sums over centred features and over constants separate.
 
     Attributes:
@@ -140,9 +141,9 @@ class Moments:
     def lower_bound(self, units: Units, radius: float, ridge: float = 0.0) -> float:
         """A lower bound on the squared loss of all examples plus (ridge/2)|u|^2, for |u| <= radius in these units.
 
-        Rounding. With e_j = sqrt(scatter_jj), r_j = sqrt(squares_j), and n examples, entry (i, j) of the scatter is off by
-        at most n eps e_i e_j, by summing, and 8 eps (e_i r_j + r_i e_j) + 64 eps^2 r_i r_j, by centring. The means are
-        off by n eps r_j/sqrt(weight). Their effect on the bound is subtracted.
+        Rounding. With e_j = sqrt(scatter_jj), r_j = sqrt(squares_j), and n examples, entry (i, j) of the scatter is off
+        by at most n eps e_i e_j, by summing, and 8 eps (e_i r_j + r_i e_j) + 64 eps^2 r_i r_j, by centring. The means
+        are off by n eps r_j/sqrt(weight). Their effect on the bound is subtracted.
         """
         z = self._solve(units, radius, ridge)
         if z is None:

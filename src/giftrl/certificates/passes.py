@@ -15,8 +15,8 @@ import numpy as np
 
 from giftrl.certificates.bound import Array, BestLoss, Units, conjugates, lower_bound, price
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.record import Examples
 from giftrl.certificates.problem import Problem, ScaledRows, loss_sum, slopes
+from giftrl.certificates.record import Examples
 from giftrl.certificates.solver import CLOSED_GAP_OF_ZERO, newton_step, solve
 from giftrl.errors import require
 from giftrl.ops.loss_scale import kinked
@@ -140,7 +140,10 @@ class Pass(NamedTuple):
             zero += loss_sum(evidence.loss, labels, weights, origin)
             if step is not None:
                 q = np.asarray(rows @ step)
-                shorter = [slopes(evidence.loss, labels, weights, p - (1.0 - part) * q, eps, origin)[1] for part in STEP_FRACTIONS]
+                shorter = [
+                    slopes(evidence.loss, labels, weights, p - (1.0 - part) * q, eps, origin)[1]
+                    for part in STEP_FRACTIONS
+                ]
                 along += shorter
             if bent is not None:  # every feature has a coordinate, whether or not it occurs in these rows
                 scaled = ScaledRows(rows, bent, np.ones(len(u)))
@@ -251,8 +254,8 @@ class _PassState:
     """The state of the passes: bounds, the present ball, and Newton's method in it."""
 
     def __init__(
-        self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array, scale: float, end: float, gap: float,
-        sample: Examples | None, watch: Watch | None,
+        self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array, scale: float, end: float,
+        gap: float, sample: Examples | None, watch: Watch | None,
     ) -> None:  # fmt: skip
         self.empty, self.blocks, self.model, self.end, self.gap = empty, blocks, model, end, gap
         self.watch, self.passes, self.rows, self.idle = watch, 0, 0, 0

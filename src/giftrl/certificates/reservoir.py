@@ -42,7 +42,7 @@ from giftrl.certificates.record import (
 )
 from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
-from giftrl.errors import InvalidInput, require
+from giftrl.errors import InvalidInput
 from giftrl.losses.based import Based
 from giftrl.ops import formula
 from giftrl.system import zeros
@@ -247,8 +247,10 @@ class RowReservoir:
                 return Evidence.of_moments(self.loss, exact, model, loss_sum)
         committed = self.committed_features
         seen = np.zeros(self.dimension, bool)
-        for numbers in (examples.indices, committed, [] if moments is None else moments.features):
-            seen[np.asarray(numbers, int)] = True
+        for numbers in (examples.indices, committed):
+            seen[numbers] = True
+        if moments is not None:
+            seen[moments.features] = True
         if self.constant is not None:
             seen[self.constant] = True
         features = np.flatnonzero(seen)
@@ -313,7 +315,6 @@ def as_budget(budget: Any) -> int:
         rule = "must be a whole number of nonzeros, not negative, or None for no certificate of the best loss"
         raise InvalidInput("witness_nonzeros", budget, rule, f"try {DEFAULT_BUDGET}")
     return int(budget)
-
 
 
 def add_moments(by_feature: NDArray[Any], sums: NDArray[Any], moments: Moments, places: NDArray[np.int64]) -> None:

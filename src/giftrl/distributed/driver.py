@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.sharing import Held, gather, shared
+from giftrl.certificates.worker_sums import WorkerSums, gather, watch_changes
 from giftrl.distributed.reading import Place, Reading
 from giftrl.distributed.worker import Order, Reply, State
 from giftrl.errors import Overflowed
@@ -152,7 +152,9 @@ class Driver:
     def _at(self, features: NDArray[np.int64]) -> State:
         """The state at these features."""
         witnesses = self.model.learner.witnesses
-        return State(take(self.model.learner, features), None if witnesses is None else shared(witnesses, features))
+        return State(
+            take(self.model.learner, features), None if witnesses is None else WorkerSums.of(witnesses, features)
+        )
 
     def _merge(self, learnt: list[Reply], replies: list[Reply]) -> NDArray[np.bool_]:
         """Merge what was learnt, and learn the rows of the window; returns which features have changed."""
@@ -173,14 +175,14 @@ class Driver:
         witnesses = learner.witnesses
         if witnesses is not None and learnt:
             marks[gather(witnesses, [reply.left for reply in learnt if reply.left is not None])] = True
-        held = None if witnesses is None else Held.by(witnesses)
+        changes = None if witnesses is None else watch_changes(witnesses)
         for batch in window:
             for _ in self.model.learn(batch):
                 pass
             touched(learner, [(as_rows(batch), len(batch))], marks)
         touched(learner, [], marks)
-        if witnesses is not None and held is not None:
-            marks[held.committed(witnesses)] = True
+        if changes is not None:
+            marks[changes()] = True
         return marks
 
     def _alike(self, base: Any, pieces: list[Any]) -> list[Any]:
@@ -226,9 +228,7 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
     """
     learner: Any = model.learner
     known = NonzeroRows.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
-    if learner.witnesses is None or not len(learner.witnesses.store.record):
-        return known
-    return np.union1d(known, NonzeroRows.of(learner.witnesses.store.record).where)
+    return known if learner.witnesses is None else np.union1d(known, learner.witnesses.committed_features)
 
 
 def size_of(parts: Any) -> int:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.certificates.sharing import Left, Shared, begin, left_by
+from giftrl.certificates.worker_sums import WorkerSums, begin_round
 from giftrl.distributed.reading import Place, Portion, Reading, ShardRows
 from giftrl.merging import put, take, touched
 from giftrl.streams.batch import Batch
@@ -36,7 +36,7 @@ class State(NamedTuple):
     """The state of a run at some features: that of the learner, and the sums of its certificate, if it has some."""
 
     piece: Any
-    sums: Shared | None
+    sums: WorkerSums | None
 
 
 class Counts(NamedTuple):
@@ -67,7 +67,7 @@ class Reply(NamedTuple):
     place: Place
     done: bool
     piece: Any
-    left: Left | None
+    left: WorkerSums | None
     window: tuple[Batch, ...]
     counts: Counts
     news: tuple[News, ...]
@@ -108,7 +108,7 @@ class Worker:
         put(self.model.learner, state.piece)
         witnesses = self.model.learner.witnesses
         if witnesses is not None and state.sums is not None:
-            begin(witnesses, state.sums, order.number)
+            begin_round(witnesses, state.sums, order.number)
         self.version = order.version
         rows = self._at(order)
         learner = self.model.learner
@@ -127,7 +127,7 @@ class Worker:
         touched(learner, [], marks)
         features = np.flatnonzero(marks)
         found = take(learner, features)
-        left = None if witnesses is None else left_by(witnesses, features, order.number)
+        left = None if witnesses is None else WorkerSums.of_worker(witnesses, features, order.number)
         news, rows.news = tuple(rows.news), []
         seconds = time.perf_counter() - begun
         return Reply(order.shard, rows.place, rows.done, found, left, tuple(window), counts, news, seconds)
