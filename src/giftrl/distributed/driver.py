@@ -13,7 +13,6 @@ from giftrl.distributed.reading import Place, Reading
 from giftrl.distributed.worker import Order, Reply, State
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
-from giftrl.kernels.engine import Engine
 from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Hashing
@@ -225,7 +224,7 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
     []
     """
     learner: Any = model.learner
-    known = NonzeroRows.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
+    known = NonzeroRows.of(learner.features.x).where
     if learner.witnesses is None or not len(learner.witnesses.store.record):
         return known
     return np.union1d(known, NonzeroRows.of(learner.witnesses.store.record).where)

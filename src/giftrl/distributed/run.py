@@ -13,6 +13,7 @@ from giftrl.distributed.local import LocalCrew
 from giftrl.distributed.reading import Reading
 from giftrl.distributed.shards import deal
 from giftrl.errors import require, require_whole
+from giftrl.merging.merge import require_auto
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Hashing
 from giftrl.streams.reader import Reader
@@ -49,6 +50,7 @@ def plan(
     >>> folder.cleanup()
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
+    require_auto(settings.auto, "workers", workers)
     remedy = "try bits=18, which hashes names"
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()

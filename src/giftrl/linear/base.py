@@ -27,6 +27,7 @@ from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.linear.report import Reporting
+from giftrl.merging.merge import require_auto
 from giftrl.merging.schedule import FIRST
 from giftrl.reports.run import Sample
 
@@ -131,6 +132,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
         course = Passes(self._model.learners, validate)
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)

@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
-from giftrl.errors import Incompatible
-from giftrl.kernels.engine import OneLearner
-from giftrl.kernels.scalar_round import TIME
-from giftrl.merging import classes, fit, linear, linear_fit, mixture, pieces
+from giftrl.errors import Incompatible, require
+from giftrl.merging import classes, fit, mixture, pieces
 from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.feature_state import ROWS
 from giftrl.mixtures.mixture import Mixture
@@ -40,8 +38,7 @@ def touched(learner: Any, parts: list[tuple[Rows, int]], marks: NDArray[np.bool_
     loop = ready(mark, learner.compiled)
     for rows, count in parts:
         loop(rows, count, marks)
-    if isinstance(learner, Mixture):
-        marks[pieces.always(learner)] = True
+    marks[pieces.always(learner)] = True
 
 
 #: So many features are counted one by one, and then every second of as many again, every fourth of twice as many...
@@ -51,13 +48,13 @@ COUNTED = 1 << 16
 def known(learner: Any) -> int:
     """About how many features a learner has met; what it makes of the same rows does not depend on room for more.
 
-    >>> from giftrl.kernels import LinearLearner
-    >>> learner = LinearLearner(9, compiled=False)
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> learner = MixtureLearner(9, "squared", compiled=False)
     >>> p = learner.learn(np.eye(9)[:3], np.ones(3))
     >>> known(learner)
     3
     """
-    array = learner.coordinates if is_linear(learner) else learner.features.x
+    array = learner.features.x
     total, first, step = np.count_nonzero(array[:COUNTED].any(axis=1)), COUNTED, 2
     while first < len(array):
         total += step * np.count_nonzero(array[first : 2 * first : step].any(axis=1))
@@ -65,39 +62,29 @@ def known(learner: Any) -> int:
     return int(total)
 
 
-def take(learner: Any, features: NDArray[np.int64]) -> Any:
-    """A copy of the state of a learner at these features, in order: what a worker sends."""
-    return linear.take(learner, features) if is_linear(learner) else pieces.take(learner, features)
-
-
-def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = alone) -> list[Any]:
-    """:func:`take` for several learners of one kind."""
-    if is_linear(learners[0]):
-        return [linear.take(learner, features) for learner in learners]
-    return pieces.take_all(learners, features, share)
-
-
-def put(learner: Any, piece: Any, share: Share = alone) -> None:
-    """Write a piece of another learner's state into this one."""
-    if is_linear(learner):
-        linear.put(learner, piece)
-    else:
-        pieces.put(learner, piece, share)
-
-
 def first_steps(learner: Any) -> Array:
     """The steps before the first merge: all the way to the sum."""
-    return linear_fit.first_steps() if is_linear(learner) else fit.first_steps(learner)
+    require_mixture(learner)
+    return fit.first_steps(learner)
 
 
-def is_linear(learner: Any) -> bool:
-    """Whether a learner is a linear one with fixed parameters and not a mixture; raises for what cannot be merged."""
-    if isinstance(learner, (OneLearner, Mixture)):
-        return isinstance(learner, OneLearner)
-    raise Incompatible(
-        f"{type(learner).__name__} cannot be merged: its models lie side by side in groups, and a step would have to "
-        "be fitted for each of them. Use one LinearLearner for each model, a MulticlassLearner or a mixture"
-    )
+def require_mixture(learner: Any) -> None:
+    """Refuse a learner that cannot be merged."""
+    if not isinstance(learner, Mixture):
+        rule = "cannot be merged: only learners of beta='auto' can"
+        raise Incompatible(f"{type(learner).__name__} {rule}. Use beta='auto', or one worker")
+
+
+def require_auto(auto: bool, argument: str, workers: object) -> None:
+    """Refuse several workers for a model with a number for beta.
+
+    >>> require_auto(False, "n_jobs", 2)
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: n_jobs=2: needs beta='auto': models with a number for beta cannot be merged; leave out
+    one of the two
+    """
+    rule = "needs beta='auto': models with a number for beta cannot be merged"
+    require(auto, argument, workers, rule, "leave out one of the two")
 
 
 def merge(
@@ -120,14 +107,12 @@ def merge(
         return (learnt[0]._replace(merges=base.merges) if learnt else base), steps
     if window is not None and len(window.labels) == 0:
         window = None
-    if is_linear(learner):
-        return _merge_linear(learner, base, learnt, window, steps)
     return _merge_mixtures(learner, base, learnt, window, steps, share)
 
 
 def rounds_of(piece: Any) -> float:
     """How many rows were learnt until the state of a piece."""
-    return float(piece.states[0, TIME] - 1.0 if isinstance(piece, linear.LinearPiece) else piece.counts[ROWS])
+    return float(piece.counts[ROWS])
 
 
 def _merge_mixtures(
@@ -140,14 +125,3 @@ def _merge_mixtures(
         steps = fit_steps(learner, merger, group, *window, steps, share)
     piece = mixture.blended(learner, merger, steps, group, share)
     return piece._replace(merges=base.merges + 1), steps
-
-
-def _merge_linear(
-    learner: Any, base: Any, workers: list[Any], window: Window | None, steps: Array
-) -> tuple[Any, Array]:
-    merger = linear.merge_linear(learner, base, workers)
-    rows, count = (None, 0) if window is None else (window.rows, len(window.labels))
-    group = linear_fit.groups_of(merger, rows, count, learner.dimension)
-    if window is not None:
-        steps = linear_fit.fit_linear(learner, merger, group, *window, steps)
-    return linear.blended(learner, merger, steps[0, group]), steps

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.base import RowLearner
-from giftrl.merging.merge import Window, first_steps, known, merge, put, take, take_all, touched
+from giftrl.merging.merge import Window, first_steps, known, merge, touched
 from giftrl.merging.notes import Notes
+from giftrl.merging.pieces import put, take, take_all
 from giftrl.merging.schedule import cut, first_rows, next_round
 from giftrl.merging.sharing import Shared, alone
 

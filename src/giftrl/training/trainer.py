@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from giftrl.config.predictor import as_they_count
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
 from giftrl.files import FileDigest, GrowingFile, unfinished
+from giftrl.merging.merge import require_auto
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.label_names import LabelNames
@@ -77,6 +78,7 @@ class Trainer:
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
+        require_auto(workers == 1 or model.settings.auto, "workers", workers)
         self.holdout = holdout if passes > 1 else 0
         self.course = Course(model, self.holdout)
         self.format, self.columns, self.on_error = format, columns, on_error
