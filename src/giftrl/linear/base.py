@@ -27,9 +27,9 @@ from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.frames import as_frame
 from giftrl.linear.models import Columns
 from giftrl.linear.report import Reporting
-from giftrl.merging.merge import require_auto
-from giftrl.merging.schedule import FIRST
 from giftrl.reports.run import Sample
+from giftrl.workers.merging import require_auto
+from giftrl.workers.planner import FIRST
 
 Array = NDArray[np.float64]
 

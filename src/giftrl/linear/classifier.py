@@ -72,9 +72,9 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         witness_nonzeros: how many nonzeros of rows are kept for ``certificate_.best_loss()``, 12 bytes each; 0 for sums
             over rows alone, None for nothing.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
-        n_jobs: how many threads learn in the first pass, -1 for all cores; None is 1. Each number gives a model of its
-            own, the same in every call; with -1 it depends on how many cores there are. Models of columns of their own,
-            as of one class against the rest with beta="auto", are the same for any number.
+        n_jobs: the number of threads in the first pass, -1 for all cores; None is 1. A single model needs beta="auto"
+            for that. Each number gives a model of its own, the same in every call; with -1 it depends on the number of
+            cores. Models of one column each, as of one class against the rest, are the same for any number.
         classes_: the labels, sorted.
         coef_, intercept_: a row for each class, or one row where there are two classes.
         average_loss_: the progressive loss, of the first pass.

@@ -14,7 +14,7 @@ from giftrl.config import Predictor, freeze
 from giftrl.config.recipe import Experts, Mixture, experts_of
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
-from giftrl.merging.team import Team
+from giftrl.workers.threads import Team
 
 Array = NDArray[np.float64]
 #: Rows with fewer nonzeros than this part of the features are few.
@@ -46,7 +46,7 @@ class Columns:
         """Learn with that many threads.
 
         Learners of columns of their own are dealt out to them, and learn what they would alone. One learner is taught
-        by a team (:mod:`giftrl.merging.team`). Many models in one pass stay with one thread.
+        by a team (:mod:`giftrl.workers.threads`). Many models in one pass stay with one thread.
         """
         if workers == 1 or isinstance(self.learners[0], LinearLearners):
             yield

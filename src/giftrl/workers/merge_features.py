@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.merging.pieces import Piece, stacked
-from giftrl.merging.sharing import Share, alone
-from giftrl.merging.sums import mean
 from giftrl.mixtures.feature_state import (
     CENTRE,
     COUNT,
@@ -29,6 +26,7 @@ from giftrl.mixtures.features import quick_scale
 from giftrl.mixtures.layout import Columns
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.ops.scalar import clamp
+from giftrl.workers.pieces import Piece, Share, in_one_part, mean, stacked
 
 Array = NDArray[np.float64]
 #: A feature becomes dense in half of the rows, and remains so down to this part of them.
@@ -132,7 +130,7 @@ def merge_records(
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = alone) -> Known:
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = in_one_part) -> Known:
     """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])
