@@ -20,7 +20,7 @@ from giftrl.kernels import LinearLearner, MulticlassLearner
 from giftrl.losses import MULTICLASS
 from giftrl.mixtures import MixtureLearner, MulticlassMixture
 from giftrl.streams import Hashing, Position
-from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.json import JsonLines
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 

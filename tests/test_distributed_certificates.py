@@ -16,7 +16,7 @@ from tests.test_distributed_runs import WORKERS, Losing, Swapping
 
 #: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores.
 KINDS = {
-    "groups": Settings(loss="logistic", bits=8, witness_nonzeros=0),
+    "none": Settings(loss="logistic", bits=8, witness_nonzeros=1),
     "some": Settings(loss="logistic", bits=8, witness_nonzeros=400),
     "all": Settings(loss="logistic", bits=8),
     "moments": Settings(loss="squared", bits=8, witness_nonzeros=400),
@@ -82,8 +82,9 @@ def test_a_run_that_goes_on_from_a_model_has_the_certificate_of_both(reading, tm
     assert best.rows == 1000 and 0.0 < best.lower_bound <= best.loss_sum
 
 
-def test_nothing_is_remembered_if_nothing_is_asked_for(reading, tmp_path):
-    settings = replace(reading.settings, witness_nonzeros=None)
+@pytest.mark.parametrize("nonzeros", [0, None])
+def test_nothing_is_remembered_if_nothing_is_asked_for(reading, tmp_path, nonzeros):
+    settings = replace(reading.settings, witness_nonzeros=nonzeros)
     model = distributed.train(settings, tmp_path / "rows.vw", workers=WORKERS, cluster="simulation")
     assert model.certificate.evidence is None
     assert model.certificate.merged and model.certificate.loss_sum == run(reading)[0].certificate.loss_sum

@@ -12,10 +12,9 @@ from giftrl.certificates import Certificate
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.coin import WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import SCALE
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.mixtures.state import SCALE
 from giftrl.workers import Window, first_steps, merge, put, take
 from giftrl.workers.merge_experts import merge_experts, unit_of
 from giftrl.workers.merge_features import merge_features

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.workers.threads import Team
 
 FEATURES = 40

@@ -232,7 +232,7 @@ def test_what_the_system_said_to_the_library_is_said(earlier, monkeypatch, numbe
         raise safetensors.SafetensorError(said)
 
     with monkeypatch.context() as patch:
-        patch.setattr("giftrl.models.files.save_file", fails)
+        patch.setattr("giftrl.models.save_file", fails)
         with pytest.raises(ModelFileError, match=says):
             save(earlier, NEW, {"which": "new"})
 

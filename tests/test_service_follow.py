@@ -12,8 +12,7 @@ import pytest
 from giftrl.errors import InvalidInput, Refused
 from giftrl.service import follow
 from giftrl.service.folder import Folder
-from giftrl.service.follow import Follower
-from giftrl.service.followable import parse
+from giftrl.service.follow import Follower, parse_follow
 from giftrl.service.limits import Limits
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, quick_settings, rows, trained
@@ -77,7 +76,7 @@ def test_standard_input(tmp_path):
 
 def test_a_source_without_a_name_for_its_model_is_an_error():
     with pytest.raises(InvalidInput, match="NAME=SOURCE"):
-        parse("-")
+        parse_follow("-")
 
 
 @pytest.fixture

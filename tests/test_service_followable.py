@@ -8,8 +8,7 @@ import pytest
 
 from giftrl.errors import InvalidInput
 from giftrl.service.folder import Folder
-from giftrl.service.follow import Follower
-from giftrl.service.followable import followable
+from giftrl.service.follow import Follower, followable
 from giftrl.service.limits import Limits
 from tests.commands import GIFTRL, environment
 from tests.serving import QUICK, process, rows

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from giftrl.service.clock import Clock
+from giftrl.service.limits import Tokens
 from giftrl.service.openapi import described
-from giftrl.service.tokens import Tokens
+from giftrl.service.writer import Clock
 from tests.serving import QUICK, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain

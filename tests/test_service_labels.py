@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry
-from giftrl.service.live import Live
-from giftrl.service.wanted import Wanted
+from giftrl.service.bodies import Body
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 from tests.serving import serving
 
 pytestmark = pytest.mark.plain
@@ -18,12 +17,12 @@ def arrow(*rows):
     sink, table = pa.BufferOutputStream(), pa.Table.from_pylist(list(rows))
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return Entry("arrow", sink.getvalue().to_pybytes())
+    return Body("arrow", sink.getvalue().to_pybytes())
 
 
 def lines(*labels, skip=False):
     rows = [json.dumps({"label": label, "x": k}) + "\n" for k, label in enumerate(labels)]
-    return Entry("json", "".join(rows).encode(), skip)
+    return Body("json", "".join(rows).encode(), skip)
 
 
 @pytest.mark.parametrize("given", [{"bits": 18.5}, {"bits": True}, {"interactions": ["a"]}, {"normalize": 3},
@@ -31,12 +30,12 @@ def lines(*labels, skip=False):
 @pytest.mark.parametrize("more", [{}, {"loss": "squared"}])
 def test_settings_that_no_model_can_have_are_refused(given, more):
     with pytest.raises(Refused) as refusal:
-        Wanted.checked(given | more)
+        RequestedSettings.checked(given | more)
     assert refusal.value.status == 422
 
 
 def test_a_table_goes_with_rows_of_json_that_wait():
-    live = Live(Wanted({"bits": 4}))
+    live = ProvisionalModel(RequestedSettings({"bits": 4}))
     live.learn([lines("a")])
     assert live.waiting == 1
     assert live.learn([arrow({"label": "b", "x": 1.0})])[0].examples == 2
@@ -48,7 +47,7 @@ def test_a_table_goes_with_rows_of_json_that_wait():
     ({}, ["a"], [1] * 9, "learnt before"),
 ])  # fmt: skip
 def test_labels_that_more_rows_do_not_help_are_refused(wanted, first, then, words):
-    live = Live(Wanted({"bits": 4} | wanted))
+    live = ProvisionalModel(RequestedSettings({"bits": 4} | wanted))
     live.learn([lines(*first)])
     with pytest.raises(Refused, match=words):
         live.learn([lines(*then)])
@@ -57,7 +56,7 @@ def test_labels_that_more_rows_do_not_help_are_refused(wanted, first, then, word
 
 @pytest.mark.parametrize("labels", [["a"], [5], [f"t{k}" for k in range(11)]])
 def test_rows_wait_while_more_rows_can_help(labels):
-    live = Live(Wanted({"bits": 4}))
+    live = ProvisionalModel(RequestedSettings({"bits": 4}))
     live.learn([lines(*labels)])
     assert live.waiting == len(labels)
     live.learn([lines(*(["b"] * 20))])
@@ -68,7 +67,7 @@ def test_a_new_label_makes_a_young_model_be_learnt_anew_where_rows_may_be_left_o
     labels = ["no", "yes", "no", "yes", "no", "maybe", "no", "maybe", "no", "maybe"]
     found = []
     for skip in (False, True):
-        live = Live(Wanted({"bits": 4}))
+        live = ProvisionalModel(RequestedSettings({"bits": 4}))
         for label in labels:
             live.learn([lines(label, skip=skip)])
         found.append((live.core.model.settings.class_names, live.examples))
@@ -76,9 +75,9 @@ def test_a_new_label_makes_a_young_model_be_learnt_anew_where_rows_may_be_left_o
 
 
 def test_rows_without_use_are_still_left_out_of_a_young_model():
-    live = Live(Wanted({"bits": 4}))
+    live = ProvisionalModel(RequestedSettings({"bits": 4}))
     live.learn([lines("no", "yes", "no", "yes")])
-    (answer,) = live.learn([Entry("json", b'{"label": "no", "x": 1}\n{bad\n', True)])
+    (answer,) = live.learn([Body("json", b'{"label": "no", "x": 1}\n{bad\n', True)])
     assert len(answer.rejected) == 1 and live.examples == 5
     live.learn([lines("maybe", skip=True)])
     assert live.examples == 6

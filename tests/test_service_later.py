@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from giftrl.service.later import Answers
-from giftrl.service.waiting import Job, Waiting
+from giftrl.service.writer import Job, JobQueue
 
 pytestmark = pytest.mark.plain
 
@@ -51,7 +51,7 @@ def test_no_answer_is_lost_while_others_are_handed_over():
 
 def test_a_job_whose_answer_comes_too_late_is_not_begun_and_a_late_answer_is_dropped():
     async def ask():
-        waiting, later = Waiting(2), Answers(asyncio.get_running_loop()).later()
+        waiting, later = JobQueue(2), Answers(asyncio.get_running_loop()).later()
         waiting.put(Job("learn", answer=later))
         with pytest.raises(TimeoutError):
             await later.within(0.01)

@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry
-from giftrl.service.clock import Clock
+from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.jobs import LEARN, SAVE, Job
 from giftrl.service.limits import Limits
-from giftrl.service.live import Live
-from giftrl.service.wanted import Wanted
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.writer import LEARN, SAVE, Clock, Job
 from giftrl.streams.batch import Batch, Position
 from giftrl.training import LinearModel, Settings
 from tests.commands import giftrl
@@ -35,7 +33,7 @@ def cut(lines, chosen):
     entries = []
     while lines:
         size = chosen.choice([1, 1, 2, 7, 30])
-        entries.append(Entry("json", b"".join(lines[:size])))
+        entries.append(Body("json", b"".join(lines[:size])))
         lines = lines[size:]
     return entries
 
@@ -51,7 +49,7 @@ def learn(live, entries, chosen):
 @given(st.integers(0, 10**6), st.booleans())
 def test_requests_of_any_size_make_the_model_of_one_file(tmp_path_factory, seed, dictionary):
     path, lines, chosen = tmp_path_factory.mktemp("one"), rows(120, seed), random.Random(seed)
-    live = Live(Wanted(QUICK | {"dictionary": dictionary}))
+    live = ProvisionalModel(RequestedSettings(QUICK | {"dictionary": dictionary}))
     learn(live, cut(lines, chosen), chosen)
     wanted = trained(path, lines, quick_settings() if not dictionary else Settings(
         loss="logistic", label_values=(0.0, 1.0), beta=1.0, bits=None))  # fmt: skip
@@ -66,9 +64,9 @@ def test_without_settings_the_rows_choose_as_they_do_in_a_file(tmp_path_factory,
     labels = chosen.choice(kinds)
     made = [{"label": chosen.choice(labels), "day": f"2024-01-{k % 28 + 1:02d}", "x": k % 5} for k in range(128)]
     lines = [json.dumps(each).encode() + b"\n" for each in made]
-    live = Live(Wanted({"beta": 1.0, "bits": 6}))
+    live = ProvisionalModel(RequestedSettings({"beta": 1.0, "bits": 6}))
     learn(live, cut(lines[:100], chosen), chosen)
-    learn(live, [Entry("json", b"".join(lines[100:]))], chosen)  # which passes a power of two with its last row
+    learn(live, [Body("json", b"".join(lines[100:]))], chosen)  # which passes a power of two with its last row
     data = path / "rows.json"
     data.write_bytes(b"".join(lines))
     giftrl("train", data, "--label", "label", "--beta", 1, "--bits", 6, "--quiet", "--model", path / "m")
@@ -77,23 +75,23 @@ def test_without_settings_the_rows_choose_as_they_do_in_a_file(tmp_path_factory,
 
 def test_a_refused_request_changes_nothing(tmp_path):
     lines = rows(40)
-    live = Live(Wanted(QUICK | {"dictionary": True}))
+    live = ProvisionalModel(RequestedSettings(QUICK | {"dictionary": True}))
     for k, line in enumerate(lines):
         for bad in (b'{"label": 5, "new%d": 1}\n', b'{"label": 1, "other%d": 1}\n{"labe', b'{"new": %d}\n'):
             with pytest.raises(Refused):
-                live.learn([Entry("json", bad % k if b"%d" in bad else bad)])
-        live.learn([Entry("json", line)])
+                live.learn([Body("json", bad % k if b"%d" in bad else bad)])
+        live.learn([Body("json", line)])
     wanted = trained(tmp_path, lines, Settings(loss="logistic", label_values=(0.0, 1.0), beta=1.0, bits=None))
     assert bytes_of(live, tmp_path / "live") == wanted
 
 
 def test_a_young_model_keeps_what_it_has_acknowledged():
-    live = Live(Wanted({"beta": 1.0, "bits": 5}))
-    live.learn([Entry("json", b'{"label": "word", "x": 1}\n')])
+    live = ProvisionalModel(RequestedSettings({"beta": 1.0, "bits": 5}))
+    live.learn([Body("json", b'{"label": "word", "x": 1}\n')])
     assert live.waiting == 1
     for k in range(40):
         # From ten numbers on, `giftrl train` would take the word for a mistake, and leave out that row.
-        live.learn([Entry("json", b'{"label": %d, "x": 1}\n' % (k % 2))])
+        live.learn([Body("json", b'{"label": %d, "x": 1}\n' % (k % 2))])
     assert live.examples == 41
     assert live.core.model.settings.class_names == ("0", "1", "word")
 
@@ -101,8 +99,8 @@ def test_a_young_model_keeps_what_it_has_acknowledged():
 def test_rows_that_are_left_out_are_those_that_train_leaves_out(tmp_path):
     lines = rows(30)
     lines[3], lines[17] = b'{"label": 7, "a": 1}\n', b"no json\n"
-    live = Live(Wanted(QUICK))
-    answers = [live.learn([Entry("json", b"".join(lines[k : k + 10]), skip=True)])[0] for k in (0, 10, 20)]
+    live = ProvisionalModel(RequestedSettings(QUICK))
+    answers = [live.learn([Body("json", b"".join(lines[k : k + 10]), skip=True)])[0] for k in (0, 10, 20)]
     assert [answer.predictions.index(None) for answer in answers[:2]] == [3, 7]
     assert [answer.rejected[0].line for answer in answers[:2]] == [4, 8]
     assert bytes_of(live, tmp_path / "live") == trained(tmp_path, lines, quick_settings(), on_error="skip")
@@ -134,9 +132,9 @@ FORMATS = {
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_every_text_is_read_as_train_reads_it(format_, tmp_path):
-    live = Live(Wanted({"loss": "logistic", "labels": [-1, 1], "beta": 1.0, "bits": 6}))
+    live = ProvisionalModel(RequestedSettings({"loss": "logistic", "labels": [-1, 1], "beta": 1.0, "bits": 6}))
     for line in FORMATS[format_].splitlines(keepends=True):
-        live.learn([Entry(format_, line)])
+        live.learn([Body(format_, line)])
     data = tmp_path / "rows"
     data.write_bytes(FORMATS[format_])
     more = ["--label", "label"] if format_ == "json" else []
@@ -174,7 +172,7 @@ def test_a_model_without_enough_memory_for_two_is_closed_and_reopened(tmp_path):
         folder.create(name, QUICK)
     for line in lines:
         for name in "abc":
-            folder.get(name).submit(Job(LEARN, Entry("json", line))).answer.result(60)
+            folder.get(name).submit(Job(LEARN, Body("json", line))).answer.result(60)
             assert len(folder.writers) == 1
     for name in "abc":
         folder.get(name).submit(Job(SAVE, path=tmp_path / name)).answer.result(60)

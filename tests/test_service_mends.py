@@ -19,8 +19,7 @@ import pytest
 from giftrl import system
 from giftrl.errors import InvalidInput
 from giftrl.service.folder import Folder
-from giftrl.service.follow import Follower
-from giftrl.service.followable import followable
+from giftrl.service.follow import Follower, followable
 from giftrl.service.limits import Limits
 from giftrl.service.openapi import described
 from giftrl.service.server import make_server

@@ -5,8 +5,8 @@ import time
 import pytest
 
 import giftrl
+from giftrl.service.limits import Tokens
 from giftrl.service.server import background
-from giftrl.service.tokens import Tokens
 from tests.serving import QUICK
 
 pytestmark = pytest.mark.plain

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry
-from giftrl.service.live import Live
-from giftrl.service.quick import Quick
-from giftrl.service.wanted import Wanted
+from giftrl.service.bodies import Body
+from giftrl.service.online_model import SingleRows
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 from tests.serving import rows
 
 KINDS = [
@@ -33,8 +32,8 @@ def written(pairs, label=None, spaced=False):
 
 
 def model(kind, dictionary, lines):
-    live = Live(Wanted({"bits": 5} | kind | ({"dictionary": True} if dictionary else {})))
-    live.learn([Entry("json", b"".join(lines))])
+    live = ProvisionalModel(RequestedSettings({"bits": 5} | kind | ({"dictionary": True} if dictionary else {})))
+    live.learn([Body("json", b"".join(lines))])
     return live
 
 
@@ -48,7 +47,7 @@ def answers(live, lines, how):
     found = []
     for line in lines:
         try:
-            found.append(how(live, Entry("json", line)).predictions)
+            found.append(how(live, Body("json", line)).predictions)
         except Refused as refusal:
             found.append(str(refusal))
     return found
@@ -87,19 +86,19 @@ def test_usual_rows_take_the_short_way(monkeypatch):
     live = model(KINDS[0] | {"bits": 12}, False, rows(40))
     counts = {"learn": 0, "predict": 0}
     for name in counts:
-        original = getattr(Quick, name)
+        original = getattr(SingleRows, name)
 
         def counting(self, given, name=name, original=original):
             found = original(self, given)
             counts[name] += found is not None
             return found
 
-        monkeypatch.setattr(Quick, name, counting)
+        monkeypatch.setattr(SingleRows, name, counting)
     for line in 2 * [*rows(5, 3), b'{"label": 1, "a": 2.5, "tags": ["u", "v"], "on": true, "of": {"it": null}}\n']:
-        live.learn([Entry("json", line)])
+        live.learn([Body("json", line)])
     assert counts["learn"] >= 6
     for line in rows(5, 4):
-        live.core.predict([Entry("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
+        live.core.predict([Body("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
     assert counts["predict"] == 5
 
 

@@ -8,14 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry
+from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
-from giftrl.service.jobs import LEARN, Job
 from giftrl.service.limits import Limits
-from giftrl.service.live import Live
-from giftrl.service.recovery import recover
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 from giftrl.service.store import Store
-from giftrl.service.wanted import Wanted
+from giftrl.service.writer import LEARN, Job, recover
 
 pytestmark = pytest.mark.plain
 
@@ -39,13 +37,13 @@ def state(live, path):
     if live.core is None:
         return live.waiting, live.young
     live.core.model.save(path / "state")
-    asked = [Entry("json", b'{"x": 2, "n1": 1}\n')]
+    asked = [Body("json", b'{"x": 2, "n1": 1}\n')]
     return (path / "state").read_bytes(), live.young, live.core.predict(asked)
 
 
 def check(path, wanted, entries):
     """Learn entries one by one; recovery must give what they gave."""
-    live, store = Live(Wanted(wanted)), Store(":memory:", False)
+    live, store = ProvisionalModel(RequestedSettings(wanted)), Store(":memory:", False)
     with store.transaction():
         store.set_fact("settings", json.dumps(wanted))
         for number, entry in enumerate(entries, 1):
@@ -62,14 +60,14 @@ def check(path, wanted, entries):
 @given(LABELS, st.lists(st.booleans(), min_size=1, max_size=5))
 @example(NO_YES_MAYBE, [False])
 def test_any_labels_learnt_one_by_one_are_learnt_again_from_the_log(tmp_path_factory, labels, skip):
-    entries = [Entry("json", row(label, k), skip[k % len(skip)]) for k, label in enumerate(labels)]
+    entries = [Body("json", row(label, k), skip[k % len(skip)]) for k, label in enumerate(labels)]
     check(tmp_path_factory.mktemp("log"), SETTINGS, entries)
 
 
 @pytest.mark.parametrize("wanted", [SETTINGS, SETTINGS | {"loss": "logistic", "labels": ["no", "yes"]}])
 @pytest.mark.parametrize("days", [["2024-01-01", "tea"], ["tea", "2024-01-01"], ["2024-01-01", 3], [3, "tea"]])
 def test_what_keys_mean_is_decided_again_as_it_was(wanted, days, tmp_path):
-    entries = [Entry("json", row(("no", "yes")[k % 2], k, days[min(k // 3, 1)])) for k in range(12)]
+    entries = [Body("json", row(("no", "yes")[k % 2], k, days[min(k // 3, 1)])) for k in range(12)]
     check(tmp_path, wanted, entries)
 
 
@@ -78,7 +76,7 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     folder.create("m", SETTINGS)
     writer = folder.get("m")
     for k, label in enumerate(NO_YES_MAYBE):
-        writer.submit(Job(LEARN, Entry("json", row(label, k)))).answer.result(60)
+        writer.submit(Job(LEARN, Body("json", row(label, k)))).answer.result(60)
     before, run = state(writer.live, tmp_path), writer.store._run
 
     def failing(statement, *more):
@@ -88,7 +86,7 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
 
     writer.store._run = failing
     with pytest.raises(Refused, match="disk"):
-        writer.submit(Job(LEARN, Entry("json", row("yes", 9)))).answer.result(60)
+        writer.submit(Job(LEARN, Body("json", row("yes", 9)))).answer.result(60)
     writer.store._run = run
     assert not writer._ahead and state(writer.live, tmp_path) == before
     folder.close()

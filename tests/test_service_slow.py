@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from giftrl.service.clock import Clock
+from giftrl.service.writer import Clock
 from tests.serving import QUICK, process, rows, serving
 
 pytestmark = pytest.mark.plain

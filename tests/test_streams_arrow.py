@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable
-from giftrl.streams.tables.batches import RecordBatches
+from giftrl.streams.tables.arrow import ArrowTable, RecordBatches
 from giftrl.streams.tables.converted import ConvertedWriter
 from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows

@@ -280,7 +280,9 @@ def test_an_interrupted_estimator_can_go_on(monkeypatch: pytest.MonkeyPatch) -> 
     targets = x[:, :2]
     model = FTRLRegressor(n_jobs=2).partial_fit(x, targets)
     with monkeypatch.context() as patched:
-        patched.setattr("giftrl.linear.models.Columns.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(
+            "giftrl.linear.estimator_model.EstimatorModel.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(x, targets)
     assert pickle.loads(pickle.dumps(model.partial_fit(x, targets))).t_ == model.t_

@@ -225,7 +225,7 @@ class NamedLearner:
 
 
 class RowWriter:
-    """Where one row after another is written down for a learner; rows mostly have the same names.
+    """A buffer for one example at a time; fast when consecutive examples have the same feature names.
 
     Args:
         learner: that the rows are for.

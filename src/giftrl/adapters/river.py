@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False, repr=False)
 class _FTRL(Parameters):
-    """What both share. Parameters are those of the estimators in :mod:`giftrl.linear`."""
+    """The base of both models. Parameters are the same as in :mod:`giftrl.linear`."""
 
     def __post_init__(self) -> None:
         self._model = NamedLearner(self._recipe(), self.normalize, bool(self.fit_intercept))
@@ -67,7 +67,7 @@ class _FTRL(Parameters):
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself; coordinates are the constant, then features as they came."""
+        """The certificate so far. Coordinates: first the constant, then features in order of appearance."""
         return self._model.learner.certificate
 
     def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:

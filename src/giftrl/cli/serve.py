@@ -77,12 +77,11 @@ def serve_command(
     """
     from giftrl.errors import GiftrlError, require
     from giftrl.files import uninterrupted
-    from giftrl.service.limits import Limits
-    from giftrl.service.tokens import Tokens, read_tokens
+    from giftrl.service.limits import Limits, Tokens, read_tokens
 
     try:
         with uninterrupted():  # Python 3.11 makes an error of the exception of a signal while a class is made
-            from giftrl.service.followable import followable
+            from giftrl.service.follow import followable
             from giftrl.service.server import serve
     except ModuleNotFoundError as missing:
         raise GiftrlError("the service needs Starlette and uvicorn; pip install 'giftrl[serve]'") from missing

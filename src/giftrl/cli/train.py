@@ -91,7 +91,7 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )  # fmt: skip
 @click.option(
     "--witness-nonzeros", type=click.IntRange(0), default=1_000_000, show_default=True,
-    help="How many nonzeros of rows are kept for the certificate (12 bytes each). 0: sums over rows alone.",
+    help="The most nonzeros of examples to store for the certificate (12 bytes each). 0: no bound on the best loss.",
 )  # fmt: skip
 @certificate_option
 @radius_option

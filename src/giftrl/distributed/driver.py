@@ -13,8 +13,8 @@ from giftrl.distributed.shards import Place, Portion, Reading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
 from giftrl.streams.batch import Batch
-from giftrl.streams.names.base import News
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.features import News
+from giftrl.streams.names.hashing import Hashing
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.multi_pass import joined
 from giftrl.workers import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched

@@ -12,7 +12,7 @@ from giftrl.distributed.ray_crew import SIMULATION, RayCrew, connect, require_cl
 from giftrl.distributed.shards import Place, Reading, deal, find_files, look_at_files, source_of
 from giftrl.errors import InvalidInput, require, require_whole
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.checkpoint import Checkpoint, differences, require_no_checkpoint, without_cluster
 from giftrl.training.model import LinearModel

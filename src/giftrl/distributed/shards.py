@@ -16,10 +16,10 @@ from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import HEAD, TEXT, detect
-from giftrl.streams.names.base import News
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.features import News
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.ahead import Ahead
+from giftrl.streams.sources.prefetch import Ahead
 from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources, is_url
 from giftrl.training.settings import Settings
 
@@ -161,7 +161,7 @@ def look_at_files(
             formats.setdefault(found, file.name)
             plain = stream.compression is None
         if found == "csv":
-            from giftrl.streams.tables.csv_header import layout
+            from giftrl.streams.tables.csv import layout
 
             made = layout(head[:HEAD], file.name, columns or Columns(), schema, len(head) < HEAD, named_labels)
             file = file._replace(header=head[: made.offset], delimiter=made.delimiter)

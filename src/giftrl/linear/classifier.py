@@ -18,8 +18,8 @@ from giftrl.config import AUTO, Labels, Link, Recipe
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import Columns
+from giftrl.linear.estimator import FTRL, Array
+from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.plain import plain_classifier
 from giftrl.ops.loss import labels
 from giftrl.ops.vector_loss import multiclass
@@ -69,8 +69,8 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             by time, teach little in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
         dtype: ``"float32"`` or ``"float64"``, how weights are stored.
-        witness_nonzeros: how many nonzeros of rows are kept for ``certificate_.best_loss()``, 12 bytes each; 0 for sums
-            over rows alone, None for nothing.
+        witness_nonzeros: the most nonzeros of examples to store for ``certificate_.best_loss()``, 12 bytes each; 0 or
+            None for no ``best_loss``.
         random_state: the seed of the shuffling; None for an order that differs from call to call.
         n_jobs: the number of threads in the first pass, -1 for all cores; None is 1. A single model needs beta="auto"
             for that. Each number gives a model of its own, the same in every call; with -1 it depends on the number of
@@ -132,7 +132,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             chosen["loss"] = "logistic" if len(self.classes_) <= 2 else "softmax"
         return super()._recipe(**chosen)
 
-    def _make(self) -> Columns:
+    def _make(self) -> EstimatorModel:
         recipe = self._recipe()
         count = len(self.classes_)
         if count < 2:
@@ -149,7 +149,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         return self._columns(recipe, models=None if count == 2 else count)
 
     def _targets(self, codes: NDArray[np.int64]) -> Array:
-        """What the model learns, from the numbers of the classes."""
+        """Labels that the model learns from, given class numbers."""
         if self._model.each:
             return Labels(self.classes_).one_against_rest(codes)
         return codes.astype(np.float64) if multiclass(self._model.learners[0].loss) else as_signs(codes == 1)

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from giftrl.config.predictor import link_of
 from giftrl.errors import Incompatible, InvalidInput
-from giftrl.linear.base import FTRL, Array
-from giftrl.linear.models import Columns
+from giftrl.linear.estimator import FTRL, Array
+from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.plain import plain_regressor
 
 
@@ -71,7 +71,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
             raise InvalidInput("y", y.shape, rule, "call fit to begin anew")
         return np.asarray(y, np.float64)
 
-    def _make(self) -> Columns:
+    def _make(self) -> EstimatorModel:
         recipe = self._recipe()
         if recipe.many:
             raise Incompatible(f"{recipe.parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")

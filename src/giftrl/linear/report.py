@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from giftrl.linear.models import Columns
+from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.reports.page import Page
 from giftrl.reports.run import TOP, Record, Run, Sample, Weighed, deviations
 from giftrl.reports.run.shares import of_columns
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 class Reporting:
     """The part of an estimator that keeps predictions and makes a page of them."""
 
-    _model: Columns
+    _model: EstimatorModel
     _sample: Sample
 
     def _remember(self, scores: Array, labels: Array, weights: Array | None) -> None:

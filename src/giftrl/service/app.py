@@ -17,21 +17,20 @@ from starlette.routing import Route, Router
 
 from giftrl.errors import Refused
 from giftrl.service.asking import Asking
-from giftrl.service.bodies import Entry
-from giftrl.service.core import KINDS, LABEL
+from giftrl.service.bodies import Body
 from giftrl.service.direct import Direct
 from giftrl.service.door import LOOPBACK, Door, answer
 from giftrl.service.folder import Folder
-from giftrl.service.jobs import LABEL as LABELLING
-from giftrl.service.jobs import LEARN, NOTHING, REMEMBER, SAVE, Job, answered
 from giftrl.service.later import Answers
+from giftrl.service.limits import Tokens
 from giftrl.service.metrics import Requests, metrics
+from giftrl.service.online_model import KINDS, LABEL
 from giftrl.service.openapi import described, options_of
 from giftrl.service.requests import flag, json_in, key_of, number, require_known, rows_in
 from giftrl.service.status import LONGEST, brief, whole
-from giftrl.service.tokens import Tokens
 from giftrl.service.warming import Warming
-from giftrl.service.writer import Writer
+from giftrl.service.writer import LABEL as LABELLING
+from giftrl.service.writer import LEARN, NOTHING, REMEMBER, SAVE, Job, Writer, answered
 
 #: Pages that may be told of changes at the same time.
 LISTENERS = 64
@@ -113,7 +112,7 @@ class Service:
         return await run_in_threadpool(self.folder.get, name) if found is None else found
 
     async def _carried_out(
-        self, name: str, kind: str, entry: Entry = NOTHING, key: str | None = None, **more: Any
+        self, name: str, kind: str, entry: Body = NOTHING, key: str | None = None, **more: Any
     ) -> Any:
         """What the writer of a model answers to a job; arguments as for :class:`Job`."""
         if self._answers is None:
@@ -218,7 +217,7 @@ class Service:
         entry = await rows_in(request, self.limits)
         return answer(200, await self._learnt(request.path_params["name"], None, entry, key_of(request)))
 
-    async def _learnt(self, name: str, writer: Writer | None, entry: Entry, key: str | None) -> Any:
+    async def _learnt(self, name: str, writer: Writer | None, entry: Body, key: str | None) -> Any:
         """What the answer says of rows that were learnt."""
         return await self._carried_out(name, LEARN, entry, key)
 
@@ -234,14 +233,14 @@ class Service:
             return answer(200, await self._carried_out(name, REMEMBER, entry, key, output=chosen[0]))
         return answer(200, await self._predicted(request.path_params["name"], writer, entry, None, chosen[0]))
 
-    async def _predicted(self, name: str, writer: Writer, entry: Entry, key: str | None, kind: str = LABEL) -> bytes:
+    async def _predicted(self, name: str, writer: Writer, entry: Body, key: str | None, kind: str = LABEL) -> bytes:
         """What the answer says of predictions, which no key changes."""
         begun = time.perf_counter()
         found = await self.asking.predict(writer.live, entry, kind)
         writer.watch.took("predict", time.perf_counter() - begun)
         return answered(found)
 
-    def _predicted_soon(self, writer: Writer, entry: Entry) -> bytes | None:
+    def _predicted_soon(self, writer: Writer, entry: Body) -> bytes | None:
         """What the answer says of predictions that take some microseconds; None where they may take longer."""
         begun, core = time.perf_counter(), writer.live.core
         found = None if core is None else core.predict_soon(entry)

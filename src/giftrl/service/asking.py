@@ -6,10 +6,9 @@ from typing import NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry
-from giftrl.service.core import Core
-from giftrl.service.live import Live
-from giftrl.service.shares import Answer
+from giftrl.service.bodies import Answer, Body
+from giftrl.service.online_model import OnlineModel
+from giftrl.service.provisional_model import ProvisionalModel
 
 #: Bytes of rows that are answered at once without a thread of their own: about a millisecond.
 SMALL = 1 << 16
@@ -20,7 +19,7 @@ THREADS = 4
 class Asked(NamedTuple):
     """A request for predictions that waits."""
 
-    entry: Entry
+    entry: Body
     answer: "asyncio.Future[Answer]"
 
 
@@ -31,7 +30,7 @@ class Asking:
         self._waiting: dict[tuple[int, str, str], list[Asked]] = {}
         self._threads = asyncio.Semaphore(THREADS)
 
-    async def predict(self, live: Live, entry: Entry, kind: str) -> Answer:
+    async def predict(self, live: ProvisionalModel, entry: Body, kind: str) -> Answer:
         """Predict for rows; without predictions where nothing has been learnt."""
         core = live.core
         if core is None:
@@ -53,7 +52,7 @@ class Asking:
             loop.call_soon(self._answer, core, key)
         return await asked.answer
 
-    def _answer(self, core: Core, key: tuple[int, str, str]) -> None:
+    def _answer(self, core: OnlineModel, key: tuple[int, str, str]) -> None:
         """Answer all that have come in this turn of the event loop."""
         every = [asked for asked in self._waiting.pop(key) if not asked.answer.done()]
         while every:
@@ -64,7 +63,7 @@ class Asking:
             _answer(core, some, key[2])
 
 
-def _answer(core: Core, every: list[Asked], kind: str) -> None:
+def _answer(core: OnlineModel, every: list[Asked], kind: str) -> None:
     try:
         answers = core.predict([asked.entry for asked in every], kind)
     except Refused as refusal:

@@ -1,11 +1,15 @@
 """The bodies of requests: rows in JSON, JSON lines, LIBSVM or VW text, or an Arrow stream, as the readers take them."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, Refused
+from giftrl.errors import BadSource, InvalidInput, Refused
+from giftrl.streams.batch import Batch, Rejected
 from giftrl.streams.formats import FORMATS, HEAD, detect
 from giftrl.streams.sources.lines import BOM
 from giftrl.streams.sources.source import Source
@@ -24,7 +28,7 @@ TYPES = {
 ROWS = "rows"
 
 
-class Entry(NamedTuple):
+class Body(NamedTuple):
     """Rows of one request.
 
     Args:
@@ -43,14 +47,14 @@ class Entry(NamedTuple):
         return 0 if self.format == "arrow" else self.data.count(b"\n")
 
 
-def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, skip: bool = False) -> Entry:
+def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, skip: bool = False) -> Body:
     """The rows of a body.
 
     Args:
         data: one row as a JSON object, ``{"rows": [...]}``, lines of text, or an Arrow stream.
         content_type: as the request says.
         asked: the format, where the request names one.
-        skip: as for :class:`Entry`.
+        skip: as for :class:`Body`.
 
     >>> read_body(b'{"rows": [{"label": 1, "age": 33}, {"label": 0}]}').data
     b'{"label":1,"age":33}\\n{"label":0}\\n'
@@ -64,9 +68,9 @@ def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, 
     if format_ not in KNOWN:
         raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(KNOWN)}")
     if format_ == "arrow":
-        return Entry(format_, data, skip)
+        return Body(format_, data, skip)
     lines = _json_lines(data) if format_ == "json" else data
-    return Entry(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
+    return Body(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
 
 
 @functools.lru_cache(64)
@@ -112,14 +116,14 @@ def _line(number: int, row: Any) -> bytes:
     return orjson.dumps(row)
 
 
-def as_json(entry: Entry) -> Entry:
+def as_json(entry: Body) -> Body:
     """An Arrow stream as JSON lines, which say the same: null where nothing is.
 
     >>> import pyarrow as pa
     >>> sink = pa.BufferOutputStream()
     >>> with pa.ipc.new_stream(sink, pa.schema([("a", pa.float64())])) as writer:
     ...     writer.write_table(pa.table({"a": [1.0, None]}))
-    >>> as_json(Entry("arrow", sink.getvalue().to_pybytes())).data
+    >>> as_json(Body("arrow", sink.getvalue().to_pybytes())).data
     b'{"a":1.0}\\n{"a":null}\\n'
     """
     import pyarrow as pa
@@ -136,10 +140,10 @@ def as_json(entry: Entry) -> Entry:
         raise Refused(422, words, "send the rows as JSON lines") from None
 
 
-def sources(entries: list[Entry]) -> list[tuple[Source, list[int]]]:
+def sources(entries: list[Body]) -> list[tuple[Source, list[int]]]:
     """Entries as few sources, in order: text of one format is joined, with the line at which each entry ends.
 
-    >>> [(source.name, ends) for source, ends in sources([Entry("vw", b"|a\\n"), Entry("vw", b"|b\\n|c\\n")])]
+    >>> [(source.name, ends) for source, ends in sources([Body("vw", b"|a\\n"), Body("vw", b"|b\\n|c\\n")])]
     [('request.vw', [1, 3])]
     """
     found = []
@@ -154,12 +158,92 @@ def sources(entries: list[Entry]) -> list[tuple[Source, list[int]]]:
     return found
 
 
-def groups_of(entries: list[Entry]) -> list[list[Entry]]:
+def groups_of(entries: list[Body]) -> list[list[Body]]:
     """Entries in order, those of text of one format together."""
-    groups: list[list[Entry]] = []
+    groups: list[list[Body]] = []
     for entry in entries:
         if groups and entry.format == groups[-1][0].format != "arrow":
             groups[-1].append(entry)
         else:
             groups.append([entry])
     return groups
+
+
+# What each request has of rows that were read together, and what becomes of it.
+
+#: How many rows that cannot be used an answer lists.
+MAX_LISTED_ROWS = 20
+
+
+class RowRange(NamedTuple):
+    """What one entry has of a reading: the rows in order, True for those that can be used, and why others cannot."""
+
+    used: NDArray[np.bool_]
+    rejected: list[Rejected]
+
+
+#: The share of an entry of one row, which can be used.
+ONE_ROW = RowRange(np.ones(1, bool), [])
+
+
+class Answer(NamedTuple):
+    """What became of an entry: a prediction for each row, None where there is none, and the rows left out."""
+
+    predictions: list[Any]
+    rejected: list[Rejected]
+    examples: int  # that the model has learnt, with these
+
+
+def row_ranges(batches: list[Batch], ends: list[int]) -> list[RowRange]:
+    """The part of each entry in the batches of a source, by the lines at which the entries end."""
+    rejected = [each for batch in batches for each in batch.rejected]
+    if len(ends) == 1 and not rejected:
+        return [RowRange(np.ones(sum(map(len, batches)), bool), [])]
+    good = np.concatenate([np.empty(0, np.int64), *(batch.lines for batch in batches)])
+    lines = np.concatenate([good, np.array([each.line for each in rejected], np.int64)])
+    order = np.argsort(lines, kind="stable")
+    used = (np.arange(len(lines)) < len(good))[order]
+    cuts = [len(lines)] if len(ends) == 1 else np.searchsorted(lines[order], ends, side="right").tolist()
+    shares = []
+    for k, (begin, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
+        first = 0 if k == 0 else ends[k - 1]
+        last = ends[k] if len(ends) > 1 else None
+        mine = [each for each in rejected if each.line > first and (last is None or each.line <= last)]
+        shares.append(RowRange(used[begin:end], [each._replace(line=each.line - first) for each in mine]))
+    return shares
+
+
+def require_usable(entry: Body, share: RowRange) -> None:
+    """Refuse an entry that has rows which cannot be used, unless these are to be left out; or that has no rows."""
+    if not len(share.used):
+        raise Refused(422, "the body has no row", 'send a row, such as {"label": 1, "age": 33}')
+    if share.rejected and not entry.skip:
+        count = len(share.rejected)
+        words = f"{count} of {len(share.used)} rows cannot be used, so none is learnt or predicted"
+        raise Refused(422, words, "mend them, or send them with ?on_error=skip", rows=describe_rejected(share.rejected))
+
+
+def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
+    """Rows that cannot be used, as answers list them."""
+    return [
+        {"row": each.line, "column": each.column, "problem": each.problem, "expected": without_cli_terms(each.expected)}
+        for each in rejected[:MAX_LISTED_ROWS]
+    ]
+
+
+def as_refused(problem: BaseException) -> Refused:
+    """An error as an answer to a request."""
+    if isinstance(problem, Refused):
+        return problem
+    if isinstance(problem, MemoryError):
+        return Refused(413, "the rows do not fit in memory", "send fewer at a time")
+    if isinstance(problem, InvalidInput):
+        return Refused(422, without_cli_terms(f"{problem.rule}"), without_cli_terms(problem.remedy))
+    return Refused(422, without_cli_terms(str(problem)), "change the rows or the settings")
+
+
+def without_cli_terms(words: str) -> str:
+    """A message of the command line for those who have no command line."""
+    for option, ours in (("--on-error skip", "?on_error=skip"), ("--labels", "labels"), ("--loss ", "loss ")):
+        words = words.replace(option, ours)
+    return words

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from giftrl.service.bodies import Entry
+from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
 from giftrl.service.requests import Headers, body_of, key_in, rows_of_body
 from giftrl.service.writer import Writer
@@ -28,9 +28,9 @@ def model_in(path: str) -> tuple[str, str] | None:
 
 
 #: What answers a request to an open model: its name, its writer, its rows and its idempotency key.
-Answering = Callable[[str, Writer, Entry, str | None], Awaitable[bytes]]
+Answering = Callable[[str, Writer, Body, str | None], Awaitable[bytes]]
 #: What predicts for rows with an open model, or says None where that may take long.
-Predicting = Callable[[Writer, Entry], bytes | None]
+Predicting = Callable[[Writer, Body], bytes | None]
 
 
 class Direct:

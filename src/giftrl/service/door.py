@@ -16,9 +16,9 @@ from starlette.responses import Response
 from giftrl.errors import Refused
 from giftrl.service.connection import WHOLE
 from giftrl.service.direct import Direct
+from giftrl.service.limits import LEARN, READ, Tokens
 from giftrl.service.metrics import Requests
 from giftrl.service.requests import Headers, headers_of
-from giftrl.service.tokens import LEARN, READ, Tokens
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]

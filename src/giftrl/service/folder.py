@@ -19,13 +19,10 @@ import orjson
 
 from giftrl import system
 from giftrl.errors import GiftrlError, InvalidInput, Refused
-from giftrl.service.clock import Clock
-from giftrl.service.jobs import CLOSE, Job
 from giftrl.service.limits import Limits
-from giftrl.service.live import Live
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 from giftrl.service.store import Store, disk_errors
-from giftrl.service.wanted import Wanted
-from giftrl.service.writer import Writer
+from giftrl.service.writer import CLOSE, Clock, Job, Writer
 
 log = logging.getLogger("giftrl.service")
 
@@ -130,7 +127,7 @@ class Folder:
     def create(self, name: str, given: Any) -> bool:
         """Create a model; False where there is one of that name and of the same settings already."""
         require_name(name)
-        wanted = Wanted.checked(given, self.limits.bits)
+        wanted = RequestedSettings.checked(given, self.limits.bits)
         with self._exclusive(name):
             if self.has(name):
                 if self._settings(name) == wanted.given:
@@ -217,7 +214,7 @@ def _made(path: Path) -> None:
         system.sync_folder(each.parent)
 
 
-def size_of(live: Live) -> int:
+def size_of(live: ProvisionalModel) -> int:
     """About how many bytes of memory a model takes."""
     if live.core is None:
         return BESIDE

@@ -10,7 +10,7 @@ import orjson
 from starlette.requests import Request
 
 from giftrl.errors import Refused
-from giftrl.service.bodies import Entry, read_body
+from giftrl.service.bodies import Body, read_body
 from giftrl.service.limits import Limits
 
 Headers = dict[bytes, bytes]
@@ -91,7 +91,7 @@ def _rest(waiting: Any, asked: Any) -> Generator[Any, Any, Any]:
             return done.value
 
 
-async def rows_in(request: Request, limits: Limits) -> Entry:
+async def rows_in(request: Request, limits: Limits) -> Body:
     """The rows of a request."""
     headers = headers_of(request.scope)
     data = await body_of(headers, cast("Receive", request.receive), limits)
@@ -104,7 +104,7 @@ async def rows_in(request: Request, limits: Limits) -> Entry:
 
 def rows_of_body(
     data: bytes, headers: Headers, limits: Limits, asked: str | None = None, *, skip: bool = False
-) -> Entry:
+) -> Body:
     """The rows of a body, of which there may not be too many; options as for :func:`read_body`."""
     entry = read_body(data, headers.get(b"content-type", b"").decode("latin-1"), asked, skip=skip)
     if entry.format == "json" and len(entry.data) <= limits.rows:  # of which each row has a byte or more

@@ -13,13 +13,12 @@ import uvicorn
 from giftrl import system
 from giftrl.errors import InvalidInput
 from giftrl.service.app import Service
-from giftrl.service.clock import Clock
 from giftrl.service.connection import Connection
 from giftrl.service.ending import noted_signals
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
-from giftrl.service.limits import Limits
-from giftrl.service.tokens import Tokens
+from giftrl.service.limits import Limits, Tokens
+from giftrl.service.writer import Clock
 
 #: Seconds for which requests may finish when the service is asked to end.
 GRACE = 30

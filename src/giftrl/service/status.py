@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from giftrl.config.recipe import Mixture
-from giftrl.service.jobs import SAVE, Job
 from giftrl.service.watch import Watch
-from giftrl.service.writer import Writer
+from giftrl.service.writer import SAVE, Job, Writer
 from giftrl.training.model import LinearModel
 from giftrl.training.summary import best_losses, summary_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from giftrl.errors import ModelFileError, Refused
-from giftrl.service.bodies import Entry
+from giftrl.service.bodies import Body
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -59,7 +59,7 @@ class Store:
 
     >>> store = Store(Path(":memory:"))
     >>> with store.transaction():
-    ...     store.add(1, Entry("vw", b"1 |a\\n"))
+    ...     store.add(1, Body("vw", b"1 |a\\n"))
     >>> [(number, entry.data) for number, entry in store.entries(0)]
     [(1, b'1 |a\\n')]
     >>> store.close()
@@ -128,15 +128,15 @@ class Store:
         """Write a value down."""
         self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def add(self, number: int, entry: Entry) -> None:
+    def add(self, number: int, entry: Body) -> None:
         """Append an entry to the log, under a number that is larger than all before."""
         self._run("INSERT INTO entries VALUES (?, ?, ?, ?)", (number, entry.format, entry.skip, entry.data))
 
-    def entries(self, after: int) -> Iterator[tuple[int, Entry]]:
+    def entries(self, after: int) -> Iterator[tuple[int, Body]]:
         """The log after a number."""
         every = "SELECT number, format, skip, data FROM entries WHERE number > ? ORDER BY number"
         for number, format_, skip, data in self._run(every, (after,)):
-            yield number, Entry(format_, data, bool(skip))
+            yield number, Body(format_, data, bool(skip))
 
     def log_bytes(self, after: int) -> int:
         """How many bytes of rows the log has after a number."""

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from giftrl.service.bodies import Entry
-from giftrl.service.live import Live
-from giftrl.service.wanted import Wanted
+from giftrl.service.bodies import Body
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 
 log = logging.getLogger("giftrl.service")
 
@@ -77,18 +76,18 @@ def warm(given: dict[str, Any]) -> None:
 
     >>> warm({"loss": "squared"})
     """
-    wanted = Wanted(given if given.get("dictionary") else given | {"bits": BITS})
+    wanted = RequestedSettings(given if given.get("dictionary") else given | {"bits": BITS})
     lines = [orjson.dumps({"label": label, "a": 1.5, "b": "x"}) + b"\n" for label in _labels(wanted)]
-    live = Live(wanted)
-    live.learn([Entry("json", b"".join(lines), skip=True)])
+    live = ProvisionalModel(wanted)
+    live.learn([Body("json", b"".join(lines), skip=True)])
     for line in 2 * lines[:1]:  # the second time by the short way
-        live.learn([Entry("json", line, skip=True)])
+        live.learn([Body("json", line, skip=True)])
     row = b'{"a": 1.5}\n'
     for asked in (2 * row, row):
-        live.predict(Entry("json", asked))
+        live.predict(Body("json", asked))
 
 
-def _labels(wanted: Wanted) -> list[Any]:
+def _labels(wanted: RequestedSettings) -> list[Any]:
     """Two labels that models of these settings take."""
     if wanted.labels is not None:
         return list(wanted.labels[:2])

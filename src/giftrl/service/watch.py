@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from giftrl.errors import Refused
-from giftrl.service.live import Live
-from giftrl.service.shares import Answer, described
+from giftrl.service.bodies import Answer, describe_rejected
+from giftrl.service.provisional_model import ProvisionalModel
 
 #: Points of a learning curve; when there are more, every other one is left out.
 POINTS = 400
@@ -36,7 +36,7 @@ class Watch:
         """Note what was learnt."""
         for answer in answers:
             self.rows += len(answer.predictions) - len(answer.rejected)
-            self.reject(described(answer.rejected))
+            self.reject(describe_rejected(answer.rejected))
 
     def refused(self, refusal: Refused) -> None:
         """Note a request that was refused for its rows."""
@@ -46,7 +46,7 @@ class Watch:
         """Note rows that could not be used."""
         self.rejected.extend({"time": time.time(), **row} for row in rows)
 
-    def committed(self, live: Live, learning: float, sync: float) -> None:
+    def committed(self, live: ProvisionalModel, learning: float, sync: float) -> None:
         """Note a commit, and how long it took to learn and to sync."""
         self.commits += 1
         self.learning += learning

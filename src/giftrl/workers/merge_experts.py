@@ -28,13 +28,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.coin import RICHEST, WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import NORM, SCALE
-from giftrl.mixtures.labels import per_norm
-from giftrl.mixtures.layout import Columns
+from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.weights import UNIT
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import NORM, SCALE, Columns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import Known, put_feature
 from giftrl.workers.pieces import Piece, Share, in_one_part, stacked

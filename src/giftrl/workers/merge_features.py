@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.feature_state import (
+from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
+from giftrl.mixtures.scale_row import quick_scale
+from giftrl.mixtures.state import (
     CENTRE,
     COUNT,
     DENSE,
@@ -21,10 +23,8 @@ from giftrl.mixtures.feature_state import (
     SCALE,
     TOTAL,
     WIDEST,
+    Columns,
 )
-from giftrl.mixtures.features import quick_scale
-from giftrl.mixtures.layout import Columns
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import Piece, Share, in_one_part, mean, stacked
 
@@ -140,7 +140,9 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
     out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
-    rule = Rule(learner.pieces.centre, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns)
+    rule = Rule(
+        learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
+    )
     records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
     loop = ready(merge_records, learner.compiled, counted=False)
     share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)
@@ -151,7 +153,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
 
 @formula
 def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
-    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.features` keeps it."""
+    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.scale_row` keeps it."""
     real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
     x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
     x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)

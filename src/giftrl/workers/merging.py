@@ -9,14 +9,13 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.errors import Incompatible, require
-from giftrl.mixtures import labels as unit
-from giftrl.mixtures.coin import WEALTH
+from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, leave
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import PLACE, ROWS, SCALE
-from giftrl.mixtures.labels import OFFSET
+from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.label_units import OFFSET
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.weights import UNIT
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import Merger, blocks_of, factors_of, merge_experts, unit_of
 from giftrl.workers.merge_features import Known, merge_features

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl.mixtures.feature_state import BY_FEATURE, DENSE, PLACE, FeatureState
+from giftrl.mixtures.state import BY_FEATURE, DENSE, PLACE, FeatureState
 from giftrl.workers.planner import cut
 
 Array = NDArray[np.float64]
@@ -95,7 +95,7 @@ class Piece(NamedTuple):
 
     Attributes:
         features: their numbers, in order; those of :func:`always` are among them.
-        record, x, theta: their rows of the arrays of :class:`giftrl.mixtures.feature_state.FeatureState`.
+        record, x, theta: their rows of the arrays of :class:`giftrl.mixtures.state.FeatureState`.
         dense: the list of dense features.
         counts: as there.
         matrix, mixing: copies of these parts of the state.

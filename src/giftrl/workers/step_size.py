@@ -15,12 +15,10 @@ from giftrl.compiled.lanes import load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.compiled.rows import Dense, Rows, begin, column, end
 from giftrl.errors import Incompatible
-from giftrl.mixtures.coin import WEALTH, bet
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.feature_state import CENTRE, ROWS, SCALE
-from giftrl.mixtures.labels import HIGH, LOW, per_norm, temperature
-from giftrl.mixtures.weights import UNIT
+from giftrl.mixtures.experts import WEALTH, bet, lanes
+from giftrl.mixtures.label_units import HIGH, LOW, Extended, per_norm, temperature
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as one
 from giftrl.ops import vector_loss as many
 from giftrl.workers.merge_experts import Ends, Merger, by_row, unit_of

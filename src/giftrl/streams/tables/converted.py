@@ -6,21 +6,22 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
 from giftrl.files import Finishing, replacing
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Batch, Position, merge, overflowed
 from giftrl.streams.label_names import LabelNames, listed
-from giftrl.streams.names.features import Dictionary, Features, Hashing
-from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.merge import merge, overflowed
-from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.tables.batches import Piece, RecordBatches
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.tables.types import as_arrow, as_numpy
+
+if TYPE_CHECKING:
+    from giftrl.streams.tables.arrow import Piece, RecordBatches
 
 #: The key, in the metadata of the file, of how features were mapped.
 KEY = b"giftrl"
@@ -73,6 +74,7 @@ class ConvertedWriter(Finishing):
     >>> import tempfile
     >>> from giftrl.streams.text.libsvm import LibsvmText
     >>> from giftrl.streams.sources.source import Source, Stream
+    >>> from giftrl.streams.tables.arrow import RecordBatches
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "rows.arrow")
     >>> features = Hashing(10)
@@ -175,7 +177,7 @@ class Converted:
         self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
         self._same = True
 
-    def read(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
+    def read(self, found: "RecordBatches", start: Position) -> Iterator[Batch]:
         """The batches of a file, from a row on."""
         self._check(found)
         for piece in found.pieces(start.offset, None, ()):
@@ -183,7 +185,7 @@ class Converted:
             if piece.batch is not None:
                 yield self._batch(piece, found.name, start.source)
 
-    def _check(self, found: RecordBatches) -> None:
+    def _check(self, found: "RecordBatches") -> None:
         def bad(rule: str, remedy: str) -> BadSource:
             return BadSource(found.name, rule, remedy)
 
@@ -242,7 +244,7 @@ class Converted:
         made[there] = self.labels.codes(names)[where]
         return made
 
-    def _batch(self, piece: Piece, source: str, number: int) -> Batch:
+    def _batch(self, piece: "Piece", source: str, number: int) -> Batch:
         record, first = piece.batch, piece.first
         damaged = BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
         labels, weights, lists, numbers = record.columns
