@@ -151,7 +151,7 @@ def train_command(
     from giftrl.cli.terminal import counted, json_text, proving, standard_error, standard_output
     from giftrl.cli.train import model_of
     from giftrl.errors import require
-    from giftrl.files import writing
+    from giftrl.files import Output
     from giftrl.streams.sources.source import find_sources, require_files
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
@@ -226,10 +226,10 @@ def train_command(
     if reason is not None and not quiet:
         console.print(reason)
     with contextlib.ExitStack() as opened:
-        outputs = [standard_output()] if as_json else []
+        outputs: list[Any] = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
-            outputs.append(opened.enter_context(writing(summary_path)))
-        page = None if report_path is None else opened.enter_context(writing(report_path))
+            outputs.append(Output(summary_path).open_in(opened))
+        page = None if report_path is None else Output(report_path).open_in(opened)
         with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
             watched = [progression.watch] if trainer.record is None else [progression.watch, trainer.record.watch]
@@ -353,7 +353,7 @@ def train_on_cluster(
     from giftrl.distributed.ray_crew import require_cluster
     from giftrl.distributed.shards import about_rows, find_files, source_of
     from giftrl.errors import require
-    from giftrl.files import check_outputs, writing
+    from giftrl.files import Output, check_outputs
     from giftrl.streams.sources.source import is_url
     from giftrl.training import Checkpoint, Settings
     from giftrl.training.choose_loss import look
@@ -404,9 +404,9 @@ def train_on_cluster(
             say(target.reason)
     progress = Watching(say)
     with contextlib.ExitStack() as opened:
-        outputs = [standard_output()] if as_json else []
+        outputs: list[Any] = [standard_output()] if as_json else []
         if summary_path is not None:
-            outputs.append(opened.enter_context(writing(summary_path)))
+            outputs.append(Output(summary_path).open_in(opened))
         model = train(
             begin, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
             after=progress, **reading,

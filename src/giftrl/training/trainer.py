@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.config.predictor import as_they_count
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
-from giftrl.files import FileDigest, GrowingFile, unfinished
+from giftrl.files import FileDigest, Output, unfinished
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.label_names import LabelNames
@@ -202,7 +202,7 @@ class Trainer:
             file = None
             if self.predictions is not None and self._pass == 0:
                 append = self._position != Position()
-                file = GrowingFile.opened(opened, "predictions", self.predictions, checkpoint=checkpoint, append=append)
+                file = Output(self.predictions, "predictions", checkpoint=checkpoint, append=append).open_in(opened)
             for batch in self.reader:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)
