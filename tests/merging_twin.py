@@ -1,15 +1,13 @@
-"""A slow, obvious twin of :mod:`giftrl.merging.features` and :mod:`giftrl.merging.experts`, in NumPy."""
+"""A slow, obvious twin of :mod:`giftrl.workers.merge_features` and :mod:`giftrl.workers.merge_experts`, in NumPy."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.pieces import Piece
-from giftrl.merging.sums import added, mean
-from giftrl.mixtures.coin import RICHEST, WEALTH
-from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.feature_state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+from giftrl.workers.pieces import Piece, added, mean
 
 Array = NDArray[np.float64]
 
@@ -46,7 +44,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece]) -> Known:
     total = added(*(totals(piece, columns) for piece in pieces))
     scale = np.max([piece.record[:, SCALE] for piece in pieces], axis=0)
     dense = np.zeros(len(rows), np.bool_)
-    if learner.pieces.centre:
+    if learner.constant is not None:
         before = base.record[:, DENSE_PLACE] > 0.0
         dense = (rows >= 0.5 * t + 0.5) | (before & (rows >= 0.4 * t + 0.5))
         dense &= base.features != learner.constant

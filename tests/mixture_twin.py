@@ -52,11 +52,10 @@ class Twin:
     """The mixture with every array written out: no views, no lists of dense features, one expert after the other."""
 
     def __init__(self, dimension: int, loss: Any, constant: int | None, options: dict[str, Any]) -> None:
-        on = {"centre": True, "scale": True, "centre_labels": True, "extend": True, "stack": True} | options
-        self.loss, self.constant, self.on = loss, constant, on
+        self.loss, self.constant = loss, constant
         self.margin = is_classification(loss)
         self.bold = loss_scale.bold(loss) if self.margin else 1.0
-        chosen = PRESETS[on.get("preset", "default")]
+        chosen = PRESETS[options.get("preset", "default")]
         self.grid = chosen.experts
         self.count, self.total, self.m, self.mu, self.q, self.r = np.zeros((6, dimension))
         self.dense = np.zeros(dimension, bool)
@@ -72,7 +71,7 @@ class Twin:
         n = len(self.grid) + self.coin + self.full
         self.offsets, self.totals, self.gap = np.zeros(n), np.zeros(n), 0.0
         self.stack, self.covariance = np.full(n, 1.0 / n), 0.1 * np.eye(n)
-        self.last, self.last_gap = np.zeros((2 if on["stack"] else 1) * (2 if self.bold > 1.0 else 1)), 0.0
+        self.last, self.last_gap = np.zeros(4 if self.bold > 1.0 else 2), 0.0
         self.labels: list[tuple[float, float]] = []
         self.o = self.origin = 0.0
         self.spread = self.steep = 1.0 if self.margin else 0.0
@@ -91,7 +90,7 @@ class Twin:
         self.count += present
         self.total += v
         was = self.dense.copy()
-        if self.on["centre"] and self.constant is not None:
+        if self.constant is not None:
             self.dense |= present & (self.count >= 0.5 * self.t + 0.5)
             self.dense &= self.count >= 0.4 * self.t + 0.5
             self.dense[self.constant] = False
@@ -99,8 +98,8 @@ class Twin:
         reference = np.where(was, self.mu, target)
         away = np.where(self.dense, np.abs(v - reference), np.abs(v))
         away[away <= np.where(self.dense, 1e-12 * np.abs(reference), 0.0)] = 0.0
-        m = np.maximum(self.m, away) if self.on["scale"] else np.where(present | self.dense, 1.0, self.m)
-        grown = (m > self.m) & bool(self.on["scale"])
+        m = np.maximum(self.m, away)
+        grown = m > self.m
         factor = np.where(grown, self.m / np.where(m > 0.0, m, 1.0), 1.0)
         norm = self.norm if self.norm > 0.0 else 1.0
         for k, expert in enumerate(self.grid):
@@ -117,7 +116,7 @@ class Twin:
             self.inverse[:, j] *= g
             self.ridge[j] *= factor[j] * g * g
         self.m, safe = m, np.where(m > 0.0, m, 1.0)
-        together = self.on["centre_labels"] and self.constant is not None and not self.margin
+        together = self.constant is not None and not self.margin
         still = together & was & self.dense
         u = np.where(m > 0.0, (v - target) / safe, 0.0)
         drift = np.where((m > 0.0) & ~still, (target - self.mu) / safe, 0.0)
@@ -134,7 +133,7 @@ class Twin:
     def combine(self, p: Array) -> tuple[float, float, Array]:
         """The combined prediction before it is clipped, that of the stack, and the candidates."""
         z = p - self.origin
-        f = [float(ada_hedge(self.totals, self.gap)[0] @ z)] + ([float(self.stack @ z)] if self.on["stack"] else [])
+        f = [float(ada_hedge(self.totals, self.gap)[0] @ z), float(self.stack @ z)]
         last = self.origin + np.array(f + ([self.bold * x for x in f] if self.bold > 1.0 else []))
         return float(ada_hedge(self.last, self.last_gap)[0] @ last), self.origin + f[-1], last
 
@@ -168,7 +167,7 @@ class Twin:
         longer = self.longer(max(0.0, self.high - self.low - span) if span < math.inf else 0.0)
         spread, steep = self.spread or 1.0, self.steep or 1.0
         bend = self.bend(final, y)
-        if self.on["stack"] and begun:
+        if begun:
             tau = 1.0 if self.margin else max(self.judged[3] / self.judged[0], 1e-6 * spread * steep)
             self.covariance = self.newton(self.covariance, self.stack, p - self.origin, longer, f, y, h, bend, tau)
         if self.spread > 0.0 and self.steep > 0.0:
@@ -178,8 +177,6 @@ class Twin:
 
     def longer(self, beyond: float = 0.0) -> Extended:
         """The loss from which the experts learn, so far beyond the range of labels."""
-        if not self.on["extend"]:
-            return Extended(self.loss, -math.inf, math.inf)
         return Extended(self.loss, self.low - beyond, self.high + beyond)
 
     def bend(self, final: float, y: float) -> float:
@@ -252,7 +249,7 @@ class Twin:
         self.labels.append((y, h))
         weight = math.fsum(k for _, k in self.labels)
         mean = math.fsum(k * label for label, k in self.labels) / weight
-        centre = self.on["centre_labels"] and self.constant is not None
+        centre = self.constant is not None
         if not (first and centre):
             known = self.spread > 0.0 and self.steep > 0.0
             part = h / weight if known else 1.0

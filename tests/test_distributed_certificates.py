@@ -6,24 +6,21 @@ import pytest
 
 from giftrl import distributed
 from giftrl.certificates import store as at
-from giftrl.distributed import checkpoint as checkpoints
+from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import shards
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.errors import Incompatible
 from giftrl.training import LinearModel, Settings, train
 from tests.distributed import bytes_of, few_rows, write_rows
 from tests.test_distributed_runs import WORKERS, Losing, Swapping
 
-#: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores; a single learner.
+#: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores.
 KINDS = {
-    "groups": Settings(loss="logistic", bits=8, witness_nonzeros=0),
+    "none": Settings(loss="logistic", bits=8, witness_nonzeros=1),
     "some": Settings(loss="logistic", bits=8, witness_nonzeros=400),
     "all": Settings(loss="logistic", bits=8),
     "moments": Settings(loss="squared", bits=8, witness_nonzeros=400),
     "classes": Settings(loss="softmax", bits=8, witness_nonzeros=2000, label_values=(-1.0, 1.0, 2.0)),
-    "single": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=200),
-    "single, groups": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=0),
 }
 
 
@@ -85,8 +82,9 @@ def test_a_run_that_goes_on_from_a_model_has_the_certificate_of_both(reading, tm
     assert best.rows == 1000 and 0.0 < best.lower_bound <= best.loss_sum
 
 
-def test_nothing_is_remembered_if_nothing_is_asked_for(reading, tmp_path):
-    settings = replace(reading.settings, witness_nonzeros=None)
+@pytest.mark.parametrize("nonzeros", [0, None])
+def test_nothing_is_remembered_if_nothing_is_asked_for(reading, tmp_path, nonzeros):
+    settings = replace(reading.settings, witness_nonzeros=nonzeros)
     model = distributed.train(settings, tmp_path / "rows.vw", workers=WORKERS, cluster="simulation")
     assert model.certificate.evidence is None
     assert model.certificate.merged and model.certificate.loss_sum == run(reading)[0].certificate.loss_sum

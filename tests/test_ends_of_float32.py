@@ -99,17 +99,3 @@ def test_counts_that_are_wrong_do_not_lead_beyond_the_list_of_dense_features(dty
     learner.restore(state)
     assert np.isfinite(learner.learn(x, np.ones(60))).all()
     assert learner.features.counts[2] <= len(learner.features.dense)
-
-
-@pytest.mark.parametrize("size", [1e12, 1e14])
-def test_features_that_are_not_scaled_may_be_large(size):
-    rng = np.random.default_rng(3)
-    x = np.column_stack([size * rng.normal(size=(300, 2)), np.ones(300)])
-    y = x[:, 0] / size - x[:, 1] / size + 1.0
-    found = []
-    for dtype in ("float32", "float64"):
-        learner = MixtureLearner(3, "squared", constant=2, scale=False, dtype=dtype, compiled=False)
-        learner.learn(x, y)
-        found.append({name: loss for name, _, loss in learner.experts})
-    for name, loss in found[1].items():
-        assert found[0][name] == pytest.approx(loss, rel=0.05), name

@@ -269,7 +269,7 @@ def test_memory_that_runs_out_is_an_error_of_the_file(folder, monkeypatch):
     def none_left(*args, **kwargs):
         raise MemoryError
 
-    monkeypatch.setattr("giftrl.models.files.safe_open", none_left)
+    monkeypatch.setattr("giftrl.models.safe_open", none_left)
     with pytest.raises(ModelFileError, match="does not fit in memory"):
         load(folder / "a")
 

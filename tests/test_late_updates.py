@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from giftrl import errors
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.full_matrix import new_matrix
-from giftrl.mixtures.late_updates import LATE, fills, isolate, lose, stretch, take_in, variance
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.full_matrix import LATE, fills, isolate, lose, new_matrix, stretch, take_in, variance
+from giftrl.mixtures.mixture import MulticlassMixture
 
 PLACES = 5
 CLASSES = [None, 3]

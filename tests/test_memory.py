@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from giftrl import memory
+from giftrl import system
 from giftrl.config import Recipe, make
 from giftrl.errors import InvalidInput
 
@@ -25,12 +25,12 @@ def test_what_was_counted_is_enough(kind, monkeypatch):
     recipe = Recipe(**({"loss": "squared"} | kind))
     small = make(recipe, 8, 4)
     assert small.sound and small.x.size == small.certificate.theta.size  # compiled now, which takes memory too
-    monkeypatch.setattr(memory, "physical_memory", lambda: 0)
+    monkeypatch.setattr(system, "physical_memory", lambda: 0)
     with pytest.raises(InvalidInput, match="GiB"):
         make(recipe, dimension, 4)
     most = 1
     while True:  # the least memory with which the learner is made
-        monkeypatch.setattr(memory, "physical_memory", lambda most=most: most)
+        monkeypatch.setattr(system, "physical_memory", lambda most=most: most)
         try:
             learner = make(recipe, dimension, 4)
             break
@@ -48,7 +48,7 @@ def test_what_was_counted_is_enough(kind, monkeypatch):
 def test_thirty_bits_of_curvature_are_refused_with_the_number(tmp_path, monkeypatch):
     from tests.commands import giftrl, write_rows
 
-    monkeypatch.setattr(memory, "physical_memory", lambda: 20 << 30)
+    monkeypatch.setattr(system, "physical_memory", lambda: 20 << 30)
     rows = write_rows(tmp_path / "rows.svm", n=10)
     done = giftrl("train", rows, "--beta", "1", "--regularizer", "curvature", "--bits", "30", check=False)
     assert done.returncode == 1 and b"needs 36 GiB of memory, and this machine has 20 GiB" in done.stderr, done.stderr

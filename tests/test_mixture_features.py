@@ -9,13 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from giftrl import errors
 from giftrl.compiled.rows import as_rows
-from giftrl.mixtures import FeatureScaler
-from giftrl.mixtures.entering import enter, entries
-from giftrl.mixtures.feature_state import CENTRE, SCALE, no_features, with_capacity
-from giftrl.mixtures.features import Scaling
-from giftrl.mixtures.layout import ONE_SCORE, blocks
+from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.state import CENTRE, ONE_SCORE, SCALE, blocks, no_features, with_capacity
+from tests.mixture_parts import FeatureScaler
 
 few = settings(max_examples=max(5, settings.default.max_examples // 3))
 
@@ -39,7 +36,7 @@ def feature_rows(draw):
     return np.array(columns).T
 
 
-def scaler_twin(x, constant=None, centre=True, scale=True):
+def scaler_twin(x, constant=None, centre=True):
     """Every row from the whole history before it and with it, in exact arithmetic."""
     n, d = x.shape
     out = np.zeros((n, d))
@@ -61,30 +58,28 @@ def scaler_twin(x, constant=None, centre=True, scale=True):
             away = abs(v - (centre_now if was else target)) if dense else abs(v)
             centre_now = target
             largest = max(largest, away)
-            unit = largest if scale else Fraction(1)
-            out[i, j] = np.clip(float((v - target) / unit), -1e15, 1e15) if unit > 0 else 0.0
+            out[i, j] = np.clip(float((v - target) / largest), -1e15, 1e15) if largest > 0 else 0.0
     return out
 
 
-@given(feature_rows(), st.booleans(), st.booleans(), st.booleans())
-def test_feature_scaler_is_its_twin(x, centre, scale, with_constant):
-    constant = x.shape[1] - 1 if with_constant else None
-    found = FeatureScaler(x.shape[1], constant, centre=centre, scale=scale, compiled=False).transform(x)
-    expected = scaler_twin(x, constant, centre, scale)
+@given(feature_rows(), st.sampled_from(["centred", "constant", "plain"]))
+def test_feature_scaler_is_its_twin(x, kind):
+    centre, constant = kind != "plain", x.shape[1] - 1 if kind == "constant" else None
+    found = FeatureScaler(x.shape[1], constant, centre=centre).transform(x)
+    expected = scaler_twin(x, constant, centre)
     # A deviation is known to 1e-16 of the mean that is taken from it.
-    assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * (1.0 if scale else max(1e-300, np.abs(x).max())))
-    if scale:
-        assert np.abs(found).max(initial=0.0) <= 1.0 + 1e-12
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert np.abs(found).max(initial=0.0) <= 1.0 + 1e-12
 
 
 @few
 @given(feature_rows(), st.integers(-30, 30), st.integers(1, 24))
 def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
     dimension = x.shape[1]
-    found = FeatureScaler(dimension, compiled=False).transform(x)
-    assert np.array_equal(FeatureScaler(dimension, compiled=False).transform(sp.csr_array(x)), found)
-    assert_allclose(FeatureScaler(dimension, compiled=False).transform(x * 2.0**power), found, rtol=1e-14, atol=1e-15)
-    pieces = FeatureScaler(dimension, compiled=False)
+    found = FeatureScaler(dimension).transform(x)
+    assert np.array_equal(FeatureScaler(dimension).transform(sp.csr_array(x)), found)
+    assert_allclose(FeatureScaler(dimension).transform(x * 2.0**power), found, rtol=1e-14, atol=1e-15)
+    pieces = FeatureScaler(dimension)
     assert np.array_equal(np.vstack([pieces.transform(x[:cut]), pieces.transform(x[cut:])]), found)
 
 
@@ -93,7 +88,7 @@ def test_feature_scaler_takes_sparse_rows_pieces_and_scales(x, power, cut):
 def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
     """w_j <- w_j/growth and constant += w_j drift, and the weights on the original features do not move."""
     rng, d = np.random.default_rng(seed), x.shape[1]
-    features, how = with_capacity(no_features(blocks(d, ONE_SCORE.total, float)), d, d), Scaling(-1, True, True, False)
+    features, how = with_capacity(no_features(blocks(d, ONE_SCORE.total, float)), d, d), Scaling(d, False)
     w, b = np.zeros(d), 0.0
     row = entries(2 * d, float)
     rows, n = as_rows(x, d)
@@ -115,14 +110,9 @@ def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
 
 def test_a_feature_is_dense_from_a_half_and_down_to_two_fifths():
     """By hand: centred at 5, then at 10/3; sparse again when two rows of four have it; dense with three of five."""
-    scaler = FeatureScaler(1, compiled=False)
+    scaler = FeatureScaler(1)
     u = scaler.transform([[5.0], [5.0], [0.0]])[:, 0]
     assert_allclose(u, [0.0, 0.0, -2.0 / 3.0])
     assert scaler.features.record[0, CENTRE] == pytest.approx(10.0 / 3.0)
     assert scaler.transform([[0.0]])[0, 0] == 0.0 and scaler.features.record[0, CENTRE] == 0.0
     assert scaler.transform([[5.0]])[0, 0] == pytest.approx(0.4) and scaler.features.record[0, CENTRE] == 3.0
-
-
-def test_feature_scaler_asks_for_features():
-    with pytest.raises(errors.InvalidInput, match="dimension"):
-        FeatureScaler(0)

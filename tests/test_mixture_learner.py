@@ -14,11 +14,10 @@ from numpy.testing import assert_allclose
 
 from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures import labels as unit
-from giftrl.mixtures.ada_hedge import hedge, rate
-from giftrl.mixtures.feature_state import CENTRE, DENSE, DENSE_PLACE, NORM, PLACE, SCALE
+from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.combination import hedge, rate
 from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
-from giftrl.mixtures.layout import ONE_SCORE
+from giftrl.mixtures.state import CENTRE, DENSE, DENSE_PLACE, NORM, ONE_SCORE, PLACE, SCALE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
 from tests.mixture_twin import Twin, exact
@@ -26,7 +25,6 @@ from tests.mixtures import COMPILED, LOSSES, Stream, mixture, ordinary, total_lo
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 REAL = [loss for loss in LOSSES if not is_classification(loss)]
-PIECES = ["centre", "scale", "centre_labels", "extend", "stack"]
 some = settings(max_examples=max(5, settings.default.max_examples // 8))
 
 
@@ -51,11 +49,9 @@ def assert_same_state(one, other):
 
 
 @each_loss
-@pytest.mark.parametrize(
-    "options", [{}, {"preset": "light"}, *({piece: False} for piece in PIECES)], ids=lambda o: next(iter(o), "all")
-)
-def test_mixture_is_its_twin(loss, options):
-    stream = ordinary(loss, 50, 5, seed=1)
+@pytest.mark.parametrize("preset", ["default", "light"])
+def test_mixture_is_its_twin(loss, preset):
+    stream, options = ordinary(loss, 50, 5, seed=1), {"preset": preset}
     learner, twin = mixture(exact(loss), 6, **options), Twin(6, loss, 5, options)
     found = learn(learner, stream)
     expected = np.array([twin.learn(v, y, 1.0) for v, y in zip(stream.x, stream.y, strict=True)])
@@ -327,28 +323,6 @@ def test_the_certificate_is_never_below_the_regret(loss, seed, rows, weights, si
         regret = certificate.loss_sum - total_loss(loss, stream, u)
         room = 1e-9 * (1.0 + certificate.loss_sum + abs(certificate.conjugate_sum) + np.abs(learner.theta) @ np.abs(u))
         assert certificate.regret_bound(u) >= regret - room
-
-
-# ------------------------------------------------------------------------------------------------ pieces switched off
-
-
-@pytest.mark.parametrize("loss", REAL, ids=repr)
-def test_what_switching_a_piece_off_does(loss):
-    stream = ordinary(loss, 40, 3, seed=8)
-    low, high = np.sort(stream.y)[[8, 31]]  # the extension matters most where the extreme labels are frequent
-    stream = stream._replace(y=np.clip(stream.y, low, high))
-    learners = {piece: mixture(loss, 4, **{piece: False}) for piece in PIECES} | {"": mixture(loss, 4)}
-    found = {piece: learn(learner, stream) for piece, learner in learners.items()}
-    records = {piece: learner.features.record for piece, learner in learners.items()}
-    assert np.all(records["centre"][:, CENTRE] == 0.0) and np.any(records[""][:, CENTRE] != 0.0)
-    assert np.all(records["scale"][:, SCALE] == 1.0) and np.any(records[""][:, SCALE] != 1.0)
-    kept = learners["centre_labels"].mixing.units
-    assert kept[unit.OFFSET] == kept[unit.ORIGIN] == 0.0 != learners[""].mixing.units[unit.OFFSET]
-    shares = [share for _, share, _ in learners["stack"].experts]
-    assert sum(shares) == pytest.approx(1.0) and min(shares) >= 0.0
-    assert np.all(learners["stack"].mixing.stack[:10] == 0.1)
-    for piece in PIECES:
-        assert not np.array_equal(found[piece], found[""]), piece
 
 
 def test_without_a_constant_nothing_is_centred():

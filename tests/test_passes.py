@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from giftrl.config.early_stopping import settled
 from giftrl.errors import InvalidInput
 from giftrl.linear import FTRLClassifier, FTRLRegressor
-from giftrl.linear.base import FTRL
+from giftrl.linear.estimator import FTRL
 from giftrl.mixtures import MixtureLearner
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from giftrl.training.multi_pass import held_rows

@@ -23,10 +23,7 @@ PUBLIC = {
     "domains": {"BY_NAME", "Domain", "get"},
     "updates": {"BY_NAME", "Choice", "ScoreProblem", "VectorProblem", "get"},
     "schedules": {"BY_NAME", "get"},
-    "mixtures": {
-        "PRESETS", "AdaHedge", "Extended", "FeatureScaler", "LabelUnits", "MixtureLearner", "MulticlassMixture",
-        "NewtonStack",
-    },
+    "mixtures": {"PRESETS", "Extended", "MixtureLearner", "MulticlassMixture"},
     "algorithms": {"FullFTRL", "ImplicitFTRL", "ImplicitMirrorDescent", "MirrorDescent"},
 }  # fmt: skip
 

@@ -149,3 +149,18 @@ def test_an_old_model_predicts_and_goes_on_learning(tmp_path):
     assert model.examples == 6 and model.average_loss == pytest.approx(0.5826525480573125, rel=1e-6)
     model.save(tmp_path / "again.giftrl")
     assert load(tmp_path / "again.giftrl")[1]["settings"] == load(path)[1]["settings"]
+
+
+@pytest.mark.plain
+def test_a_model_with_sums_over_groups_of_rows_learns_on_without_them(tmp_path):
+    """A model of an earlier version with witness_nonzeros=0, trained on 40 rows."""
+    old = tmp_path / "old.giftrl"
+    old.write_bytes(gzip.decompress(V1.with_name("v2-groups.giftrl.gz").read_bytes()))
+    assert "learner.witnesses.ladder" in load(old)[0]
+    model, _ = LinearModel.load(old)
+    assert model.examples == 40 and model.average_loss == pytest.approx(0.4755812, rel=1e-6)
+    (tmp_path / "rows.svm").write_text("1 1:0.5 2:1\n-1 1:-1 3:2\n")
+    giftrl("train", tmp_path / "rows.svm", "--from", old, "--model", tmp_path / "new.giftrl")
+    arrays = load(tmp_path / "new.giftrl")[0]
+    assert not [name for name in arrays if name.startswith("learner.witnesses.")]
+    assert LinearModel.load(tmp_path / "new.giftrl")[0].examples == 42

@@ -27,11 +27,10 @@ DAMAGE = {
     "sums": lambda a: a.__setitem__(at.KEPT, 1e9),
     "keys": lambda a: a.__setitem__(0, math.nan),
     "data": lambda a: a.__setitem__(0, math.inf),
-    "parts.seen": lambda a: a.__setitem__(-1, 99),
 }
 
 
-@pytest.mark.parametrize("budget", [0, 60])
+@pytest.mark.parametrize("budget", [1, 60])
 @pytest.mark.parametrize("loss", [losses.Logistic(), losses.Softmax(), losses.Squared()], ids=repr)
 def test_a_damaged_state_is_refused(loss, budget):
     case = make(loss, 1, n=40)
@@ -51,7 +50,7 @@ def test_a_damaged_state_is_refused(loss, budget):
             ways.append(lambda state, name=name: state[name].__setitem__(0, 17))
         for way in ways:
             bad = {key: array.copy() for key, array in state.items()}
-            if len(bad[name]) == 0 or (short == "ends" and budget == 0):  # no row, no end
+            if len(bad[name]) == 0 or (short == "ends" and budget == 1):  # no row, no end
                 continue
             way(bad)
             if name == "witnesses.summed.features" and name not in bad:
@@ -98,7 +97,7 @@ def test_features_too_small_to_square_do_not_void_the_certificate():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.normal(size=200), np.eye(200)[:, 0] * 1e-170, np.ones(200)])
     for loss, y in (("squared", rng.normal(size=200)), ("logistic", np.sign(rng.normal(size=200)))):
-        for budget in (0, 100, 10_000):
+        for budget in (1, 100, 10_000):
             learner = MixtureLearner(3, loss, constant=2, compiled=False)
             learner.keep_witnesses(budget, 2)
             learner.learn(x, y)
@@ -107,9 +106,9 @@ def test_features_too_small_to_square_do_not_void_the_certificate():
 
 def test_rows_without_nonzeros_do_not_fill_the_memory():
     learner = LinearLearner(3, "squared", compiled=False)
-    learner.keep_witnesses(0)
+    learner.keep_witnesses(1)
     learner.learn(np.zeros((500, 3)), np.ones(500))
-    assert learner.witnesses.kept == 0 and learner.witnesses.rows == 500
+    assert learner.witnesses.kept <= 1 and learner.witnesses.rows == 500
     other = LinearLearner(3, "logistic", compiled=False)
     other.keep_witnesses(100)
     other.learn(np.zeros((500, 3)), np.ones(500))
@@ -177,7 +176,7 @@ def test_sums_that_no_run_can_have_are_refused(name, entry, value):
 def test_each_committed_row_adds_what_its_dual_says(loss):
     """The dual of a row is what theta moved by; sums follow from it by the formulas of the loss."""
     case = make(loss, 4, n=30)
-    learner = learner_for(case, 0, auto=False)
+    learner = learner_for(case, 1, auto=False)
     before, theta = np.zeros(at.ENTRIES), np.zeros(case.x.shape[1])
     for x, y, h in zip(case.x, case.y, case.h, strict=True):
         learner.learn(x[None], [y], [h])

@@ -18,7 +18,7 @@ from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.plain
 each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 few = settings(max_examples=max(4, settings.default.max_examples // 10))
 seeds = st.integers(0, 10**6)
-budgets = st.just(0) | st.integers(0, 60)
+budgets = st.just(1) | st.integers(1, 60)
 
 
 def learner_for(case, budget, auto=True, compiled=False):
@@ -152,7 +152,7 @@ def test_dense_rows_sparse_rows_and_single_rows_are_remembered_alike(auto, form)
 @each_loss
 @few
 @given(
-    seed=seeds, budget=budgets, other=st.sampled_from([0, 10**6]), share=st.floats(0.0, 1.0), scale=st.floats(0.1, 10.0)
+    seed=seeds, budget=budgets, other=st.sampled_from([1, 10**6]), share=st.floats(0.0, 1.0), scale=st.floats(0.1, 10.0)
 )
 def test_the_certificate_of_two_runs_is_about_the_rows_of_both(loss, seed, budget, other, share, scale):
     case = make(loss, seed, n=20)
@@ -240,7 +240,7 @@ def test_evidence_stays_as_it_is_when_more_rows_are_learnt():
 
 
 @each_loss
-@pytest.mark.parametrize("budget", [0, 20, 1000])
+@pytest.mark.parametrize("budget", [1, 20, 1000])
 def test_hostile_numbers_are_survived(loss, budget):
     case = make(loss, 5, n=30, orders=150.0)
     learner = learn(learner_for(case, budget), case)
@@ -251,7 +251,7 @@ def test_hostile_numbers_are_survived(loss, budget):
 
 
 @each_loss
-@pytest.mark.parametrize("budget", [0, 30])
+@pytest.mark.parametrize("budget", [1, 30])
 def test_compiled_and_plain_loops_agree(loss, budget):
     case = make(loss, 7, n=40)
     plain, fast = (learn(learner_for(case, budget, False, each), case).witnesses.state() for each in (False, True))
@@ -286,9 +286,13 @@ def test_rows_of_weight_0_and_of_later_passes_are_not_remembered():
     assert mixture.witnesses.rows == 10
 
 
-def test_without_witnesses_best_loss_says_what_to_do():
+@pytest.mark.parametrize("nonzeros", [0, None])
+def test_without_witnesses_best_loss_says_what_to_do(nonzeros):
+    learner = LinearLearner(1, "squared", compiled=False)
+    learner.keep_witnesses(nonzeros)
+    learner.learn([[1.0]], [1.0])
     with pytest.raises(AssumptionFailed, match="witness_nonzeros"):
-        LinearLearner(1, "squared", compiled=False).certificate.best_loss()
+        learner.certificate.best_loss()
 
 
 @pytest.mark.parametrize("nonzeros", [-1, 1.5, "many", True, 2**40])

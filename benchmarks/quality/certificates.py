@@ -26,7 +26,7 @@ from giftrl.certificates.solver import solve
 from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import GiftrlError, require
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 
 __all__ = ["Line", "grid", "lines", "main", "optimum", "read_lines", "write_lines"]
 
@@ -94,7 +94,7 @@ class Line(NamedTuple):
         return f"{bound:.4g}" if bound > self.least else "nothing"
 
 
-def learner(case: Case, loss: str, nonzeros: int) -> tuple[Any, Any]:
+def learner(case: Case, loss: str) -> tuple[Any, Any]:
     """The default learner after one pass over the rows, and the rows with a constant feature."""
     width = case.x.shape[1]
     rows = sparse.csr_matrix(sparse.hstack([case.x, np.ones((len(case.y), 1))]))
@@ -102,7 +102,7 @@ def learner(case: Case, loss: str, nonzeros: int) -> tuple[Any, Any]:
         made: Any = MixtureLearner(width + 1, loss, constant=width)
     else:
         made = MulticlassMixture(width + 1, case.classes, "softmax", constant=width)
-    made.keep_witnesses(nonzeros, width)
+    made.keep_witnesses(BUDGET, width)
     made.learn(rows, case.y)
     return made, rows
 
@@ -133,7 +133,7 @@ def optimum(run: Any, rows: Any, y: Any, best: BestLoss, time_limit: float = LON
 
 def line(name: str, case: Case, loss: str, time_limit: float = TIME_LIMIT, long: float = LONG) -> Line:
     """Run a task."""
-    run, rows = learner(case, loss, BUDGET)
+    run, rows = learner(case, loss)
     n = len(case.y)
     begin = time.perf_counter()
     best = run.certificate.best_loss(1.0, time_limit)

@@ -72,7 +72,7 @@ def conjugate(psi: Potential, domain: Domain, theta: Vector) -> float:
 
 
 def is_affine(psi: Potential, domain: Domain) -> bool:
-    """Whether argmin is an affine function of theta: an unconstrained quadratic without an L1 term."""
+    """True if argmin is an affine function of theta: an unconstrained quadratic without an L1 term."""
     if not isinstance(domain, WholeSpace):
         return False
     return isinstance(psi, FullQuadratic) or (isinstance(psi, Diagonal) and psi.l1 == 0.0)
@@ -270,7 +270,7 @@ def _p_norm_box(psi: SquaredPNorm, domain: Box, theta: Vector) -> Vector:
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function passes 0 between low and high; the end nearest to it if rounding hides the passage."""
+    """The root of a decreasing function between low and high, or the nearer end if rounding hides the sign change."""
     if falling(low) <= 0.0:
         return low
     if falling(high) >= 0.0:

@@ -1,5 +1,5 @@
-"""What operating systems differ in: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a folder; it reads
-files as text unless it is told not to, and lets nobody replace a file that is open.
+"""Differences between operating systems, and memory: Windows has no fcntl, no O_NONBLOCK, and no way to sync or lock a
+folder; it reads files as text unless it is told not to, and lets nobody replace a file that is open.
 
 Other modules ask here and have no branches of their own. ``compiled.object_files`` alone locks parts of a file itself.
 """
@@ -7,10 +7,16 @@ Other modules ask here and have no branches of their own. ``compiled.object_file
 import contextlib
 import ctypes
 import errno
+import math
 import os
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from giftrl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 try:
     import fcntl
@@ -147,9 +153,35 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def physical_memory() -> int | None:
-    """The bytes of memory that this machine has; None where the system does not say."""
+def physical_memory() -> int:
+    """The bytes of memory that this machine has; 2^62 if the system does not say.
+
+    >>> physical_memory() > 0
+    True
+    """
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
-        return None
+        return 1 << 62
+
+
+def zeros(shape: tuple[int, ...], dtype: Any = "float64", *, beside: int = 0) -> "NDArray[Any]":
+    """Zeros, a row for each feature; an error if this machine has less memory than they need.
+
+    Systems promise more memory than they have, and end a process that uses what was promised.
+
+    Args:
+        shape, dtype: as for ``numpy.zeros``.
+        beside: bytes for each feature that the owner of the array needs for others of the same length.
+
+    >>> zeros((2, 1)).tolist()
+    [[0.0], [0.0]]
+    """
+    import numpy as np  # late, so that commands set the number of threads of linear algebra before
+
+    needed = math.prod(map(int, shape)) * np.dtype(dtype).itemsize + int(shape[0]) * beside
+    available = physical_memory()
+    if needed > available:
+        rule = f"needs {needed / 2**30:,.0f} GiB of memory, and this machine has {available / 2**30:,.0f} GiB"
+        raise InvalidInput("dimension", int(shape[0]), rule, "use fewer features (--bits) or classes")
+    return np.zeros(shape, dtype)

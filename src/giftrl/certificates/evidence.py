@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates import store as at
-from giftrl.certificates.factors import Groups
-from giftrl.certificates.groups import STEPS, folded
 from giftrl.certificates.kept import Kept
 from giftrl.certificates.store import Store, joined
 from giftrl.certificates.summed import Summed
@@ -105,17 +103,8 @@ class Evidence:
             weight=weight, loss_sum=self.loss_sum,
             conjugate=float(sums[at.CONJUGATE]), conjugate_size=float(sums[at.SIZE]),
             dual_squares=float(sums[at.DUAL_SQUARES]), infimum=float(sums[at.INFIMUM]),
-            committed=int(sums[at.COMMITTED]), constant=constant, groups=self._groups(features),
+            committed=int(sums[at.COMMITTED]), constant=constant,
         )  # fmt: skip
-
-    def _groups(self, features: NDArray[np.int64]) -> Groups | None:
-        """The sums over groups of rows, for these features; None where rows are not in groups."""
-        ladder, parts = self.store.ladder, self.store.parts
-        if not len(ladder):
-            return None
-        theta = np.zeros((len(features), parts.shape[1]))
-        theta[np.searchsorted(features, self.committed)] = parts
-        return Groups(theta.reshape(len(features), len(ladder), *self.model.shape[1:]), ladder[:, : STEPS + 1])
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
         """What two runs over different rows with the same features leave behind.
@@ -144,26 +133,9 @@ class Evidence:
         record = np.zeros((len(committed), self.store.record.shape[1]))
         for each in (self, other):
             record[np.searchsorted(committed, each.committed)] += each.store.record
-        parts, ladder = _merged_groups(committed, self, other)
-        store = joined(self.store, other.store)._replace(record=record, parts=parts, ladder=ladder)
+        store = joined(self.store, other.store)._replace(record=record)
         paid = self.loss_sum + other.loss_sum
         return Evidence(self.loss, store, committed, summed, self.dimension, self.constant, paid, mean)
-
-
-def _merged_groups(committed: NDArray[np.int64], *runs: Evidence) -> tuple[Array, Array]:
-    """The sums over groups of the rows of all runs, for these features; none where a run has rows in no group."""
-    groups = min(len(run.store.ladder) for run in runs)
-    if groups == 0:
-        return at.NONE, at.NONE
-    stores = [run.store for run in runs]
-    for i, store in enumerate(stores):
-        while len(store.ladder) > groups:
-            store = folded(store)
-        stores[i] = store
-    parts = np.zeros((len(committed), stores[0].parts.shape[1]))
-    for run, store in zip(runs, stores, strict=True):
-        parts[np.searchsorted(committed, run.committed)] += store.parts
-    return parts, np.sum([store.ladder for store in stores], axis=0)
 
 
 def _positive(squares: Array, weight: float) -> Array:

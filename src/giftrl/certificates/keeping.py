@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.certificates.steering import commit, curvature, fits
+from giftrl.certificates.steering import commit, curvature
 from giftrl.certificates.store import (
     BUDGET,
     COST,
@@ -115,7 +115,7 @@ def remember(kind: Any, loss: Any, store: Any, given: Any, first: int) -> None:
             sums[KEPT] += 1.0
             sums[COST] += size + kind.cost
         else:
-            if len(store.record) == 0 or not fits(kind, store, given, i):
+            if len(store.record) == 0:
                 sums[MISSING], sums[NEXT] = RECORD, i
                 return
             commit(kind, loss, store, given, i, y, h, curvature(kind, loss, store, given, i, y))

@@ -16,7 +16,6 @@ from giftrl.errors import require
 from giftrl.losses import EVERY, MulticlassHinge, Softmax
 
 if TYPE_CHECKING:
-    from giftrl.certificates.factors import Groups
     from giftrl.certificates.moments import Moments
 
 
@@ -45,7 +44,6 @@ class Kept:
         loss_sum: what the run paid, by weight.
         constant: the feature that is 1 in every row, or None.
         moments: second moments of all rows, for the squared loss with few features.
-        groups: committed rows by group, where all of them are in groups and no row is kept.
 
     >>> import numpy as np
     >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
@@ -73,7 +71,6 @@ class Kept:
     committed: int = 0
     constant: int | None = None
     moments: "Moments | None" = field(default=None, compare=False)
-    groups: "Groups | None" = field(default=None, compare=False)
 
     @classmethod
     def of_rows(
@@ -118,7 +115,7 @@ class Kept:
         return replace(
             self, data=none, indices=np.empty(0, np.int64), indptr=np.zeros(1, np.int64), labels=self.labels[:0],
             weights=none, theta=np.zeros_like(self.theta), conjugate=0.0, conjugate_size=0.0, dual_squares=0.0,
-            infimum=0.0, committed=0, moments=None, groups=None,
+            infimum=0.0, committed=0, moments=None,
         )  # fmt: skip
 
     @cached_property
@@ -191,7 +188,6 @@ class Kept:
             dual_squares=self.dual_squares + float(np.vdot((a.T * h).T, a)),
             infimum=self.infimum + float(h @ inf),
             committed=self.committed + len(a),
-            groups=None,
         )  # fmt: skip
 
     @np.errstate(all="ignore")
@@ -250,8 +246,6 @@ class Kept:
         from giftrl.certificates.problem import Problem
         from giftrl.certificates.solver import solve
 
-        if self.groups is not None:
-            return self.groups.within(self, units, radius, ridge, start, time_limit, steps)
         if self.moments is not None:
             bound, solver = self.moments.lower_bound(units, radius, ridge), MOMENTS
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):

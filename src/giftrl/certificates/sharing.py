@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import groups, keeping
+from giftrl.certificates import keeping
 from giftrl.certificates import store as at
 from giftrl.certificates.steering import Rows
 from giftrl.certificates.store import Store, shortened
@@ -33,16 +33,13 @@ class Shared(NamedTuple):
 
     Attributes:
         features: their numbers, in order.
-        record, parts: their rows of the arrays of the store; none where nothing is committed, and of groups none for
-            features that the groups have no room for.
-        sums, ladder: of the store.
+        record: their rows of the array of the store; none where nothing is committed.
+        sums: of the store.
     """
 
     features: NDArray[np.int64]
     record: NDArray[np.float64]
-    parts: NDArray[np.float64]
     sums: NDArray[np.float64]
-    ladder: NDArray[np.float64]
 
 
 class Left(NamedTuple):
@@ -86,8 +83,7 @@ def shared(witnesses: Witnesses, features: NDArray[np.int64]) -> Shared:
     """The sums over committed rows, at these features."""
     store = witnesses.store
     record = store.record[features] if len(store.record) else store.record
-    parts = store.parts[features[features < len(store.parts)]]
-    return Shared(features, record, parts, store.sums.copy(), store.ladder.copy())
+    return Shared(features, record, store.sums.copy())
 
 
 def begin(witnesses: Witnesses, given: Shared, first: int) -> None:
@@ -100,19 +96,18 @@ def begin(witnesses: Witnesses, given: Shared, first: int) -> None:
     """
     if len(given.record):
         witnesses._open_record()
-    store, sums = _in_groups(witnesses.store, len(given.ladder)), given.sums.copy()
+    store, sums = witnesses.store, given.sums.copy()
     sums[[at.KEPT, at.COST]], sums[at.ROWS] = 0.0, first
     sums[at.THRESHOLD] = max(sums[at.THRESHOLD], LOWEST)
-    store = store._replace(sums=sums, keys=np.empty(len(store.labels)), ladder=given.ladder.copy())
-    if not len(given.ladder):
-        store = store._replace(parts=at.NONE)
-    witnesses._go_on(_put(store, given, witnesses.dimension))
+    witnesses.store = store._replace(sums=sums, keys=np.empty(len(store.labels)))
+    if len(given.record):
+        store.record[given.features] = given.record
     witnesses.summed = None
 
 
 def left_by(witnesses: Witnesses, features: NDArray[np.int64], first: int) -> Left:
     """What a worker leaves; ``features`` are at least those of its rows, and ``first`` as for :func:`begin`."""
-    rows = shortened(witnesses.store, witnesses.kept)._replace(record=at.NONE, work=at.NONE, parts=at.NONE)
+    rows = shortened(witnesses.store, witnesses.kept)._replace(record=NONE, work=NONE)
     return Left(shared(witnesses, features), rows, witnesses.summed, first)
 
 
@@ -123,11 +118,9 @@ def gather(witnesses: Witnesses, every: Sequence[Left]) -> NDArray[np.int64]:
         witnesses: as they were when the workers began.
         every: what each worker leaves.
     """
-    groups_left = [len(left.shared.ladder) for left in every]
-    witnesses.store = _in_groups(witnesses.store, min([len(witnesses.store.ladder), *groups_left]))
     if any(len(left.shared.record) for left in every):
         witnesses._open_record()
-    _add_sums(witnesses, [_folded(left.shared, len(witnesses.store.ladder)) for left in every], every)
+    _add_sums(witnesses, every)
     _add_rows(witnesses, every)
     held, changed = Held.by(witnesses), []
     if witnesses.store.sums[at.COST] > witnesses.budget:
@@ -143,62 +136,25 @@ def gather(witnesses: Witnesses, every: Sequence[Left]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, np.int64), *changed])
 
 
-def _in_groups(store: Store, count: int) -> Store:
-    """A store with so many groups, or fewer if it has fewer."""
-    while len(store.ladder) > max(count, 1):
-        store = groups.folded(store)
-    return store
-
-
-def _folded(given: Shared, count: int) -> Shared:
-    """The sums with so many groups."""
-    while len(given.ladder) > max(count, 1):
-        half, columns = len(given.ladder) // 2, given.parts.shape[1] // 2
-        parts = given.parts[:, :columns] + given.parts[:, columns:]
-        given = given._replace(parts=parts, ladder=given.ladder[:half] + given.ladder[half:])
-    return given
-
-
-def _put(store: Store, given: Shared, dimension: int) -> Store:
-    """Write sums by feature into a store."""
-    if len(given.record):
-        store.record[given.features] = given.record
-    if len(given.parts):
-        inside = given.features[: len(given.parts)]  # which are in order
-        store = groups.with_room(store, dimension)
-        store.parts[inside] = given.parts
-    return store
-
-
-def _add_sums(witnesses: Witnesses, sums: list[Shared], every: Sequence[Left]) -> None:
+def _add_sums(witnesses: Witnesses, every: Sequence[Left]) -> None:
     """Add up what workers have added; a single one has all."""
-    store = witnesses.store
-    rows = store.sums[at.ROWS] + sum(each.sums[at.ROWS] - left.first for each, left in zip(sums, every, strict=True))
+    store, sums = witnesses.store, [left.shared for left in every]
+    rows = store.sums[at.ROWS] + sum(left.shared.sums[at.ROWS] - left.first for left in every)
     if len(sums) == 1:
-        store = _put(store._replace(ladder=sums[0].ladder), sums[0], witnesses.dimension)
-        store.sums[ADDED] = sums[0].sums[ADDED]
+        features, record, total = sums[0]
     else:
         features = np.unique(np.concatenate([each.features for each in sums]))
         base = shared(witnesses, features)
-        capacity = max(len(each.parts) for each in [base, *sums])
-        record = base.record.copy()
-        if capacity:
-            store = groups.with_room(store, witnesses.dimension)
-            base = base._replace(parts=store.parts[features[features < len(store.parts)]])
-        parts, ladder, total = base.parts.copy(), base.ladder.copy(), base.sums.copy()
+        record, total = base.record.copy(), base.sums.copy()
         for each in sums:
             where = np.searchsorted(features, each.features)
             if len(each.record):
                 record[where] += each.record - base.record[where]
-            inside = where[: len(each.parts)]
-            parts[inside] += each.parts - base.parts[inside]
-            ladder += each.ladder - base.ladder
             total[ADDED] += each.sums[ADDED] - base.sums[ADDED]
-        store = _put(store, Shared(features, record, parts, total, ladder), witnesses.dimension)
-        store = store._replace(ladder=ladder)
-        store.sums[ADDED] = total[ADDED]
+    if len(record):
+        store.record[features] = record
+    store.sums[ADDED] = total[ADDED]
     store.sums[at.ROWS] = rows
-    witnesses.store = store
 
 
 def _add_rows(witnesses: Witnesses, every: Sequence[Left]) -> None:

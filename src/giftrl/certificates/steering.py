@@ -98,12 +98,6 @@ def commit(kind: Any, loss: Any, store: Any, given: Any, i: int, y: Any, h: floa
     raise Incompatible("a kind of scores must bring commit(self, loss, store, given, i, y, h, bend); add that method")
 
 
-@operation
-def fits(kind: Any, store: Any, given: Any, i: int) -> bool:
-    """Whether the arrays have room for the sums of row i, once there is a record of features."""
-    return True
-
-
 @formula
 def bend_of_score(loss: Any, store: Any, given: Any, i: int, y: Any) -> float:
     """:func:`bend` for a loss of one prediction."""

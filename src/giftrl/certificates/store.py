@@ -21,12 +21,6 @@ ROOM, PLACE, RECORD = 1.0, 2.0, 3.0
 PER_ROW = ("labels", "weights", "scores")
 
 
-#: The arrays of groups, where rows are not in groups.
-NONE = np.zeros((0, 0))
-#: The arrays that are not part of a state as they are.
-OTHER = ("work", "parts", "ladder")
-
-
 class Store(NamedTuple):
     """Rows that are kept, with room for more, and the sums over those that are not."""
 
@@ -40,8 +34,6 @@ class Store(NamedTuple):
     record: NDArray[np.float64]  # a row for each feature; none as long as nothing is committed
     sums: NDArray[np.float64]
     work: NDArray[np.float64]  # scratch memory: 2 x K numbers
-    parts: NDArray[np.float64] = NONE  # theta of each group of rows, side by side; a row for each feature
-    ladder: NDArray[np.float64] = NONE  # what the duals of each group cost, by the factor they are scaled with
 
 
 def resized(store: Store, entries: int, rows: int, anew: bool = False) -> Store:
@@ -84,7 +76,7 @@ def joined(one: Store, other: Store) -> Store:
 def unsound(own: Store, cost: float, dimension: int, state: Mapping[str, NDArray[Any]]) -> str | None:
     """The name of an array with which witnesses cannot go on, or None."""
     for name, mine in own._asdict().items():
-        if name in OTHER:
+        if name == "work":
             continue
         given = state.get(name)
         if given is None or given.dtype != mine.dtype or given.shape[1:] != mine.shape[1:] or given.ndim != mine.ndim:

@@ -6,18 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import groups, keeping
+from giftrl.certificates import keeping
 from giftrl.certificates import store as at
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.groups import ScoreInGroups, ScoresInGroups
 from giftrl.certificates.steering import OneScore, Rows, Scores
-from giftrl.certificates.store import OTHER, Store, resized, shortened, unsound
+from giftrl.certificates.store import Store, resized, shortened, unsound
 from giftrl.certificates.summed import Summed
 from giftrl.compiled.compiler import Loop, ready
-from giftrl.compiled.rows import CSR, begin, column, end
+from giftrl.compiled.rows import CSR
 from giftrl.errors import InvalidInput, require
 from giftrl.losses.based import Based
-from giftrl.memory import zeros
+from giftrl.system import zeros
 
 Arrays = dict[str, NDArray[Any]]
 NONE = np.zeros(0)
@@ -35,8 +34,7 @@ class Witnesses:
     Args:
         loss: of one prediction or of K scores.
         dimension: the number of features.
-        budget: how many nonzeros may be kept; a row counts as one more, and its K scores as K. 0 keeps no row, and then
-            memory does not grow.
+        budget: how many nonzeros may be kept; a row counts as one more, and its K scores as K.
         classes: K, or None for one prediction.
         constant: the feature that is 1 in every row, or None.
         compiled: False runs the loops as plain Python.
@@ -61,18 +59,12 @@ class Witnesses:
         scores = classes or 1
         sums = np.zeros(at.ENTRIES)
         sums[at.BUDGET], sums[at.THRESHOLD] = self.budget, -np.inf
-        store = Store(
+        self.store = Store(
             np.zeros(0), np.zeros(0, np.int32), np.zeros(1, np.int64),
             np.zeros(0, np.float64 if classes is None else np.int64), np.zeros(0), np.zeros((0, scores)), np.zeros(0),
             np.zeros((0, at.THETA + scores)), sums, np.zeros((2, scores)),
         )  # fmt: skip
-        self._go_on(groups.opened(store, scores) if self.budget == 0 else store)
-
-    def _go_on(self, store: Store) -> None:
-        """Take a store as one's own: rows that are committed are dealt to groups if it has some."""
-        self.store = store
-        kinds: Any = (ScoreInGroups, ScoresInGroups) if len(store.ladder) else (OneScore, Scores)
-        self.kind = kinds[0]() if self.classes is None else kinds[1](float(self.classes))
+        self.kind: Any = OneScore() if classes is None else Scores(float(classes))
 
     @property
     def rows(self) -> int:
@@ -141,10 +133,6 @@ class Witnesses:
             self._drop(min(REMAINS * self.budget, self.budget - self.kind.cost - keeping.count_entries(given.rows, i)))
         else:
             self._open_record()
-            if len(store.ladder):
-                row = range(begin(given.rows, i), end(given.rows, i))
-                last = max((column(given.rows, i, k) for k in row if given.rows.data[k] != 0.0), default=-1)
-                self.store = groups.with_room(self.store, self.dimension, int(last) + 1)
 
     def _open_record(self) -> None:
         if len(self.store.record) == 0:
@@ -189,8 +177,6 @@ class Witnesses:
             larger[: len(record)] = record
             self.store = self.store._replace(record=larger)
         self.dimension = max(self.dimension, dimension)
-        if len(self.store.parts):
-            self.store = groups.with_room(self.store, self.dimension)
 
     def evidence(self, loss_sum: float, model: NDArray[Any], merged: bool = False) -> Evidence:
         """What has been remembered so far, which stays as it is when more rows come.
@@ -203,8 +189,6 @@ class Witnesses:
         self._lent = True
         seen = np.flatnonzero(self.store.record.any(axis=1))
         store = self.store._replace(sums=self.store.sums.copy(), record=self.store.record[seen])
-        if len(store.ladder):
-            store = store._replace(parts=store.parts[seen], ladder=store.ladder.copy())
         if merged:
             # A sum over n rows is rounded n times, and twice more for each worker and round: once where its part is
             # taken, once where it is added. A worker that has added anything has committed a row, so that is 3 n times
@@ -218,7 +202,7 @@ class Witnesses:
         """The arrays from which :meth:`restore` goes on, bit by bit."""
         kept = self.kept
         rows = shortened(self.store, kept)._asdict()
-        arrays = {name: array for name, array in rows.items() if name not in OTHER} | groups.state(self.store)
+        arrays = {name: array for name, array in rows.items() if name != "work"}
         return arrays | ({} if self.summed is None else self.summed.state())
 
     def __getstate__(self) -> dict[str, Any]:
@@ -226,8 +210,6 @@ class Witnesses:
         record = self.store.record
         seen = np.flatnonzero(record.any(axis=1))
         store = shortened(self.store, self.kept)._replace(record=record[seen])
-        if len(store.ladder):
-            store = store._replace(parts=store.parts[seen])
         return self.__dict__ | {"store": store, "seen": (seen, len(record))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -235,19 +217,15 @@ class Witnesses:
         self.__dict__.update(state)
         record = np.zeros((length, self.store.record.shape[1]))
         record[seen] = self.store.record
-        parts = self.store.parts
         self.store = self.store._replace(record=record)
-        if len(self.store.ladder) and length:
-            self.store = groups.with_room(self.store._replace(parts=parts[:0]), self.dimension)
-            self.store.parts[seen] = parts
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the state of witnesses of the same learner; compiled loops use its numbers as indices."""
         wrong = unsound(self.store, self.kind.cost, self.dimension, state)
         rule, remedy = "must be that of rows kept by this learner", "use another copy of the file"
         require(wrong is None, "state", wrong, rule, remedy)
-        arrays = {name: np.array(state[name]) for name in Store._fields if name not in OTHER}
-        self._go_on(groups.restored(Store(**arrays, work=self.store.work), state, self.dimension))
+        arrays = {name: np.array(state[name]) for name in Store._fields if name != "work"}
+        self.store = Store(**arrays, work=self.store.work)
         self.summed = Summed.restore(state, self.dimension, self.constant)
 
 

@@ -14,7 +14,7 @@ from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.ops.names import Names
 from giftrl.ops.vector_loss import multiclass
 
@@ -56,8 +56,8 @@ class Recipe:
         parameters: further parameters of parts that are given by name, such as ``{"tau": 0.9}`` for the quantile loss.
             A parameter goes to every part that has it.
         dtype: float32 or float64, the type of stored weights.
-        witness_nonzeros: how many nonzeros of rows are kept for the certificate of the best loss; 0 for sums over rows
-            alone, None for nothing.
+        witness_nonzeros: the most nonzeros of examples to store for the certificate of the best loss; 0 or None for no
+            such certificate.
 
     >>> Recipe("quantile", parameters={"tau": 0.9}).parts
     Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)

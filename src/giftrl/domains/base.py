@@ -1,4 +1,4 @@
-"""What a feasible set is."""
+"""The interface of feasible sets."""
 
 from typing import Protocol
 
@@ -18,7 +18,7 @@ class Domain(Protocol):
     """
 
     def contains(self, x: Vector, tolerance: float = 1e-9) -> bool:
-        """Whether x is in V, up to a tolerance relative to the size of V and of x."""
+        """True if x is in V, up to a tolerance relative to the sizes of V and x."""
 
     def project(self, x: Vector) -> Vector:
         """The point of V nearest to x in the Euclidean norm."""

@@ -12,17 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
 from giftrl.certificates import Evidence, Witnesses
+from giftrl.certificates.witnesses import as_budget
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
 from giftrl.errors import Incompatible, InvalidInput, require
-from giftrl.memory import zeros
 from giftrl.ops import brings
 from giftrl.ops.loss import accepts, labels
 from giftrl.ops.vector_loss import multiclass
 from giftrl.reference.learner import looks_ahead
 from giftrl.regularizers.contract import centred, known_ahead, l1_strength, require_diagonal, strength
 from giftrl.schedules.contract import uses_gamma
+from giftrl.system import zeros
 from giftrl.updates.contract import check_loss, check_scores
 
 Array = NDArray[np.float64]
@@ -140,7 +141,7 @@ class RowLearner:
         """Store examples from now on, so that the certificate can bound the loss of every linear model from below.
 
         Args:
-            nonzeros: the most entries to store, 0 for sums over rows alone, None for nothing.
+            nonzeros: the most entries to store; 0 or None for no certificate of the best loss.
             constant: the feature that is 1 in every row, or None.
 
         >>> from giftrl.kernels import LinearLearner
@@ -153,7 +154,7 @@ class RowLearner:
         rule, remedy = "can be set before the first row only", "make a new learner"
         require(self.rounds == 0, "nonzeros", nonzeros, rule, remedy)
         self.witnesses = None
-        if nonzeros is not None:
+        if nonzeros is not None and as_budget(nonzeros) > 0:
             self.witnesses = Witnesses(
                 self.loss, self.dimension, nonzeros, classes=self.classes, constant=constant, compiled=self.compiled
             )

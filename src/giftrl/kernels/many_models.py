@@ -21,9 +21,9 @@ from giftrl.kernels.many_coordinate import learn_coordinate_many
 from giftrl.kernels.many_uniform import learn_uniform_many
 from giftrl.kernels.row_copy import columns
 from giftrl.kernels.scalar_round import LAM, LOSS, ManyParts, Parts, Schedules
-from giftrl.memory import zeros
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
+from giftrl.system import zeros
 from giftrl.updates.update_codes import encode_update
 
 #: How many numbers are packed at a time: few enough for the processor's cache.
@@ -329,8 +329,8 @@ class LinearLearners(Engine):
         require(self.rounds == 0, "nonzeros", nonzeros, "can be set before the first row only", "make a new learner")
         models = len(self.settings)
         self.witnesses = []
-        if nonzeros is not None:
-            each = as_budget(nonzeros) // models
+        each = 0 if nonzeros is None else as_budget(nonzeros) // models
+        if each > 0:
             settings = (self.loss, self.dimension, each)
             self.witnesses = [Witnesses(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
 

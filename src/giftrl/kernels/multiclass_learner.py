@@ -35,10 +35,10 @@ from giftrl.kernels.scalar_round import (
     next_lambda,
     time_to_recount,
 )
-from giftrl.memory import zeros
 from giftrl.ops.vector_loss import conjugate, curvature, slope, value
 from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
 from giftrl.schedules.contract import evidence, known_ahead, uses_gamma
+from giftrl.system import zeros
 from giftrl.updates.contract import ScoreProblem, pick_scores
 
 #: Rows of the array in which a round works, K numbers each: scores, scores of the line, slope, choice, and two more.

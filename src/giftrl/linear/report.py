@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from giftrl.linear.models import Columns
+from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.reports.diagnostics import SHOWN_WEIGHTS, FeatureWeight, deviations
 from giftrl.reports.page import Page
 from giftrl.reports.record import Record, mean_base_learners
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class Reporting:
     """The part of an estimator that makes a page of the predictions in its :class:`giftrl.reports.record.Record`."""
 
-    _model: Columns
+    _model: EstimatorModel
     _record: Record
 
     def report(self, path: str | PathLike[str] | None = None, *, seconds: float = 5.0) -> Page:

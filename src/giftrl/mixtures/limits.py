@@ -7,7 +7,7 @@ Data of ordinary size never meet them. With features of 1e300 and rows of weight
 LARGEST_VALUE = 8e307
 #: A feature that deviates from its centre by less has no scale: a weight divided by it would leave float64.
 SMALLEST_SCALE = 1e-301
-#: Where features are not scaled, their deviations are clipped here: their squares are summed in float64.
+#: Deviations in units of the scale are clipped here: their squares are summed in float64.
 LARGEST_UNSCALED = 1e15
 #: Learners see labels clipped here, so that squares stay in float64; a smaller spread of labels counts as none.
 LARGEST_LABEL, SMALLEST_SPREAD = 1e100, 1e-100

@@ -9,7 +9,7 @@ from giftrl.regularizers.squared_norm import SquaredNorm
 
 @validated
 class Centred(NamedTuple):
-    """What a diagonal base gains in a round is centred at the new point, as in FTRL-Proximal.
+    """A diagonal regularizer whose increments are centred at the new point, as in FTRL-Proximal.
 
     psi_{t+1}(x) = psi_t(x) + sum_j (L_{t+1,j} - L_{t,j}) (x_j - x_{t+1,j})^2 / 2, so the minimiser stays at x_{t+1}
     and nothing shrinks towards 0. psi_{t+1} depends on x_{t+1}, so updates use H'; psi_{t+1} >= psi_t, so its theorem

@@ -1,4 +1,4 @@
-"""What a regularizer is: a rule that grows psi_1, psi_2, ... from the strengths lambda_t and from what was seen.
+"""The interface of regularizers: rules that grow psi_1, psi_2, ... from the strengths lambda_t and past rounds.
 
 One psi_t is a *potential*; :mod:`giftrl.mirror` minimises it over a domain. Most regularizers are diagonal,
 
@@ -19,7 +19,7 @@ from giftrl.regularizers.potentials import Diagonal, Potential, Vector
 
 
 class Evidence(NamedTuple):
-    """What a round teaches a regularizer: the z that was picked, the point it leads to under psi_t, and the example.
+    """The outcome of a round for a regularizer: the chosen z, its point under psi_t, and the example.
 
     ``curvature`` is h phi''(p) at the new point; ``s`` and ``curvature`` are None for a black-box loss.
 
@@ -36,7 +36,7 @@ class Evidence(NamedTuple):
 
 @operation
 def accumulate(regularizer: Any, q: Any, z: Any, sigma: Any) -> Any:
-    """What a coordinate remembers after a round: q before it, z_j, and sigma_j = h phi'' s_j^2. Elementwise."""
+    """The new value of the accumulator q_j, given q_j, z_j and sigma_j = h phi'' s_j^2. Elementwise."""
     return q
 
 
@@ -54,19 +54,19 @@ def l1_strength(regularizer: Any) -> float:
 
 @operation
 def centred(regularizer: Any) -> bool:
-    """Whether what psi gains in a round is centred at the new point, and not at 0."""
+    """True if the increments of psi are centred at the new point rather than at 0."""
     return False
 
 
 @operation
 def uses_curvature(regularizer: Any) -> bool:
-    """Whether the regularizer needs the curvature of a linear model's loss."""
+    """True if the regularizer needs the curvature of a linear model's loss."""
     return False
 
 
 @operation
 def side_by_side(regularizer: Any) -> bool:
-    """Whether accumulate and strength also take numbers side by side (:mod:`giftrl.compiled.lanes`).
+    """True if accumulate and strength also accept SIMD lanes (:mod:`giftrl.compiled.lanes`).
 
     They do where they are sums, products and quotients of their arguments, without constants. L must not be below
     lambda, and accumulate must add at most sigma.
@@ -76,7 +76,7 @@ def side_by_side(regularizer: Any) -> bool:
 
 @operation
 def known_ahead(regularizer: Any) -> bool:
-    """Whether psi_{t+1} follows from lambda_{t+1} alone, so that H can be used and not only H'."""
+    """True if psi_{t+1} depends on lambda_{t+1} alone, so that H can be used and not only H'."""
     return not centred(regularizer) and not brings(regularizer, "accumulate")
 
 

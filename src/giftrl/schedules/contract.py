@@ -1,4 +1,4 @@
-"""What a schedule is: lambda_t from the round t and one running sum of evidence.
+"""The interface of schedules: lambda_t from the round t and one running sum.
 
 The evidence of a round is a number made from gamma_t and norm(z_t)^2. A schedule that is *known ahead* gives
 lambda_{t+1} from the evidence of the rounds before t, so it is known when z_t is chosen, and H can be used; one that
@@ -19,17 +19,17 @@ def lam(schedule: Any, t: int, total: float) -> float:
 
 @operation
 def evidence(schedule: Any, gamma: float, z_norm_squared: float) -> float:
-    """What a round adds to the sum: not negative."""
+    """Return the non-negative amount that this round adds to the running sum."""
     return 0.0
 
 
 @operation
 def known_ahead(schedule: Any) -> bool:
-    """Whether lambda_{t+1} is known before z_t is chosen."""
+    """True if lambda_{t+1} is known before z_t is chosen."""
     return True
 
 
 @operation
 def uses_gamma(schedule: Any) -> bool:
-    """Whether the evidence uses gamma_t, which is known only after x_{t+1}."""
+    """True if the evidence uses gamma_t, which is known only after x_{t+1}."""
     return False

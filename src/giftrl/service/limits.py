@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from giftrl.errors import InvalidInput, Refused, require
-from giftrl.memory import physical_memory
 from giftrl.ops import validated
+from giftrl.system import physical_memory
 
 
 @validated

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.distributed.cluster import connect, import_ray, require_version
+from giftrl.distributed.ray_crew import connect, import_ray, require_version
 from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors, write
 from giftrl.reports.loss_summary import Summary

@@ -26,5 +26,13 @@ __all__ = ["Checkpoint", "LinearModel", "Settings", "Trainer", "train"]
 def train(
     settings: Settings, sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **options: Any
 ) -> LinearModel:
-    """Train a model on a stream, as the example above does; options as for :class:`Trainer`."""
+    """Train a model on a stream; options as for :class:`Trainer`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data = pathlib.Path(folder, "rows.svm")
+    ...     _ = data.write_text("1 1:1\\n-1 2:1\\n")
+    ...     train(Settings(loss="squared", beta=1.0), data).examples
+    2
+    """
     return Trainer(LinearModel(settings), sources, **options).run()

@@ -13,8 +13,8 @@ from giftrl.certificates.witnesses import BUDGET
 from giftrl.config import Labels, Recipe, make
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.recipe import KINDS, Learner
+from giftrl.config.upgrade import settings_of_now
 from giftrl.errors import InvalidInput, UnknownName, require
-from giftrl.models.upgrade import settings_of_now
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
 from giftrl.streams.label_names import WHOLE, LabelNames, as_option, listed

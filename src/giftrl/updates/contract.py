@@ -1,4 +1,4 @@
-"""What an update is: the choice of z_t.
+"""The interface of updates: rules that choose z_t.
 
 ====================== ================================================================================================
 :func:`pick`           for a linear model, z = h b s: the number b, from the loss and the line (:mod:`giftrl.ops.line`)
@@ -141,7 +141,7 @@ def keep_better(loss: Any, problem: ScoreProblem, a: Any, other: Any) -> None:
 
 @operation
 def minimises(update: Any) -> bool:
-    """Whether b is always the minimiser of H, so that it can be had together with what is known of its point."""
+    """True if b is always the minimiser of H, so that it can be computed together with its point."""
     return False
 
 
@@ -156,7 +156,7 @@ def pick_vector(update: Any, problem: VectorProblem) -> Choice:
 
 @operation
 def needs(update: Any) -> tuple[str, str]:
-    """What the update needs beyond value and slope: the methods of a scalar and of a black-box loss ('' for none)."""
+    """Methods that the update needs beyond value and slope: of a scalar and of a black-box loss ('' for none)."""
     return "", ""
 
 

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource
-from giftrl.memory import physical_memory
-from giftrl.streams.batch import Batch, Position
+from giftrl.streams.batch import Batch, Position, merge
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.merge import merge
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.rows import Bad, finished
+from giftrl.system import physical_memory
 
 #: The most rows, and about the most numbers, of a batch.
 ROWS = 1 << 16

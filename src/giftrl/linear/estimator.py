@@ -1,0 +1,318 @@
+"""The base of both estimators: building the model, learning in blocks of examples, attributes of a fitted estimator."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from giftrl.certificates import Certificate
+from giftrl.compiled.rows import each_once
+from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
+from giftrl.config.early_stopping import Passes, held_out
+from giftrl.config.matrix_blocks import blocks
+from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.recipe import Experts, Parameters
+from giftrl.errors import InvalidInput, Overflowed, require
+from giftrl.kernels.prepare import unit_rows
+from giftrl.linear.estimator_model import EstimatorModel
+from giftrl.linear.report import Reporting
+from giftrl.reports.record import Record, mean_base_learners
+from giftrl.workers.merging import require_auto
+from giftrl.workers.planner import FIRST
+
+# ruff: noqa: N803 (scikit-learn passes X by its name)
+
+
+Array = NDArray[np.float64]
+
+#: Parameters that define the model. They must not change between calls of partial_fit.
+MADE_OF = tuple(field.name for field in fields(Parameters))
+#: Matrix types that the compiled loops accept without a copy.
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+
+
+@dataclass(eq=False, repr=False)
+class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
+    """The base class of both estimators: everything that does not depend on the meaning of labels.
+
+    Subclasses define ``_read`` (raw labels to numbers), ``_targets`` (numbers to labels of the loss) and ``_make`` (a
+    new model).
+    """
+
+    _: KW_ONLY
+    passes: int = 1
+    validation_fraction: float = 0.1
+    shuffle: bool = True
+    random_state: Any = 0
+    n_jobs: int | None = None
+
+    #: Arguments of validate_data for the labels.
+    _checks: ClassVar[dict[str, Any]] = {}
+
+    def _recipe(self, **chosen: Any) -> Recipe:
+        good = bool(isinstance(self.passes, (int, np.integer)) and self.passes >= 1)
+        rule, remedy = "must be a whole number of at least 1", "passes=1 learns from each row once"
+        require(good, "passes", self.passes, rule, remedy)
+        part, remedy = self.validation_fraction, "0.1 holds out every tenth row"
+        good = isinstance(part, (int, float, np.number)) and 0.0 <= part <= 0.5
+        require(good, "validation_fraction", part, "must be from 0 to 0.5", remedy)
+        whole = isinstance(self.n_jobs, (int, np.integer)) and not isinstance(self.n_jobs, bool) and self.n_jobs != 0
+        rule, remedy = "must be a whole number of threads, -1 for all cores, or None for one", "try n_jobs=2"
+        require(self.n_jobs is None or whole, "n_jobs", self.n_jobs, rule, remedy)
+        return super()._recipe(**chosen)
+
+    def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> EstimatorModel:
+        """Return an untrained model: one learner, or one for each column if ``models`` is given."""
+        features = self.n_features_in_
+        dimension, constant = (features + 1, features) if self.fit_intercept else (features, None)
+        if models is not None:
+            return EstimatorModel(make_each(recipe, dimension, models, constant=constant), each=True)
+        return EstimatorModel([make(recipe, dimension, classes, constant=constant)])
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train a new model on these examples.
+
+        Args:
+            X: a matrix, sparse or dense, or a data frame.
+            y: class labels of any type, or regression targets (a column for each target).
+            sample_weight: the weight of each example. Examples of weight 0 are ignored.
+        """
+        return self._teach(X, y, sample_weight, anew=True)
+
+    def _teach(self, X: Any, y: Any, sample_weight: Any, *, anew: bool, **more: Any) -> Self:
+        """Validate the examples and learn from them: all passes of ``fit``, or one pass of ``partial_fit``."""
+        first = anew or not self.__sklearn_is_fitted__()
+        with self._all_or_nothing():
+            x, y = validate_data(self, as_frame(X), y, **ROWS, **self._checks, reset=first)
+            weights = sample_weight
+            if weights is not None:
+                weights = np.asarray(_check_sample_weight(weights, x, dtype=np.float64, ensure_non_negative=True))
+            labels = self._read(y, anew, **more)
+            if first:
+                self._model: EstimatorModel = self._make()
+                self._made_of = {name: getattr(self, name) for name in MADE_OF}
+                self._weight_sum = self._loss_sum = 0.0
+                self._validation_losses: list[float] = []
+                self._sparse = False
+                self._record = Record()
+            self._check_unchanged()
+            weights = self._reweigh(y, labels, weights)
+            passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
+            self._learn(each_once(x), self._targets(labels), weights, passes, shuffle)
+        return self
+
+    def _check_unchanged(self) -> None:
+        for name, before in self._made_of.items():
+            value = getattr(self, name)
+            if value is not before and value != before:
+                rule = f"must stay what it was when learning began, {before!r}"
+                raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
+
+    def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:
+        """Learn from validated examples, without those of weight 0."""
+        random = check_random_state(self.random_state) if shuffle else None
+        order = np.flatnonzero(weights) if weights is not None and not weights.all() else None
+        n = len(labels) if order is None else len(order)
+        if random is not None:
+            order = random.permutation(n if order is None else order)
+        held = np.flatnonzero(held_out(n, self.validation_fraction if passes > 1 else 0.0))
+        if len(held) > 0:  # positions in the order become example numbers
+            taken = np.arange(n) if order is None else order
+            held, order = taken[held], np.delete(taken, held)
+        validate = None
+        if len(held) > 0:
+            validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
+        course = Passes(self._model.learners, validate)
+        workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
+        for index in range(passes):
+            if index > 0 and random is not None:
+                order = random.permutation(order)
+            before = self._model.loss_sum
+            course.begin()
+            with self._model.together(workers if index == 0 and n >= FIRST else 1):
+                self._learn_once(x, labels, weights, order, kept=index == 0)
+            if index == 0:
+                self._loss_sum += self._model.loss_sum - before
+                self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()
+            if not course.end():
+                break
+        self._model.replace(course.result())
+        if passes > 1:
+            self._validation_losses = course.losses
+        if len(held) > 0:
+            self._learn_once(x, labels, weights, held)
+
+    def _learn_once(
+        self, x: Any, labels: Array, weights: Array | None, order: NDArray[np.int64] | None, kept: bool = False
+    ) -> None:
+        """Make one pass over the examples in ``order``. With ``kept``, store predictions for the report."""
+        # Mixtures take long to compile, so float32 data uses the loop for float64.
+        real = np.float64 if self.beta == AUTO else None
+        y = labels if order is None else labels[order]
+        w = weights if weights is None or order is None else weights[order]
+        unit = self.normalize == "unit"
+        for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
+            learnt = self._model.rounds
+            if kept and self._record.rows:
+                self._record.note_shares(lambda: mean_base_learners(self._model.every_experts))
+            try:
+                own = None if w is None else w[begin:end]
+                made = self._model.learn(rows, y[begin:end], own)
+            except Overflowed as problem:
+                at = begin + (self._model.rounds - learnt if problem.row is None else problem.row)
+                at = at if order is None else int(order[at])
+                raise Overflowed(
+                    f"row {at} leaves the range of float64; scale the features, use a smaller beta, or an implicit "
+                    "update, which does not overshoot",
+                    at,
+                ) from None
+            if kept:
+                self._record.add(made, y[begin:end], own)
+
+    def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
+        """Return the mean validation loss of learners on held-out examples."""
+        predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
+        scores = as_they_count(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
+        weights = None if weights is None else weights / weights.max()  # so that their sum is finite
+        return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Restore the estimator if the block raises.
+
+        The model of ``partial_fit`` is not copied. After :class:`Overflowed` it has learned the examples before the one
+        that overflowed, although ``average_loss_`` does not count them. If its numbers are no longer finite, the
+        estimator is not fitted any more.
+        """
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException as problem:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            if isinstance(problem, Overflowed) and "_model" in before and not self._model.sound:
+                del self._model
+            raise
+
+    def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
+        """Return example weights; classifiers multiply them by class weights."""
+        return weights
+
+    @property
+    def _clip(self) -> bool | None:
+        """True if predictions stay in the range of labels that a mixture has seen; None to let the mixture decide."""
+        return False
+
+    @property
+    def _predictor(self) -> Predictor:
+        """The predictor of the model as it is now."""
+        check_is_fitted(self)
+        return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
+
+    def _scores(self, X: Any) -> Array:
+        """Return <s, x> + intercept of new examples, a column for each column of the model."""
+        check_is_fitted(self)
+        x = validate_data(self, as_frame(X), **ROWS, reset=False)
+        x = unit_rows(x) if self.normalize == "unit" else x
+        if self._sparse:
+            predictor = self._predictor
+            return predictor._replace(weights=sparse.csr_array(predictor.weights)).scores(x)
+        return self._model.scores(x, intercept=self.fit_intercept, clip=self._clip)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def sparsify(self) -> Self:
+        """Convert ``coef_`` to a CSR matrix, which speeds up predictions if few weights are nonzero."""
+        check_is_fitted(self)
+        self._sparse = True
+        return self
+
+    def densify(self) -> Self:
+        """Convert ``coef_`` back to an array."""
+        check_is_fitted(self)
+        self._sparse = False
+        return self
+
+    @property
+    def average_loss_(self) -> float:
+        """Progressive validation loss: the weighted mean loss of predictions made before learning from each example.
+
+        With several passes it covers the first one. If each class or target has its own loss, it is their mean.
+        """
+        check_is_fitted(self)
+        return self._loss_sum / self._weight_sum if self._weight_sum > 0.0 else float("nan")
+
+    @property
+    def validation_losses_(self) -> list[float]:
+        """Validation loss after each pass; empty without held-out examples.
+
+        The model of the best pass is kept, and then trained on the held-out examples as well.
+        """
+        check_is_fitted(self)
+        return list(self._validation_losses)
+
+    @property
+    def certificate_(self) -> Certificate | list[Certificate]:
+        """The certificate of the run, or a list if each class or target has its own.
+
+        Comparators have a coordinate for each feature and then one for the intercept; for ``softmax`` and
+        ``multiclass_hinge``, a matrix of these with a column for each class, flattened row by row.
+        """
+        check_is_fitted(self)
+        return self._model.certificate
+
+    @property
+    def experts_(self) -> Experts | list[Experts]:
+        """With beta="auto", (name, share, loss) of each base learner of the mixture.
+
+        The share is the coefficient of its predictions in the combined prediction. Shares need not sum to 1 and can be
+        negative. The loss is its own progressive loss, summed. If each class or target has its own mixture, this is a
+        list of such lists.
+        """
+        check_is_fitted(self)
+        return self._model.experts
+
+    @property
+    def t_(self) -> int:
+        """The number of the next round, from 1. With beta="auto", later passes do not count as rounds."""
+        check_is_fitted(self)
+        return self._model.rounds + 1
+
+
+# Tables of other libraries: whatever speaks Arrow's PyCapsule protocol, for scikit-learn to take from there.
+
+
+def as_frame(x: Any) -> Any:
+    """A table that only Arrow's PyCapsule protocol describes, as a PyArrow table; everything else as it is.
+
+    >>> import pyarrow
+    >>> class Table:
+    ...     def __arrow_c_stream__(self, requested_schema=None):
+    ...         return pyarrow.table({"a": [1.0, 2.0]}).__arrow_c_stream__(requested_schema)
+    >>> as_frame(Table()).column_names, as_frame([[1.0]])
+    (['a'], [[1.0]])
+    """
+    speaks = hasattr(x, "__arrow_c_stream__") or hasattr(x, "__arrow_c_array__")
+    if not speaks or hasattr(x, "__array__"):
+        return x
+    import pyarrow
+
+    if hasattr(x, "__arrow_c_stream__"):
+        return pyarrow.table(x)
+    return pyarrow.table(pyarrow.record_batch(x))
