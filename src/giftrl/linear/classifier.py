@@ -74,8 +74,9 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         witness_nonzeros: the maximum number of nonzeros of stored examples for ``certificate_.best_loss()``, 12 bytes
             each; 0 or None for no ``best_loss``.
         random_state: the seed of the shuffling; None for a different order in each call.
-        n_jobs: the number of threads of the first pass, -1 for all cores; None is 1. The model depends on the number of
-            threads, but not on timing. One-vs-rest models with beta="auto" are the same for any number.
+        n_jobs: the number of threads of the first pass, -1 for all cores; None is 1. A single model needs beta="auto"
+            for that, and depends on the number of threads, but not on timing. One-vs-rest models are the same for any
+            number.
         classes_: the class labels, sorted.
         coef_, intercept_: a row for each class, or one row in binary classification.
         average_loss_: the progressive validation loss of the first pass.

@@ -14,7 +14,7 @@ from giftrl.config import Predictor, freeze
 from giftrl.config.recipe import Experts, Mixture, experts_of
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
-from giftrl.merging.team import Team
+from giftrl.workers.threads import Team
 
 Array = NDArray[np.float64]
 #: For batches with fewer nonzeros than this share of the features, only the weights in use are computed.
@@ -46,7 +46,7 @@ class EstimatorModel:
         """Use that many threads inside the block.
 
         Independent columns are distributed over the threads, with the same result as in one thread. A single learner
-        is trained by a team of workers (:mod:`giftrl.merging.team`). Many models in one pass use one thread.
+        is trained by a team of workers (:mod:`giftrl.workers.threads`). Many models in one pass use one thread.
         """
         if workers == 1 or isinstance(self.learners[0], LinearLearners):
             yield
