@@ -257,7 +257,7 @@ words = st.text(
 @given(st.lists(words, min_size=2, max_size=5, unique=True), st.data())
 def test_lines_with_names_are_read_as_they_are_written(names, data):
     from giftrl.streams.batch import Position
-    from giftrl.streams.text.json_lines import JsonLines
+    from giftrl.streams.text.json import JsonLines
     from giftrl.streams.text.libsvm import LibsvmText
     from giftrl.streams.text.vw import VwText
 

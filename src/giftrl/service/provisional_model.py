@@ -29,7 +29,7 @@ from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MOST, ROWS, first_labels
 from giftrl.streams.label_names import LabelNames
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.training.choose_loss import AUTO, Target, choose_target, chosen_by_rows, placeholder_target
 from giftrl.training.model import LinearModel

@@ -10,7 +10,7 @@ from giftrl.errors import GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
 from giftrl.streams.formats import HEAD, TEXT, detect
-from giftrl.streams.names.walk import label_text
+from giftrl.streams.names.objects import label_text
 from giftrl.streams.sources.lines import BOM
 from giftrl.streams.sources.source import Source, Stream, find_sources
 
@@ -92,7 +92,7 @@ def _look(stream: Stream, source: Source, asked: str | None, columns: Columns, s
             stream, _Json(key) if format_ == "json" else _Lines(_of_svm if format_ == "libsvm" else _of_vw)
         )
     if format_ == "npz":
-        from giftrl.streams.names.features import Hashing
+        from giftrl.streams.names.hashing import Hashing
         from giftrl.streams.tables.npz import NpzMatrix, texts_of
 
         return _Seen(texts_of(NpzMatrix(Hashing(1)).load(stream)[1][:ROWS]))
@@ -192,9 +192,8 @@ class _Csv:
 
     def _open(self, block: bytes, whole: bool) -> int:
         """Look at the header; returns where the first row begins."""
-        from giftrl.streams.tables.csv_blocks import CsvBlocks
-        from giftrl.streams.tables.csv_header import layout
-        from giftrl.streams.tables.csv_rows import Dialect
+        from giftrl.streams.tables.csv import CsvBlocks, layout
+        from giftrl.streams.tables.csv_fallback import Dialect
 
         found = layout(block, self._name, self._columns, self._schema, whole, named_labels=True)
         self.names, self._line = found.names, found.line
@@ -207,7 +206,7 @@ def _of_table(stream: Stream, source: Source, kind: str, columns: Columns, schem
     """The labels of the first rows of Parquet and Arrow IPC."""
     import pyarrow as pa
 
-    from giftrl.streams.tables.batches import IPC_FILE, RecordBatches
+    from giftrl.streams.tables.arrow import IPC_FILE, RecordBatches
     from giftrl.streams.tables.converted import is_converted, names_of_labels
     from giftrl.streams.tables.types import flat_arrays, flat_types, kind_of
 

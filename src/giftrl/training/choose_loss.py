@@ -11,10 +11,10 @@ from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import FirstLabels, first_labels
 from giftrl.streams.label_names import LabelNames, is_exact, listed
-from giftrl.streams.names.features import Hashing
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Stream
-from giftrl.streams.tables.csv_rows import NUMBER
+from giftrl.streams.tables.csv_fallback import NUMBER
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 
 AUTO = "auto"
