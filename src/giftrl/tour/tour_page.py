@@ -110,7 +110,7 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
     page.section(
         "Try it",
         html.paragraph("Type these commands into a terminal; then replace churn.csv by your own CSV file."),
-        html.commands(NEXT_COMMANDS),
+        html.code("\n".join(NEXT_COMMANDS)),
     )
     verdicts = write_verdicts(paper, folder)
     drawn = [
