@@ -44,7 +44,7 @@ class Reproduction:
     groups: dict[str, dict[PaperPanel, Summary]]  # the losses of the curves beyond the paper
     distances: list[Distance]  # to the published curves
     verdicts: dict[str, list[Verdict]]  # on the paper's claims, by reading
-    paths: list[temporal.Path]  # the temporal experiment
+    paths: list[temporal.RegretPath]  # the temporal experiment
     seconds: dict[str, float]  # the time of each stage
     read: tuple[int, int]  # the repetitions read from an earlier run, and all of them
     ablations: list[Ablation] = field(default_factory=list)  # the found setting with one part changed, on request
