@@ -27,8 +27,8 @@ class Dataset(NamedTuple):
     """A data set: its path below :data:`SITE`, its size, and the fingerprint of its numbers.
 
     The fingerprint is :func:`giftrl.sweeps.fingerprint`, a SHA-256 of the numbers and not of the bytes. A mirror that
-    compresses the file differently passes the check; a file with one wrong digit does not. The fingerprints below belong
-    to the copies with which the paper's figures were reproduced; these came from other public sites.
+    compresses the file differently passes the check; a file with one wrong digit does not. The copies with which the
+    paper's figures were reproduced came from other public sites.
 
     >>> REGISTRY["ijcnn1"].file
     'ijcnn1.bz2'
