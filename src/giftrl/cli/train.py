@@ -209,13 +209,12 @@ def train_command(
         reason = target.reason
     reading |= {"passes": passes, "holdout": holdout, "workers": workers, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
-    recorded: Any = None
     if report_path is not None:
-        from giftrl.reports.run.of_training import record_of as recorded
+        from giftrl.reports.record import Record
 
-        trainer.record = recorded(trainer.model)
+        trainer.record = Record(trainer.model.examples)
     if resume:
-        trainer.resume(chosen_by_rows(*given) if from_path is None else (), recorded)
+        trainer.resume(chosen_by_rows(*given) if from_path is None else ())
     if schema is not None:
         rule = "is not what the model was trained with"
         require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
@@ -269,7 +268,7 @@ def _page(trainer: Any, best: Any) -> bytes:
     """The report of a run."""
     import shlex
 
-    from giftrl.reports.run.of_training import run_of
+    from giftrl.reports.run_page import run_of
 
     typed = click.get_current_context().meta.get("giftrl.arguments", ())
     command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])

@@ -25,7 +25,7 @@ from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
-from giftrl.reports.run import Sample
+from giftrl.reports.record import Record, mean_base_learners
 from giftrl.workers.merging import require_auto
 from giftrl.workers.planner import FIRST
 
@@ -103,7 +103,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 self._weight_sum = self._loss_sum = 0.0
                 self._validation_losses: list[float] = []
                 self._sparse = False
-                self._sample = Sample()
+                self._record = Record()
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
@@ -163,8 +163,8 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         unit = self.normalize == "unit"
         for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
             learnt = self._model.rounds
-            if kept:
-                self._note_shares()
+            if kept and self._record.rows:
+                self._record.note_shares(lambda: mean_base_learners(self._model.every_experts))
             try:
                 own = None if w is None else w[begin:end]
                 made = self._model.learn(rows, y[begin:end], own)
@@ -177,7 +177,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                     at,
                 ) from None
             if kept:
-                self._remember(made, y[begin:end], own)
+                self._record.add(made, y[begin:end], own)
 
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """Return the mean validation loss of learners on held-out examples."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from giftrl.distributed.ray_crew import connect, import_ray, require_version
 from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors, write
-from giftrl.reports.summary import Summary
+from giftrl.reports.loss_summary import Summary
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
 from giftrl.system import cores

@@ -101,12 +101,11 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self, chosen: Sequence[str] = (), record: Callable[[LinearModel], Any] | None = None) -> None:
+    def resume(self, chosen: Sequence[str] = ()) -> None:
         """Go on from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
             chosen: settings that the first rows chose, which are those of the checkpoint.
-            record: makes the record of a model, where there is one.
         """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
@@ -139,7 +138,6 @@ class Trainer:
         if self._pass == 0:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")
-        self.record = self.record if record is None else record(model)
         self.course = go_on(model, self.holdout, more, path)
         if self.record is not None:
             with unsound_checkpoint(path):
