@@ -310,7 +310,7 @@ def test_a_failed_conversion_leaves_what_was_there(tmp_path):
         fail()
     assert path.read_text() == "before" and len(list(tmp_path.iterdir())) == 1
     with pytest.raises(InvalidInput, match="cannot be written"):
-        ConvertedWriter(tmp_path / "no" / "rows.arrow", features)
+        ConvertedWriter(tmp_path / "no" / "rows.arrow", features).open()
     with pytest.raises(InvalidInput, match="lz4"):
         ConvertedWriter(path, features, compression="rar")
     with ConvertedWriter(path, features) as writer, pytest.raises(InvalidInput, match="constant"):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.errors import BadRow, UnknownName, require
-from giftrl.files import GrowingFile
+from giftrl.files import Output
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch, Position, Rejected, keep_rows
 from giftrl.streams.columns import Columns, Schema
@@ -51,7 +51,7 @@ class Progress(NamedTuple):
 # The file of rows that were skipped.
 
 
-class RejectsFile(GrowingFile):
+class RejectsFile(Output):
     """A file of JSON lines with the rows that were skipped: source, line, column, problem, expected, raw.
 
     A row that is not UTF-8 is under ``raw_base64``, so that nothing of it is lost.
@@ -475,7 +475,7 @@ class Reader:
             file = None
             if self.rejects is not None:
                 append = self.start != Position()
-                file = RejectsFile.opened(opened, "rejects", self.rejects, checkpoint=self.checkpoint, append=append)
+                file = RejectsFile(self.rejects, "rejects", checkpoint=self.checkpoint, append=append).open_in(opened)
             for batch, news in self._items(opened):
                 if news is not None:
                     self.features.learn(news)

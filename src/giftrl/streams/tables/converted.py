@@ -5,14 +5,13 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
-from giftrl.files import Finishing, replacing
+from giftrl.errors import BadSource, require
+from giftrl.files import Output, require_replaceable
 from giftrl.streams.batch import Batch, Position, merge, overflowed
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Dictionary, Features
@@ -76,7 +75,7 @@ def _label_text(label: float, names: tuple[str, ...] | None) -> str:
     return f"{label:.17g}" if names is None else names[int(label)]
 
 
-class ConvertedWriter(Finishing):
+class ConvertedWriter(Output):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
     A label that is missing is NaN. Tags and rejected rows are not kept. The file appears, whole, when the writer is
@@ -91,6 +90,7 @@ class ConvertedWriter(Finishing):
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from giftrl.streams.text.libsvm import LibsvmText
     >>> from giftrl.streams.sources.source import Source, Stream
     >>> from giftrl.streams.tables.arrow import RecordBatches
@@ -120,7 +120,7 @@ class ConvertedWriter(Finishing):
 
         known = compression in COMPRESSIONS
         require(known, "compression", compression, 'must be None, "lz4" or "zstd"', "leave it out for the quickest")
-        self.path = Path(path)
+        super().__init__(path, "path")
         self.features = features
         self._named = 1  # of a dictionary: the slots whose names have been written
         about: dict[str, Any] = {
@@ -133,15 +133,18 @@ class ConvertedWriter(Finishing):
         if labels is not None:
             about["labels"] = list(labels.names)
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
-        self._file = contextlib.ExitStack()
-        try:
-            new = self._file.enter_context(replacing(path))
-        except ModelFileError as problem:
-            raise InvalidInput("path", str(path), f"cannot be written ({problem.problem})", problem.remedy) from problem
-        self._sink = pa.OSFile(str(new), "wb")
-        self._writer = pa.ipc.new_file(
-            self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=compression)
-        )
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._writer: Any = None
+
+    def open(self) -> Self:
+        import pyarrow as pa
+
+        with self._errors():
+            require_replaceable(self.path)
+        super().open()
+        self._sink = pa.OSFile(str(self.place), "wb")
+        self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+        return self
 
     def write(self, batch: Batch) -> None:
         """Write the rows of a batch, as a reader makes them with ``normalize="none"`` and ``constant=False``."""
@@ -155,7 +158,8 @@ class ConvertedWriter(Finishing):
             for name, values in (("indices", batch.indices), ("values", batch.data))
         ]
         record = pa.RecordBatch.from_arrays([as_arrow(batch.labels), as_arrow(batch.weights), *lists], schema=schema)
-        self._writer.write_batch(record, custom_metadata=self._new_names(batch))
+        with self._errors():
+            self._writer.write_batch(record, custom_metadata=self._new_names(batch))
 
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
         if not isinstance(self.features, Dictionary):
@@ -166,20 +170,21 @@ class ConvertedWriter(Finishing):
         self._named += len(names)
         return {NAMES: json.dumps(names).encode()} if names else {}
 
-    def close(self) -> None:
-        with self._file:
-            self._writer.close()
-            self._sink.close()
+    def commit(self) -> None:
+        with self._errors():
+            self._end()
+        super().commit()
 
     def abandon(self) -> None:
-        with contextlib.suppress(_Abandoned), self._file:
-            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._end()
+        super().abandon()
+
+    def _end(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
             self._sink.close()
-            raise _Abandoned
-
-
-class _Abandoned(Exception):
-    """Ends the writing of a file that is not wanted any more."""
 
 
 class Converted:
