@@ -27,7 +27,7 @@ from giftrl.service.bodies import (
 )  # fmt: skip
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
-from giftrl.streams.first_labels import MOST, ROWS, first_labels
+from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
@@ -286,7 +286,7 @@ class ProvisionalModel:
     def _passes_power(self, body: Body, rows: int, size: int) -> bool:
         """Return True if a model with so many rows, of so many bytes, is learned anew with this body."""
         after = rows + body.lines
-        grown = after >= ROWS or size + len(body.data) >= MOST
+        grown = after >= MAX_ROWS or size + len(body.data) >= MAX_BYTES
         return body.format == "arrow" or after.bit_length() > rows.bit_length() or grown
 
     def _target(self, body: Body) -> Target:
@@ -319,7 +319,7 @@ class ProvisionalModel:
         require_usable(body, rows)
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
-        if self._rows + body.lines >= ROWS or self._bytes + len(body.data) >= MOST:
+        if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
             raise Refused(422, without_cli_terms(problem.rule), "create a model with settings, such as labels")
         return Answer([None] * len(rows.used), rows.rejected, 0)
 
@@ -331,7 +331,7 @@ class ProvisionalModel:
         self._waiting += len(answer.predictions) - len(answer.rejected)
         self._bytes += len(body.data)
         self._bodies.append(body)
-        if self.online is not None and (self._rows >= ROWS or self._bytes >= MOST):
+        if self.online is not None and (self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES):
             self._bodies = None
 
 
