@@ -337,13 +337,7 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moments, NDArray[np
     column = words(array)
     texts = pc.ascii_trim(column.words, " \t")
     there = ~as_numpy(pc.is_in(texts, pa.array(["", *missing], texts.type)))
-    _, offsets, data = texts.buffers()
-    ends = (
-        np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        if len(texts)
-        else np.zeros(1, np.int64)
-    )
-    found = moments_in(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), ends[:-1], ends[1:])
+    found = moments_in(texts)
     # Code -1, of an item without text, stands for the last element.
     nothing = Moments(*(np.array([-1]) for _ in found))
     each = Moments(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))

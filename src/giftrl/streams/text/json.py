@@ -325,7 +325,7 @@ def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
         if key in keys.texts:
             found.append(_words(key, places, text, starts, ends))
             continue
-        dates = moments_in(text, starts, ends)
+        dates = moments_in(_texts(text, starts, ends))
         wrong.append(places[np.isnan(dates.years)])
         found.append(_parts(key, places, dates.years, [dates.weekday, dates.month - 1, dates.hour]))
     # Behind the entries of the loop come the new ones, and all of them in the order of what they come from.
@@ -354,6 +354,16 @@ def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
         made,
         [[line, begin, 0, 0] for line, begin in zip(rows.lines[~good], rows.begins[~good], strict=True)],
     )
+
+
+def _texts(text: Text, starts: Places, ends: Places) -> Any:
+    """The pieces of a text, in its order, as an Arrow array."""
+    import pyarrow as pa
+
+    bounds = np.column_stack([starts, ends]).ravel()  # between two pieces there is one that is not wanted
+    every = pa.Array.from_buffers(pa.large_string(), len(bounds) - 1, [None, *map(pa.py_buffer, (bounds, text))])
+    even = np.arange(0, len(bounds), 2)
+    return every.take(pa.Array.from_buffers(pa.int64(), len(even), [None, pa.py_buffer(even)]))
 
 
 def _by_key(text: Text, starts: Places, marked: Places, keys: list[str]) -> Iterator[tuple[str, Places]]:
