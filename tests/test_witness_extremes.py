@@ -8,7 +8,7 @@ import pytest
 
 from giftrl import losses
 from giftrl.certificates import record as at
-from giftrl.certificates.moments import FeatureMoments
+from giftrl.certificates.moments import Moments
 from giftrl.certificates.reservoir import add_moments
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import InvalidInput
@@ -197,10 +197,10 @@ def test_each_committed_row_adds_what_its_dual_says(loss):
 def test_second_moments_are_committed_with_the_residuals_of_their_best_model():
     case = make(losses.Squared(), 6, n=60)
     learner = learn(learner_for(case, 10**6), case)
-    moments = FeatureMoments.of(case.loss, learner.witnesses.record.examples, case.evidence.constant, None)
+    moments = Moments.of(case.loss, learner.witnesses.record.examples, case.evidence.constant, None)
     by_feature, sums = np.zeros((case.x.shape[1], at.THETA_COLUMN + 1)), np.zeros(at.SUMS_LENGTH)
-    add_moments(by_feature, sums, moments.moments, moments.features)
-    residuals = case.x @ moments.moments.best_model(moments.moments.units()) - case.y
+    add_moments(by_feature, sums, moments, moments.features)
+    residuals = case.x @ moments.best_model(moments.units()) - case.y
     twin = case.evidence.commit(np.arange(60), residuals)
     assert sums[at.CONJUGATE_SUM] == pytest.approx(twin.conjugate, rel=1e-9)
     assert by_feature[:, at.THETA_COLUMN] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates.dual_choice import ScalarDuals, VectorDuals, commit, curvature
 from giftrl.certificates.evidence import Evidence, positive_squares
-from giftrl.certificates.moments import FeatureMoments, Moments
+from giftrl.certificates.moments import Moments
 from giftrl.certificates.record import (
     COMMITTED_COUNT,
     COMMITTED_WEIGHT,
@@ -88,7 +88,7 @@ class RowReservoir:
         self.classes, self.constant, self.compiled = classes, constant, compiled
         self.kind: Any = ScalarDuals() if classes is None else VectorDuals(float(classes))
         self.record = RowRecord.empty(self.budget, classes)
-        self.moments: FeatureMoments | None = None  # of examples neither stored nor committed
+        self.moments: Moments | None = None  # of examples neither stored nor committed
         self._lent = False  # True if evidence refers to the arrays of the record
 
     @property
@@ -179,7 +179,7 @@ class RowReservoir:
             self.replace_arrays(self.record.resized(len(self.record.data), len(self.record.labels), copy=True))
         none_committed = self.record.sums[COMMITTED_COUNT] == 0.0
         if none_committed:
-            moments = FeatureMoments.of(self.loss, self.record.examples, self.constant, self.moments)
+            moments = Moments.of(self.loss, self.record.examples, self.constant, self.moments)
             if moments is not None:
                 self.moments = moments
                 self.record.sums[[STORED_COUNT, STORED_COST]] = 0.0
@@ -214,7 +214,7 @@ class RowReservoir:
         """Commit the examples of which only second moments are left."""
         if self.moments is not None:
             self.open_sums()
-            add_moments(self.record.by_feature, self.record.sums, self.moments.moments, self.moments.features)
+            add_moments(self.record.by_feature, self.record.sums, self.moments, self.moments.features)
             self.moments = None
 
     def replace_arrays(self, record: RowRecord) -> None:
@@ -242,7 +242,7 @@ class RowReservoir:
         self._lent = True
         examples, sums, moments = self.record.examples, self.record.sums.copy(), self.moments
         if moments is not None and sums[COMMITTED_COUNT] == 0.0:
-            exact = FeatureMoments.of(self.loss, examples, self.constant, moments)
+            exact = Moments.of(self.loss, examples, self.constant, moments)
             if exact is not None:
                 return Evidence.of_moments(self.loss, exact, model, loss_sum)
         committed = self.committed_features
@@ -263,7 +263,7 @@ class RowReservoir:
             sums[DUAL_SQUARES] *= 9.0
             sums[CONJUGATE_SIZE] *= 3.0
         if moments is not None:
-            add_moments(by_feature, sums, moments.moments, np.searchsorted(features, moments.features))
+            add_moments(by_feature, sums, moments, np.searchsorted(features, moments.features))
         places = np.zeros(self.dimension, np.int32)
         places[features] = np.arange(len(features), dtype=np.int32)
         examples = examples._replace(indices=places[examples.indices])
@@ -292,7 +292,7 @@ class RowReservoir:
         rule, remedy = "must be of examples that this learner stored", "use another copy of the file"
         if isinstance(record, str):
             raise InvalidInput("state", record, rule, remedy)
-        self.record, self.moments = record, FeatureMoments.restore(state, self.dimension, self.constant)
+        self.record, self.moments = record, Moments.restore(state, self.dimension, self.constant)
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has no room for more examples, and the sums of committed features only."""

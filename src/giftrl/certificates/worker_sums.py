@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.moments import MAX_FEATURES, FeatureMoments
+from giftrl.certificates.moments import MAX_FEATURES, Moments
 from giftrl.certificates.record import (
     COMMITTED_COUNT,
     EXAMPLE_COUNT,
@@ -50,7 +50,7 @@ class WorkerSums(NamedTuple):
     sums: NDArray[np.float64]
     first: int = 0
     stored: RowRecord | None = None
-    moments: FeatureMoments | None = None
+    moments: Moments | None = None
 
     @classmethod
     def of(cls, reservoir: RowReservoir, features: NDArray[np.int64]) -> "WorkerSums":
@@ -99,7 +99,7 @@ def gather(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> NDArray[np
         reservoir.drop(REMAINING_SHARE * reservoir.budget)
         changed.append(changes())
     parts = [part for part in (reservoir.moments, *(reply.moments for reply in replies)) if part is not None]
-    moments = reduce(lambda one, other: one.merge(other, reservoir.constant), parts) if parts else None
+    moments = reduce(lambda one, other: one.merge(other), parts) if parts else None
     reservoir.moments = moments
     if moments is not None and (reservoir.record.sums[COMMITTED_COUNT] > 0.0 or len(moments.features) > MAX_FEATURES):
         reservoir.commit_moments()
