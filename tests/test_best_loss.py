@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from giftrl.certificates.solver import solve
 from tests.best_losses import EVERY, any_model, make
 
 pytestmark = pytest.mark.plain
@@ -58,14 +59,10 @@ def test_committed_rows_and_early_stops_only_lower_the_bound(loss, seed, share, 
 @few
 @given(seed=seeds, radius=radii)
 def test_committing_with_the_duals_of_the_optimum_loses_nothing(loss, seed, radius):
-    from giftrl.certificates.problem import Problem, ScaledRows
-    from giftrl.certificates.solver import solve
-
     case = make(loss, seed)
     units = case.evidence.units()[0]
-    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
-    problem = Problem(loss, rows, case.evidence.examples.labels, case.h, case.zero()[rows.features], radius)
-    duals = solve(problem, case.zero()[rows.features]).duals
+    problem = case.evidence.problem(units, radius)
+    duals = solve(problem, np.zeros_like(problem.theta)).duals
     half = np.arange(len(case.y)) % 2 == 0
     best, partly = case.evidence.within(units, radius), case.evidence.commit(half, duals[half]).within(units, radius)
     scale = abs(best.lower_bound) + case.total(case.zero())

@@ -10,7 +10,6 @@ from mpmath import mpf
 
 from giftrl import losses
 from giftrl.certificates import Evidence, Moments
-from giftrl.certificates.problem import Problem, ScaledRows
 from giftrl.certificates.solver import solve
 from tests.best_losses import EVERY, any_model, make
 
@@ -23,10 +22,8 @@ exponents = st.floats(-2.0, 2.0)
 
 def solved(case, units, radius):
     """The model that the solver reaches, which is nearly the best one."""
-    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
-    problem = Problem(case.loss, rows, case.evidence.examples.labels, case.h, case.zero()[rows.features], radius)
-    z = case.zero()
-    z[rows.features] = solve(problem, z[rows.features]).z
+    problem, z = case.evidence.problem(units, radius), case.zero()
+    z[problem.rows.features] = solve(problem, z[problem.rows.features]).z
     return units.model(z)
 
 

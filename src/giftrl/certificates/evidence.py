@@ -248,12 +248,10 @@ class Evidence:
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):
             bound, solver = -math.inf, "none: the features are too large"
         else:
-            rows = ScaledRows(self.rows, units, self.theta)
-            theta = units.compared(units.dual(self.theta))[rows.features]
-            floor = self.least + self.conjugate
-            labels, weights = self.examples.labels, self.examples.weights
-            problem = Problem(self.loss, rows, labels, weights, theta, radius, ridge, floor)
-            z = np.zeros_like(theta) if start is None else units.coordinates(units.compared(start))[rows.features]
+            problem = self.problem(units, radius, ridge)
+            z = np.zeros_like(problem.theta)
+            if start is not None:
+                z = units.coordinates(units.compared(start))[problem.rows.features]
             norm = float(np.linalg.norm(z))
             z = z * (radius / norm) if norm > radius else z
             # A little more than the target, for the allowance that is subtracted.
@@ -266,6 +264,13 @@ class Evidence:
             rows=self.committed + stored, rows_kept=stored if self.moments is None else self.committed,
             units=units.name, radius=radius, solver=solver, ridge=ridge, least=self.least,
         )  # fmt: skip
+
+    def problem(self, units: Units, radius: float, ridge: float = 0.0) -> Problem:
+        """The optimization problem whose dual is the bound, in the coordinates of these units."""
+        rows = ScaledRows(self.rows, units, self.theta)
+        theta = units.compared(units.dual(self.theta))[rows.features]
+        labels, weights = self.examples.labels, self.examples.weights
+        return Problem(self.loss, rows, labels, weights, theta, radius, ridge, self.least + self.conjugate)
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
         """The evidence of two runs over different examples with the same features.
