@@ -13,7 +13,7 @@ from scipy import sparse
 
 from giftrl import losses
 from giftrl.certificates import RowReservoir, moments
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.certificates.moments import Moments
 from giftrl.certificates.reservoir import add_moments, chance
 from giftrl.compiled.rows import as_rows

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl.certificates import RowReservoir, moments
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather
 from giftrl.compiled.rows import as_rows
 from tests.best_losses import EVERY, any_model, make

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.errors import Incompatible

@@ -20,8 +20,8 @@ from giftrl.certificates.bound import (
     lower_bound,
 )
 from giftrl.certificates.moments import Moments
-from giftrl.certificates.problem import MAX_SMALL_MATRIX, Problem, ScaledRows
-from giftrl.certificates.record import Examples
+from giftrl.certificates.problem import MAX_SMALL_MATRIX, BallProblem, ScaledRows
+from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import solve
 from giftrl.compiled.compiler import ready
 from giftrl.errors import require
@@ -265,12 +265,12 @@ class Evidence:
             units=units.name, radius=radius, solver=solver, ridge=ridge, least=self.least,
         )  # fmt: skip
 
-    def problem(self, units: Units, radius: float, ridge: float = 0.0) -> Problem:
+    def problem(self, units: Units, radius: float, ridge: float = 0.0) -> BallProblem:
         """The optimization problem whose dual is the bound, in the coordinates of these units."""
         rows = ScaledRows(self.rows, units, self.theta)
         theta = units.compared(units.dual(self.theta))[rows.features]
         labels, weights = self.examples.labels, self.examples.weights
-        return Problem(self.loss, rows, labels, weights, theta, radius, ridge, self.least + self.conjugate)
+        return BallProblem(self.loss, rows, labels, weights, theta, radius, ridge, self.least + self.conjugate)
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
         """The evidence of two runs over different examples with the same features.

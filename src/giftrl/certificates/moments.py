@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates.bound import EPS, TINY, Array, Units, exact_sum, price
-from giftrl.certificates.record import Examples
+from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import newton_step
 from giftrl.errors import require
 from giftrl.losses import Squared

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.certificates.dual_choice import ScalarDuals, VectorDuals, commit, curvature
 from giftrl.certificates.evidence import Evidence, positive_squares
 from giftrl.certificates.moments import Moments
-from giftrl.certificates.record import RowRecord, ScoredRows
+from giftrl.certificates.row_record import RowRecord, ScoredRows
 from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
 from giftrl.errors import InvalidInput

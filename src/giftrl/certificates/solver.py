@@ -1,7 +1,7 @@
 """Duals for which the bound is nearly as high as possible.
 
-:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.Problem` by Newton's method, and takes the slopes at
-its points as duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
+:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.BallProblem` by Newton's method, and takes the slopes
+at its points as duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl.certificates.bound import Array, price
-from giftrl.certificates.problem import Problem
+from giftrl.certificates.problem import BallProblem
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.rows import CSR
 from giftrl.ops import formula
@@ -60,7 +60,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000, target: float = math.inf
+    problem: BallProblem, start: Array, time_limit: float = math.inf, steps: int = 1000, target: float = math.inf
 ) -> Solution:
     """Minimise F by Newton's method, smoothing a loss with kinks less and less.
 
@@ -81,7 +81,7 @@ def solve(
     >>> from giftrl.certificates.problem import ScaledRows
     >>> from giftrl.losses import Absolute
     >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
-    >>> problem = Problem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
+    >>> problem = BallProblem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
     >>> solution = solve(problem, np.zeros(1))
     >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
     (array([ 1.,  0., -1.]), array([2.]), True)
@@ -103,7 +103,7 @@ def solve(
 class _Newton:
     """The state of Newton's method, and its best bounds."""
 
-    def __init__(self, problem: Problem, start: Array, end: float, steps: int, target: float) -> None:
+    def __init__(self, problem: BallProblem, start: Array, end: float, steps: int, target: float) -> None:
         self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
@@ -304,13 +304,13 @@ def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float,
 # -- coordinate ascent --
 
 
-def can_ascend(problem: Problem) -> bool:
+def can_ascend(problem: BallProblem) -> bool:
     """True if coordinate ascent can solve this problem: one score, sparse rows, and a ball without a ridge."""
     one = problem.theta.ndim == 1 and not problem.rows.dense
     return one and problem.ridge == 0.0 and 0.0 < problem.radius < math.inf and len(problem.weights) > 0
 
 
-def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -> Solution:
+def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: float) -> Solution:
     """Raise the dual by coordinate ascent, from the slopes at the coordinates ``start``.
 
     The dual D(a) = -sum_i h_i phi*(a_i) - R |res|, res = theta - A'(h a), is the largest value over mu > 0 of

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.certificates.moments import MAX_FEATURES, Moments
-from giftrl.certificates.record import PER_EXAMPLE, RowRecord
 from giftrl.certificates.reservoir import NO_NUMBERS, REMAINING_SHARE, RowReservoir
+from giftrl.certificates.row_record import PER_EXAMPLE, RowRecord
 
 #: Below the key of every example, and not -inf: the examples of a worker have keys, whether or not all are stored.
 LOWEST_THRESHOLD = -1.5e308
