@@ -166,7 +166,8 @@ class Certificate:
 
         Args:
             other: of the other run.
-            model: the weights whose size counts in :meth:`best_loss`; None for the mean of both, by the weight of their examples.
+            model: the weights whose size counts in :meth:`best_loss`; None for the mean of
+                both, by the weight of their examples.
         """
         rule, remedy = "must have as many coordinates as this one", "merge runs over the same features"
         require(other.theta.shape == self.theta.shape, "other", other.theta.shape, rule, remedy)

@@ -1,7 +1,7 @@
 """Duals for which the bound is nearly as high as possible.
 
-:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.BallProblem` by Newton's method, and takes the slopes
-at its points as duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
+:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.BallProblem` by Newton's method. The slopes at its
+points are duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
 """
 
 import math
