@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: 2024-03-05, 2024-03-05T12:30, 2024-03-05 12:30:00.5; a time may have a zone: Z, UTC, +02, +0200 or +02:00.
-ZONE = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
-ISO = (
+ZONE_PATTERN = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
+ISO_PATTERN = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
     r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,15}))?)?"
-    rf"(?P<zone>{ZONE})?)?"
+    rf"(?P<zone>{ZONE_PATTERN})?)?"
 )
 #: What a bad date should have been.
-EXPECTED = (
+EXPECTED_DATE = (
     "an ISO date that exists, such as 2024-03-05 or 2024-03-05T12:30; if these are categories, --categorical COLUMN "
     "reads them as such"
 )
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Time is counted from the beginning of 2000, in UTC, in years of so many days.
-EPOCH, DAYS = date(2000, 1, 1), 365.25
-_ISO, _ZONE = re.compile(ISO), re.compile(ZONE)
+EPOCH, DAYS_PER_YEAR = date(2000, 1, 1), 365.25
+_ISO, _ZONE = re.compile(ISO_PATTERN), re.compile(ZONE_PATTERN)
 _DIGITS = str.maketrans("", "", " ZUTC+-:")
 _EPOCH_DAY, _LAST_DAY_OF_YEAR_0 = (EPOCH - date(1970, 1, 1)).days, (date.min - date(1970, 1, 1)).days - 1
 
@@ -42,7 +42,7 @@ def years(days: Any, seconds: Any) -> Any:
     >>> years(8766, 0), years(-0.5, 43200)
     (24.0, 0.0)
     """
-    return (days + seconds / 86400.0) / DAYS
+    return (days + seconds / 86400.0) / DAYS_PER_YEAR
 
 
 def offset(zone: str) -> int | None:
@@ -87,7 +87,7 @@ def moment(text: str) -> Moment | None:
 _NO_DATE = Moment(np.nan, -1, -1, None)
 
 
-class Moments(NamedTuple):
+class MomentArrays(NamedTuple):
     """Dates and times, as arrays; see :class:`Moment`."""
 
     years: NDArray[np.float64]  # NaN for what is no date
@@ -96,7 +96,7 @@ class Moments(NamedTuple):
     hour: NDArray[np.int64]  # -1 for a date without a time of day too
 
 
-def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Moments:
+def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> MomentArrays:
     """Dates from days since 1970 and seconds of the day, both of local time, and the seconds that this is ahead of UTC.
 
     Args:
@@ -107,10 +107,10 @@ def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Mo
     time = years(days - _EPOCH_DAY, seconds - ahead)
     month = days.view("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1
     parts = (days + 3) % 7, month, np.where(timed, np.floor(seconds / 3600.0).astype(np.int64), -1)
-    return Moments(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))
+    return MomentArrays(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))
 
 
-def moments_in(texts: Any) -> Moments:
+def moments_in(texts: Any) -> MomentArrays:
     """The dates in an Arrow array of text without nulls; each as :func:`moment` reads it.
 
     A regular expression checks the form and Arrow reads the digits. If a text has the form and is no date, such as
@@ -127,8 +127,8 @@ def moments_in(texts: Any) -> Moments:
     def as_integers(array: Any) -> NDArray[np.int64]:
         return np.frombuffer(array.cast(pa.int64()).fill_null(0).buffers()[1], np.int64, len(array), 8 * array.offset)
 
-    matched = pc.match_substring_regex(texts, f"^{ISO}$")
-    local = pc.replace_substring_regex(texts, f"(:[0-9]{{2}}(?:[.][0-9]+)?){ZONE}$", r"\1")
+    matched = pc.match_substring_regex(texts, f"^{ISO_PATTERN}$")
+    local = pc.replace_substring_regex(texts, f"(:[0-9]{{2}}(?:[.][0-9]+)?){ZONE_PATTERN}$", r"\1")
     zoned = pc.and_(matched, pc.not_equal(pc.binary_length(local), pc.binary_length(texts)))
     sizes = pc.binary_length(local).filter(zoned).to_pylist()
     zones = [text[size:] for text, size in zip(texts.filter(zoned).to_pylist(), sizes, strict=True)]
@@ -139,7 +139,7 @@ def moments_in(texts: Any) -> Moments:
         stored = None
     if stored is None or None in offsets.values():
         found = [moment(text) or _NO_DATE for text in texts.to_pylist()]
-        return Moments(
+        return MomentArrays(
             *(np.array([-1 if part is None else part for part in each]) for each in zip(*found, strict=True))
         )
     ahead = np.zeros(len(texts), np.int64)
