@@ -115,7 +115,7 @@ def figures_of(result: Reproduction, kind: str, axis: str, folder: Path, only: i
         caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} random orders."
         if panel.loss == "logistic" and kind != "literal":
             caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
-        parts.append(html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption))
+        parts.append(html.figure(image, f"{panel.title}. {describe(summary)}", stem, caption))
     return html.figures(*parts)
 
 
@@ -129,7 +129,7 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
         draw_temporal(axes, sequence, paths)
         rules = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
         description = f"Regret against T. {rules}."
-        drawn.append(html.figure(svg(figure), f"temporal-{sequence}", description, f"{caption}."))
+        drawn.append(html.figure(svg(figure), description, f"temporal-{sequence}", f"{caption}."))
     write(folder / "temporal.svg", [svg(whole).encode()])
     caption = "Regret, the exponent of its growth, and the bound"
     page.section(
