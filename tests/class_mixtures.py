@@ -4,11 +4,9 @@ import numpy as np
 
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import MulticlassHinge, Softmax
-from giftrl.mixtures.entering import enter, entries
-from giftrl.mixtures.feature_state import CENTRE, DENSE_PLACE, ROWS, SCALE, no_features, with_capacity
-from giftrl.mixtures.features import Scaling
-from giftrl.mixtures.layout import ONE_SCORE, blocks
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.state import CENTRE, DENSE_PLACE, ONE_SCORE, ROWS, SCALE, blocks, no_features, with_capacity
 from tests.mixture_parts import AdaHedge
 from tests.multiclass import filled
 

@@ -9,13 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, longest
-from giftrl.mixtures import labels as unit
-from giftrl.mixtures.ada_hedge import hedge, observe, rate
-from giftrl.mixtures.entering import enter, entries
-from giftrl.mixtures.feature_state import no_features, with_capacity
-from giftrl.mixtures.features import Scaling
-from giftrl.mixtures.layout import ONE_SCORE, blocks
-from giftrl.mixtures.newton_stack import COVARIANCE, bend_stack, move_stack, spread_stack
+from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.combination import COVARIANCE, bend_stack, hedge, move_stack, observe, rate, spread_stack
+from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.state import ONE_SCORE, blocks, no_features, with_capacity
 from giftrl.ops.loss import accepts, curvature, prox
 from giftrl.ops.scalar import clamp
 

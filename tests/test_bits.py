@@ -20,7 +20,7 @@ from giftrl.kernels import LinearLearner, MulticlassLearner
 from giftrl.losses import MULTICLASS
 from giftrl.mixtures import MixtureLearner, MulticlassMixture
 from giftrl.streams import Hashing, Position
-from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.json import JsonLines
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
 
@@ -48,7 +48,7 @@ def linear():
 
 def team():
     from giftrl.compiled.rows import as_rows
-    from giftrl.merging.team import Team
+    from giftrl.workers.threads import Team
 
     many = loss in MULTICLASS
     learner = MulticlassMixture(7, 3, loss, constant=6) if many else MixtureLearner(7, loss, constant=6)

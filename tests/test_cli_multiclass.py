@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from giftrl.errors import InvalidInput
 from giftrl.kernels.multiclass_learner import MulticlassLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl
 

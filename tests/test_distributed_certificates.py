@@ -5,25 +5,22 @@ from dataclasses import replace
 import pytest
 
 from giftrl import distributed
-from giftrl.certificates import store as at
-from giftrl.distributed import checkpoint as checkpoints
+from giftrl.certificates import record as at
+from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import shards
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.errors import Incompatible
 from giftrl.training import LinearModel, Settings, train
 from tests.distributed import bytes_of, few_rows, write_rows
 from tests.test_distributed_runs import WORKERS, Losing, Swapping
 
-#: No row is kept; some rows are; second moments are; K scores; a single learner.
+#: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores.
 KINDS = {
     "none": Settings(loss="logistic", bits=8, witness_nonzeros=1),
     "some": Settings(loss="logistic", bits=8, witness_nonzeros=400),
     "all": Settings(loss="logistic", bits=8),
     "moments": Settings(loss="squared", bits=8, witness_nonzeros=400),
     "classes": Settings(loss="softmax", bits=8, witness_nonzeros=2000, label_values=(-1.0, 1.0, 2.0)),
-    "single": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=200),
-    "single, none": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=1),
 }
 
 
@@ -48,7 +45,7 @@ def test_the_certificate_is_about_all_rows_and_nearly_as_good_as_that_of_one_wor
     assert 0.0 < best.lower_bound <= best.loss_sum
     assert best.lower_bound > 0.8 * alone.lower_bound
     budget = reading.settings.witness_nonzeros
-    assert model.learner.witnesses.store.sums[at.COST] <= budget
+    assert model.learner.witnesses.record.sums[at.STORED_COST] <= budget
     assert (best.rows_kept == 700) == (budget == 1_000_000 or reading.settings.loss == "squared")
     for what in (model.certificate.theorem_terms, model.certificate.lemma_4_1, model.certificate.corollary_4_3):
         with pytest.raises(Incompatible, match="is about one sequence of rounds"):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import scale
 from giftrl import Certificate, regularizers
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.ops.loss import value
 from tests.test_estimators import interpreted
 

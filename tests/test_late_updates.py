@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from giftrl import errors
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.full_matrix import new_matrix
-from giftrl.mixtures.late_updates import LATE, fills, isolate, lose, stretch, take_in, variance
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.full_matrix import LATE, fills, isolate, lose, new_matrix, stretch, take_in, variance
+from giftrl.mixtures.mixture import MulticlassMixture
 
 PLACES = 5
 CLASSES = [None, 3]
@@ -97,22 +96,6 @@ def test_what_is_late_is_part_of_the_state(classes, way):
         copy = pickle.loads(pickle.dumps(learner))
     assert_array_equal(copy.learn(*after), learner.learn(*after))
     assert_same_state(copy, learner)
-
-
-@pytest.mark.parametrize("classes", CLASSES)
-def test_a_state_of_an_earlier_version_has_nothing_late(classes):
-    """Such a version had taken everything in: it goes on as a learner does that has just done so."""
-    learner, after = with_late(classes)
-    matrix = learner.matrix
-    matrix.inverse[...] -= np.swapaxes(matrix.late, -1, -2) @ matrix.late
-    state = {name: array.copy() for name, array in learner.state().items()}
-    for name in ("matrix.late", "matrix.waiting"):
-        del state[name]
-    old = made(classes)
-    old.restore(state)
-    matrix.late[...], matrix.waiting[0] = 0.0, 0
-    assert_same_state(old, learner)
-    assert_array_equal(old.learn(*after), learner.learn(*after))
 
 
 @pytest.mark.parametrize("waiting", [-1, LATE])

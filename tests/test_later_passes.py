@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from tests.class_mixtures import Twin as ClassTwin
 from tests.class_mixtures import mixture as class_mixture
 from tests.class_mixtures import stream as classes

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from giftrl.compiled.rows import as_rows
-from giftrl.mixtures.entering import enter, entries
-from giftrl.mixtures.feature_state import CENTRE, SCALE, no_features, with_capacity
-from giftrl.mixtures.features import Scaling
-from giftrl.mixtures.layout import ONE_SCORE, blocks
+from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.state import CENTRE, ONE_SCORE, SCALE, blocks, no_features, with_capacity
 from tests.mixture_parts import FeatureScaler
 
 few = settings(max_examples=max(5, settings.default.max_examples // 3))

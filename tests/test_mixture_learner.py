@@ -14,11 +14,10 @@ from numpy.testing import assert_allclose
 
 from giftrl import errors, losses
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures import labels as unit
-from giftrl.mixtures.ada_hedge import hedge, rate
-from giftrl.mixtures.feature_state import CENTRE, DENSE, DENSE_PLACE, NORM, PLACE, SCALE
+from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.combination import hedge, rate
 from giftrl.mixtures.full_matrix import CREDIT, EARNED, affords, new_matrix
-from giftrl.mixtures.layout import ONE_SCORE
+from giftrl.mixtures.state import CENTRE, DENSE, DENSE_PLACE, NORM, ONE_SCORE, PLACE, SCALE
 from giftrl.ops.loss import slope, value
 from tests.members import is_classification
 from tests.mixture_twin import Twin, exact

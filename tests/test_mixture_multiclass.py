@@ -11,8 +11,8 @@ from scipy import sparse
 
 from giftrl import errors
 from giftrl.losses import Logistic, MulticlassHinge
-from giftrl.mixtures.feature_state import DENSE_PLACE, PLACE, SCALE
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.mixtures.state import DENSE_PLACE, PLACE, SCALE
 from tests.class_mixtures import Twin, mixture, stream
 from tests.multiclass import each_loss, few, filled
 

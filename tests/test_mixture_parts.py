@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from giftrl.kernels.lane_counts import FOUR
 from giftrl.losses import Logistic, Squared
 from giftrl.mixtures import PRESETS, Extended
-from giftrl.mixtures import labels as unit
+from giftrl.mixtures import label_units as unit
 from giftrl.ops import loss_scale
 from giftrl.ops.loss import curvature, slope, value
 from tests.members import is_classification, is_count, label_for, label_strategy

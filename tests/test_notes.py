@@ -5,7 +5,7 @@ import json
 import pytest
 
 from giftrl.samples import SAMPLES
-from giftrl.streams.look import look_at_texts
+from giftrl.streams.infer_columns import look_at_texts
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain

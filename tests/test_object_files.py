@@ -19,7 +19,7 @@ from giftrl.compiled import compiler, digest, object_files
 from giftrl.compiled.arguments import spell
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.rounds import learn_mixture
+from giftrl.mixtures.round import learn_mixture
 from giftrl.ops.loss import value
 from tests.commands import giftrl
 from tests.loops import LOSS

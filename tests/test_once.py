@@ -16,7 +16,7 @@ from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 from tests.mixture_parts import FeatureScaler
 
 pytestmark = pytest.mark.plain

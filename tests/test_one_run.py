@@ -10,7 +10,7 @@ import pytest
 
 from giftrl import files
 from giftrl.cli import terminal
-from giftrl.files import GrowingFile, unfinished
+from giftrl.files import Output, unfinished
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import contents, refused
@@ -128,11 +128,11 @@ def test_a_folder_can_be_moved_between_an_interruption_and_its_end(days, tmp_pat
 def test_two_processes_do_not_write_one_unfinished_file(days, tmp_path):
     from giftrl.errors import InvalidInput
 
-    one = GrowingFile("predictions", tmp_path / "p", checkpoint=tmp_path / "m.checkpoint")
+    one = Output(tmp_path / "p", "predictions", checkpoint=tmp_path / "m.checkpoint").open()
     one.write(b"one")
     with pytest.raises(InvalidInput, match="is being written by another run"):
-        GrowingFile("predictions", tmp_path / "p", checkpoint=tmp_path / "m.checkpoint")
-    one.close()
+        Output(tmp_path / "p", "predictions", checkpoint=tmp_path / "m.checkpoint").open()
+    one.commit()
     assert (tmp_path / "p").read_bytes() == b"one" and names(tmp_path) == ["p"]
 
 
@@ -177,19 +177,19 @@ def test_a_run_that_fails_before_its_first_checkpoint_leaves_nothing(days, tmp_p
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("checkpoint", ["m.checkpoint", None])
 def test_a_signal_while_a_file_is_made_leaves_nothing_behind(tmp_path, monkeypatch, number, checkpoint):
-    monkeypatch.setattr(files, "ASKED", [])
-    monkeypatch.setattr(terminal, "ASKED", files.ASKED)
+    monkeypatch.setattr(files, "EXIT_REQUESTS", [])
+    monkeypatch.setattr(terminal, "EXIT_REQUESTS", files.EXIT_REQUESTS)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    monkeypatch.setattr(GrowingFile, "_claim", lambda file: os.kill(os.getpid(), number))
-    lock = files._lock
-    monkeypatch.setattr(files, "_lock", lambda folder: (os.kill(os.getpid(), number), lock(folder))[1])
+    lock = files.system.lock
+    output = Output(tmp_path / "p", "predictions", checkpoint=checkpoint and tmp_path / checkpoint)
+    monkeypatch.setattr(files.system, "lock", lambda file: (os.kill(os.getpid(), number), lock(file))[1])
     earlier = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         terminal.take_signals()
         with pytest.raises(SystemExit) as end, contextlib.ExitStack() as stack:
-            GrowingFile.opened(stack, "predictions", tmp_path / "p", checkpoint=checkpoint and tmp_path / checkpoint)
+            output.open_in(stack)
     finally:
         for each, handler in earlier.items():
             signal.signal(each, handler)
-    assert end.value.code == 128 + number and not files.HELD
+    assert end.value.code == 128 + number and not files.UNINTERRUPTED_BLOCKS
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from giftrl.cli.progression import TABLE_HEADS, Progression, in_columns
-from giftrl.streams.sources.progress import Progress
+from giftrl.streams.reader import Progress
 from giftrl.training.model import LaterPassCounts
 from tests.commands import GIFTRL, write_rows
 

@@ -193,7 +193,7 @@ def test_nothing_is_put_in_place_after_a_signal_whose_exception_was_lost(tmp_pat
     """C code may clear the exception of a signal handler, and the command goes on."""
     write_rows(tmp_path / "rows.svm", n=20)
     (tmp_path / "m").write_bytes(b"yesterday")
-    monkeypatch.setattr(files, "ASKED", [143])
+    monkeypatch.setattr(files, "EXIT_REQUESTS", [143])
     command = [
         "train",
         tmp_path / "rows.svm",

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.arrow import ArrowTable
-from giftrl.streams.tables.batches import RecordBatches
+from giftrl.streams.tables.arrow import ArrowTable, RecordBatches
 from giftrl.streams.tables.converted import ConvertedWriter
 from giftrl.streams.text.libsvm import LibsvmText
 from tests.stream_rows import flat, named_rows
@@ -310,7 +310,7 @@ def test_a_failed_conversion_leaves_what_was_there(tmp_path):
         fail()
     assert path.read_text() == "before" and len(list(tmp_path.iterdir())) == 1
     with pytest.raises(InvalidInput, match="cannot be written"):
-        ConvertedWriter(tmp_path / "no" / "rows.arrow", features)
+        ConvertedWriter(tmp_path / "no" / "rows.arrow", features).open()
     with pytest.raises(InvalidInput, match="lz4"):
         ConvertedWriter(path, features, compression="rar")
     with ConvertedWriter(path, features) as writer, pytest.raises(InvalidInput, match="constant"):

@@ -9,9 +9,10 @@ import time
 import pytest
 
 from giftrl.errors import InvalidInput
-from giftrl.streams.names.features import Dictionary, Hashing, restore
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.ahead import Ahead
+from giftrl.streams.sources.prefetch import Ahead
 from tests.stream_rows import named_rows
 
 
@@ -137,7 +138,7 @@ def test_work_ahead_hands_over_what_is_raised():
 def test_interrupting_a_wait_for_standard_input():
     code = (
         "from giftrl.streams.reader import Reader\n"
-        "from giftrl.streams.names.features import Hashing\n"
+        "from giftrl.streams.names.hashing import Hashing\n"
         "print('ready', flush=True)\n"
         "for batch in Reader('-', Hashing(4), format='libsvm'): pass\n"
     )

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput, UnknownName
 from giftrl.streams.columns import Columns, Schema, decide
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.sources.source import Source, Stream
-from giftrl.streams.tables.csv import CsvText
-from giftrl.streams.tables.csv_blocks import CsvBlocks
-from giftrl.streams.tables.csv_header import find_delimiter, layout
-from giftrl.streams.tables.csv_rows import Dialect
+from giftrl.streams.tables.csv import CsvBlocks, CsvText, find_delimiter, layout
+from giftrl.streams.tables.csv_fallback import Dialect
 from tests.stream_rows import named_rows
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")

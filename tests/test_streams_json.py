@@ -14,7 +14,7 @@ from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
-from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.json import JsonLines
 from tests.stream_rows import flat, named_rows
 
 

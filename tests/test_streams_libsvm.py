@@ -13,14 +13,13 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.sources.lines import as_block
-from giftrl.streams.text.libsvm import LibsvmText
-from giftrl.streams.text.libsvm_scan import make_buffers as libsvm_buffers
-from giftrl.streams.text.libsvm_scan import scan_libsvm
-from giftrl.streams.text.vw import VwText
-from giftrl.streams.text.vw_scan import make_buffers as vw_buffers
-from giftrl.streams.text.vw_scan import scan_vw
+from giftrl.streams.text.libsvm import LibsvmText, scan_libsvm
+from giftrl.streams.text.libsvm import make_buffers as libsvm_buffers
+from giftrl.streams.text.vw import VwText, scan_vw
+from giftrl.streams.text.vw import make_buffers as vw_buffers
 from tests.fuzz_parsers import check_libsvm, mutated, pieces, run_random
 from tests.stream_rows import arrays
 

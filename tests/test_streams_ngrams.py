@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
-from giftrl.streams.names import ngrams as module
-from giftrl.streams.names.features import Dictionary, Hashing
-from giftrl.streams.names.interactions import SEPARATOR, Interactions
-from giftrl.streams.names.ngrams import Ngrams
+from giftrl.streams.names import interactions as module
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.interactions import SEPARATOR, Interactions, Ngrams
 from giftrl.streams.reader import Reader
 from giftrl.streams.tables.converted import ConvertedWriter
 from giftrl.streams.text.vw import VwText

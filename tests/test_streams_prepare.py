@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.streams.batch import Batch, Position
-from giftrl.streams.names.merge import keep_rows, merge, overflowed
-from giftrl.streams.prepare import NORMALIZATIONS, prepare
+from giftrl.streams.batch import Batch, Position, keep_rows, merge, overflowed
+from giftrl.streams.reader import NORMALIZATIONS, prepare
 
 
 def make(rows: list[dict[int, float]]) -> Batch:

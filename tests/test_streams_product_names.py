@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.streams.names.crossing import SEPARATOR, Crossing
-from giftrl.streams.names.features import Dictionary, Hashing, restore
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.streams.names.interactions import Interactions
+from giftrl.streams.names.products import SEPARATOR, Crossing
 from giftrl.streams.reader import Reader
 from tests.stream_rows import named_rows
 from tests.test_streams_interactions import choices, entry_rows, make, mixed, pair_lists, wanted

@@ -14,7 +14,8 @@ import pytest
 
 from giftrl.errors import BadRow, BadSource, InvalidInput, UnknownName
 from giftrl.streams.batch import Position
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.reader import Reader
 from giftrl.streams.tables.converted import ConvertedWriter
@@ -115,10 +116,10 @@ def test_arguments_are_checked_before_anything_is_read(tmp_path):
 
 
 def test_interactions_in_pieces_end_where_they_say(tmp_path, monkeypatch):
-    from giftrl.streams.names import crossing
+    from giftrl.streams.names import products
 
-    original = crossing.Crossing.cross
-    monkeypatch.setattr(crossing.Crossing, "cross", lambda self, batch: original(self, batch, 30, 60))
+    original = products.Crossing.cross
+    monkeypatch.setattr(products.Crossing, "cross", lambda self, batch: original(self, batch, 30, 60))
     path = tmp_path / "x.vw"
     lines = [b"1 |a " + b" ".join(b"f%d:%d" % (j, j + 1) for j in range(i % 7)) for i in range(30)]
     lines[11] = b"x |a bad"
@@ -172,7 +173,7 @@ def test_standard_input(tmp_path):
     code = (
         "import numpy as np\n"
         "from giftrl.streams.reader import Reader\n"
-        "from giftrl.streams.names.features import Hashing\n"
+        "from giftrl.streams.names.hashing import Hashing\n"
         "reader = Reader('-', Hashing(4), constant=False)\n"
         "print([batch.data.tolist() for batch in reader], reader.progress.total, reader.schema)\n"
     )

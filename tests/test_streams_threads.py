@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadRow, BadSource
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.in_turn import in_turn
+from giftrl.streams.sources.prefetch import in_turn
 from giftrl.streams.sources.source import Source
 
 WORDS = st.sampled_from([f"w{i}" for i in range(40)])

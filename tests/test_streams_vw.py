@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from giftrl.streams.batch import Batch, Position
-from giftrl.streams.names.features import Dictionary, Hashing
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.text.libsvm import LibsvmText
 from giftrl.streams.text.vw import VwText
@@ -245,7 +246,7 @@ def test_groups(compiled):
 
 
 def test_groups_that_are_forgotten_keep_their_codes(monkeypatch):
-    monkeypatch.setattr("giftrl.streams.text.rows.MOST_GROUPS", 10)
+    monkeypatch.setattr("giftrl.streams.text.parser.MOST_GROUPS", 10)
     parser = VwText(Hashing(18), Interactions([("n3", "n300")]))
     for _ in range(2):
         batch = parser.parse(b"1" + b"".join(b" |n%d x" % k for k in range(400)), "test", Position())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.streams.names.walk import BadValue, Keys, walk
+from giftrl.streams.names.objects import BadValue, Keys, walk
 from tests.stream_rows import flat
 
 KEYS = st.sampled_from(["a", "b", "c d", "é", "long name"])

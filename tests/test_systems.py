@@ -127,7 +127,7 @@ def test_without_locks(monkeypatch, tmp_path):
     with (tmp_path / "a").open("wb") as file:
         assert system.lock(file) is None and not system.can_lock()
     leftover = tmp_path / f"{files._prefix(tmp_path / 'b')}{'0' * 16}.tmp"
-    leftover.mkdir()
+    leftover.touch()
     files.write(tmp_path / "b", [b"content"])
     assert (tmp_path / "b").read_bytes() == b"content"
     assert leftover.exists()  # it may be in use, and nobody can tell

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.streams.columns import Columns
-from giftrl.streams.look import look_at_numbers, look_at_texts
+from giftrl.streams.infer_columns import look_at_numbers, look_at_texts
 from giftrl.streams.names.dates import WEEKDAYS, moment
-from giftrl.streams.names.dictionary import Dictionary
-from giftrl.streams.names.texts import words_of
+from giftrl.streams.names.features import Dictionary
+from giftrl.streams.names.objects import words_of
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.moments import date_columns, word_lists
+from giftrl.streams.tables.rows import date_columns, word_lists
 from giftrl.training.trainer import Trainer
 from tests.commands import giftrl
 from tests.stream_rows import named_rows

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.mixture import MulticlassMixture
 
 __all__ = ["predictions"]
 

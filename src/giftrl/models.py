@@ -15,8 +15,8 @@ of ours, ``giftrl``, itself JSON: ``sha256``, the digest of the whole file with 
 ``version``; and ``content``, the header of the caller. Any reader of safetensors can open a model file. Nothing in one
 is ever run. :mod:`giftrl.config.upgrade` knows the files of earlier versions.
 
-Same contents, same bytes: the library orders arrays by width and name, our JSON has sorted keys, one entry of metadata
-has but one order, and there is no time stamp.
+Same contents, same bytes, those that the library writes: arrays are in the order of their types and names, our JSON has
+sorted keys, and there is no time stamp.
 """
 
 import hashlib
@@ -25,18 +25,17 @@ import math
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import FileIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from giftrl.config.upgrade import metadata_of_now
 from giftrl.errors import InvalidInput, ModelFileError, require
-from giftrl.files import file_errors, replacing
+from giftrl.files import file_errors, require_replaceable, write
 from giftrl.system import open_at_once, physical_memory
 
 __all__ = ["ModelFileError", "load", "save"]
@@ -49,11 +48,13 @@ MAX_HEADER_BYTES = 1 << 23
 #: NumPy 1 has no more.
 MAX_DIMENSIONS = 32
 NO_DIGEST = "0" * 64
+#: The types of arrays by their names in a file, in the order of safetensors: arrays of the last type come first.
 DTYPES = {
-    f"{kind}{bits}": np.dtype(f"{letter}{bits // 8}")
-    for kind, letter, widths in (("F", "f", (16, 32, 64)), ("I", "i", (8, 16, 32, 64)), ("U", "u", (8, 16, 32, 64)))
-    for bits in widths
+    f"{kind.upper()}{bits}": np.dtype(f"{kind}{bits // 8}")
+    for bits, kinds in ((8, "ui"), (16, "iuf"), (32, "iuf"), (64, "fiu"))
+    for kind in kinds
 }
+TOO_LONG = f"must take at most {MAX_HEADER_BYTES} bytes"
 RESTORE_OR_SAVE_AGAIN = "restore it from a copy or save the model again"
 
 
@@ -77,29 +78,28 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], header: dict
     content = json.dumps(to_json(header), sort_keys=True, separators=(",", ":"), allow_nan=False)
     # The digest comes first, so that no text of the caller can be taken for it.
     ours = f'{{"sha256":"{NO_DIGEST}","format":"{FORMAT}","version":{VERSION},"content":{content}}}'
-    length = len(json.dumps(ours)) + sum(
-        len(json.dumps(name)) + 100 + 20 * array.ndim for name, array in checked.items()
-    )
-    require(
-        length <= MAX_HEADER_BYTES,
-        "header",
-        "...",
-        f"must take at most {MAX_HEADER_BYTES} bytes",
-        "keep long lists as arrays",
-    )
-    with replacing(path) as new:
-        try:
-            save_file(checked, new, {"giftrl": ours})
-            with safe_open(new, "np", backend="pread") as written:
-                order = written.offset_keys()
-        except SafetensorError as error:
-            code = re.search(r"os error ([0-9]+)", str(error))
-            raise OSError(int(code[1]) if code else 0, str(error)) from error
-        with new.open("r+b") as file:
-            start = file.read(8)
-            start += file.read(int.from_bytes(start, "little"))
-            file.seek(start.index(NO_DIGEST.encode()))
-            file.write(_digest(start, [checked[name] for name in order]).encode())
+    names = sorted(checked, key=lambda name: (-list(DTYPES.values()).index(checked[name].dtype), name.encode()))
+    start = _start(ours, {name: checked[name] for name in names})
+    require(len(start) <= MAX_HEADER_BYTES, "header", "...", TOO_LONG, "keep long lists as arrays")
+    bodies = [checked[name].reshape(-1).view(np.uint8) for name in names if checked[name].size]
+    digest = _digest(start, bodies)
+    require_replaceable(path)  # no pipe
+    write(path, [start.replace(NO_DIGEST.encode(), digest.encode(), 1), *bodies])
+
+
+def _start(ours: str, arrays: dict[str, Array]) -> bytes:
+    """The beginning of a file: the length of the JSON text, and that text, with spaces up to a multiple of 8 bytes."""
+    end = 0
+    table: dict[str, Any] = {"__metadata__": {"giftrl": ours}}
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    for name, array in arrays.items():
+        table[name] = {
+            "dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]
+        }  # fmt: skip
+        end += array.nbytes
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -155,11 +155,10 @@ def _checked(name: str, array: Array) -> Array:
     return np.asarray(given, dtype=native, order="C")
 
 
-def _digest(start: bytes, arrays: list[Array]) -> str:
+def _digest(start: bytes, bodies: Iterable[NDArray[np.uint8]]) -> str:
     total = hashlib.sha256(start)
-    for array in arrays:
-        if array.size:  # a view without elements has no bytes to hash
-            total.update(array.reshape(-1).view(np.uint8).data)
+    for body in bodies:
+        total.update(body.data)
     return total.hexdigest()
 
 
@@ -195,7 +194,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
         said = _short(error).removeprefix("Error while deserializing header: ")
         raise _Problem(f"cannot be read: it was cut off or damaged ({said})") from error
     zeroed = start.replace(digest.encode(), NO_DIGEST.encode(), 1)
-    if _digest(zeroed, list(arrays.values())) != digest:
+    if _digest(zeroed, (array.reshape(-1).view(np.uint8) for array in arrays.values() if array.size)) != digest:
         raise _Problem("is damaged: its checksum is not that of its contents")
     try:
         header = from_json(content)

@@ -43,7 +43,7 @@ def inspect_command(
     import numpy as np
 
     from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
-    from giftrl.reports.figure import require_matplotlib
+    from giftrl.reports.figures import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.summary import best_losses, largest_weights, summary_of
 
@@ -171,7 +171,7 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
     from matplotlib.figure import Figure
 
     from giftrl.errors import InvalidInput
-    from giftrl.files import writing
+    from giftrl.files import write
 
     figure = Figure(figsize=(10, 0.8 + 0.28 * max(8, len(largest))), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 1))
@@ -189,5 +189,4 @@ def _draw(path: str, weights: Any, largest: list[tuple[str, float]]) -> None:
         figure.savefig(image, format=Path(path).suffix.lstrip(".") or "png")
     except ValueError as problem:
         raise InvalidInput("plot", path, f"cannot be drawn ({problem})", "give a .png, .svg or .pdf file") from None
-    with writing(path) as file:
-        file.write(image.getvalue())
+    write(path, [image.getvalue()])

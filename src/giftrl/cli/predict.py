@@ -76,7 +76,7 @@ def predict_command(
     )
     from giftrl.config.predictor import link_of
     from giftrl.errors import Incompatible
-    from giftrl.files import writing
+    from giftrl.files import Output
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
@@ -101,7 +101,7 @@ def predict_command(
         labels=settings.label_names, **reading,
     )  # fmt: skip
     with contextlib.ExitStack() as opened:
-        file = standard_output() if output is None else opened.enter_context(writing(output))
+        file = standard_output() if output is None else Output(output).open_in(opened)
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
         tabular = proba or (as_scores and settings.many)
         if tabular and auditor is None:

@@ -13,7 +13,7 @@ from typing import IO, Any
 import click
 
 from giftrl.errors import InvalidInput
-from giftrl.files import ASKED, HELD
+from giftrl.files import EXIT_REQUESTS, UNINTERRUPTED_BLOCKS
 
 
 def take_streams() -> None:
@@ -41,11 +41,11 @@ def take_signals() -> None:
     """
 
     def stop(number: int, frame: Any) -> None:
-        ASKED.append(128 + number)
+        EXIT_REQUESTS.append(128 + number)
         # The exception may leave an object of a library half made, whose __del__ then fails on what is missing. The
         # interpreter would print that as a traceback.
         sys.unraisablehook = lambda _: None
-        if not HELD:
+        if not UNINTERRUPTED_BLOCKS:
             raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):

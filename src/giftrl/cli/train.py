@@ -110,8 +110,8 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1),
-    help="How many threads learn in the first pass; with --cluster, how many workers. Each number gives a model of its "
-    "own, the same in every run. Default: 1, with --cluster 16.",
+    help="Threads in the first pass; with --cluster, workers. Needs --beta auto. Each number gives a model of its own, "
+    "the same in every run. Default: 1, with --cluster 16.",
 )  # fmt: skip
 @quiet_option("--quiet", help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
@@ -151,7 +151,7 @@ def train_command(
     from giftrl.cli.terminal import counted, json_text, proving, standard_error, standard_output
     from giftrl.cli.train import model_of
     from giftrl.errors import require
-    from giftrl.files import writing
+    from giftrl.files import Output
     from giftrl.streams.sources.source import find_sources, require_files
     from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
     from giftrl.training.checkpoint import require_no_checkpoint
@@ -209,13 +209,12 @@ def train_command(
         reason = target.reason
     reading |= {"passes": passes, "holdout": holdout, "workers": workers, "predictions": predictions}
     trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
-    recorded: Any = None
     if report_path is not None:
-        from giftrl.reports.run.of_training import record_of as recorded
+        from giftrl.reports.record import Record
 
-        trainer.record = recorded(trainer.model)
+        trainer.record = Record(trainer.model.examples)
     if resume:
-        trainer.resume(chosen_by_rows(*given) if from_path is None else (), recorded)
+        trainer.resume(chosen_by_rows(*given) if from_path is None else ())
     if schema is not None:
         rule = "is not what the model was trained with"
         require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
@@ -226,10 +225,10 @@ def train_command(
     if reason is not None and not quiet:
         console.print(reason)
     with contextlib.ExitStack() as opened:
-        outputs = [standard_output()] if as_json else []
+        outputs: list[Any] = [standard_output()] if as_json else []
         if summary_path is not None:  # opened before the work, so that a problem shows before it
-            outputs.append(opened.enter_context(writing(summary_path)))
-        page = None if report_path is None else opened.enter_context(writing(report_path))
+            outputs.append(Output(summary_path).open_in(opened))
+        page = None if report_path is None else Output(report_path).open_in(opened)
         with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
             progression.start(trainer.model)
             watched = [progression.watch] if trainer.record is None else [progression.watch, trainer.record.watch]
@@ -269,7 +268,7 @@ def _page(trainer: Any, best: Any) -> bytes:
     """The report of a run."""
     import shlex
 
-    from giftrl.reports.run.of_training import run_of
+    from giftrl.reports.run_page import run_of
 
     typed = click.get_current_context().meta.get("giftrl.arguments", ())
     command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])
@@ -349,11 +348,11 @@ def train_on_cluster(
     from giftrl.cli.terminal import counted, json_text, proving, standard_error, standard_output
     from giftrl.cli.train import model_of
     from giftrl.distributed import PAYS, train
-    from giftrl.distributed.cluster import require_cluster
-    from giftrl.distributed.files import about_rows, find_files, source_of
-    from giftrl.distributed.run import require_place
+    from giftrl.distributed.launch import require_place
+    from giftrl.distributed.ray_crew import require_cluster
+    from giftrl.distributed.shards import about_rows, find_files, source_of
     from giftrl.errors import require
-    from giftrl.files import check_outputs, writing
+    from giftrl.files import Output, check_outputs
     from giftrl.streams.sources.source import is_url
     from giftrl.training import Checkpoint, Settings
     from giftrl.training.choose_loss import look
@@ -404,9 +403,9 @@ def train_on_cluster(
             say(target.reason)
     progress = Watching(say)
     with contextlib.ExitStack() as opened:
-        outputs = [standard_output()] if as_json else []
+        outputs: list[Any] = [standard_output()] if as_json else []
         if summary_path is not None:
-            outputs.append(opened.enter_context(writing(summary_path)))
+            outputs.append(Output(summary_path).open_in(opened))
         model = train(
             begin, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
             after=progress, **reading,
@@ -433,8 +432,7 @@ def train_on_cluster(
 def say_idle(say: Callable[[str], None], files: Any, workers: int, reading: dict[str, Any]) -> None:
     """Say how many workers have nothing to read, if any."""
     from giftrl.cli.terminal import counted
-    from giftrl.distributed.files import look_at_files
-    from giftrl.distributed.shards import deal
+    from giftrl.distributed.shards import deal, look_at_files
 
     if len(files) >= workers:
         return

@@ -55,9 +55,9 @@ def convert_command(
     from giftrl.cli.terminal import Bar, standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.label_names import LabelNames, listed
-    from giftrl.streams.names.features import Dictionary, Hashing
-    from giftrl.streams.names.interactions import Interactions
-    from giftrl.streams.names.ngrams import Ngrams
+    from giftrl.streams.names.features import Dictionary
+    from giftrl.streams.names.hashing import Hashing
+    from giftrl.streams.names.interactions import Interactions, Ngrams
     from giftrl.streams.reader import Reader
     from giftrl.streams.tables.converted import ConvertedWriter
     from giftrl.training.choose_loss import names_where_text

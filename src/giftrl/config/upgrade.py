@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.mixtures import feature_state as now
+from giftrl.mixtures import state as now
 from giftrl.mixtures.combination import UNCOMPARED
 from giftrl.mixtures.experts import lanes
-from giftrl.mixtures.features import quick_scale
-from giftrl.mixtures.late_updates import nothing_late
-from giftrl.mixtures.layout import LINE, blocks
+from giftrl.mixtures.full_matrix import nothing_late
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.mixture import Mixture
+from giftrl.mixtures.scale_row import quick_scale
+from giftrl.mixtures.state import LINE, blocks
 
 Arrays = dict[str, NDArray[Any]]
 

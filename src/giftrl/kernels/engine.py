@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl import regularizers, schedules, updates
-from giftrl.certificates import Certificate, Evidence, Witnesses
+from giftrl.certificates import Certificate, Evidence, RowReservoir
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
@@ -80,7 +80,7 @@ class Engine:
             for each in self._every_witnesses():
                 each.grow(dimension)
 
-    def _every_witnesses(self) -> "list[Witnesses]":
+    def _every_witnesses(self) -> "list[RowReservoir]":
         """The witnesses of each model that has some."""
         return []
 
@@ -200,7 +200,7 @@ class OneLearner(RowLearner, Engine):
         self._learn_batch(row.batch, 1)
         self._remember_row(row, row.score)
 
-    def _every_witnesses(self) -> list[Witnesses]:
+    def _every_witnesses(self) -> list[RowReservoir]:
         return [] if self.witnesses is None else [self.witnesses]
 
     def grow(self, dimension: int) -> None:

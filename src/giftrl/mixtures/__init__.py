@@ -1,19 +1,33 @@
-"""Learning without parameters: experts, AdaHedge, a Newton stack, and features and labels on a common scale.
+"""The learner without parameters: a mixture of many linear learners, with features and labels on a common scale.
 
-====================================== ==================================================================
-:mod:`giftrl.mixtures.mixture`         what mixtures share: arguments, batches, state, weights, certificate
-:mod:`giftrl.mixtures.learner`         one score; its loop is in :mod:`giftrl.mixtures.rounds` and ``walk``
-:mod:`giftrl.mixtures.multiclass`      K scores; :mod:`giftrl.mixtures.multiclass_rounds`
-:mod:`giftrl.mixtures.features`        features on a common scale; :mod:`giftrl.mixtures.labels` for labels
-:mod:`giftrl.mixtures.experts`         the grid; :mod:`giftrl.mixtures.coin`, :mod:`giftrl.mixtures.full_matrix`
-:mod:`giftrl.mixtures.combination`     from experts to one prediction, by AdaHedge and the Newton stack
-:mod:`giftrl.mixtures.layout`          where all of it is in memory; :mod:`giftrl.mixtures.restoring` checks it
-====================================== ==================================================================
+The default learner has three parts. *Experts* are linear learners on a grid of parameters, with a coin-betting one and
+one with a full matrix of curvature. The *combination* weights them by their losses, and keeps a linear model of their
+predictions. *Scales* of features and labels are learnt in the same pass, so that nothing has to be normalised.
+
+>>> import numpy as np
+>>> x = np.column_stack([1000.0 + np.arange(100.0) % 7, np.ones(100)])
+>>> learner = MixtureLearner(2, "squared", constant=1, compiled=False)
+>>> predictions = learner.learn(x, 3.0 * x[:, 0])
+>>> learner.predict([[1004.0, 1.0]]).round().tolist()
+[3012.0]
+>>> [name for name, share, loss in learner.experts][:2]
+['curvature 1, rate 4', 'curvature 10, rate 4']
+
+=================================== ==================================================
+:mod:`~giftrl.mixtures.mixture`      the learners: :class:`MixtureLearner`, :class:`MulticlassMixture`
+:mod:`~giftrl.mixtures.round`        the compiled loop of one score; ``class_round`` that of K scores
+:mod:`~giftrl.mixtures.row_loops`    the loops over the entries of a row; ``scale_row`` scales them
+:mod:`~giftrl.mixtures.experts`      the grid and the coin; ``full_matrix``
+:mod:`~giftrl.mixtures.combination`  AdaHedge and the Newton stack
+:mod:`~giftrl.mixtures.label_units`  the units of labels
+:mod:`~giftrl.mixtures.later_passes` rounds of later passes
+:mod:`~giftrl.mixtures.scoring`      the mixture as one linear model
+:mod:`~giftrl.mixtures.state`        the place of all of it in memory
+=================================== ==================================================
 """
 
 from giftrl.mixtures.experts import PRESETS
-from giftrl.mixtures.extension import Extended
-from giftrl.mixtures.learner import MixtureLearner
-from giftrl.mixtures.multiclass import MulticlassMixture
+from giftrl.mixtures.label_units import Extended
+from giftrl.mixtures.mixture import MixtureLearner, MulticlassMixture
 
 __all__ = ["PRESETS", "Extended", "MixtureLearner", "MulticlassMixture"]

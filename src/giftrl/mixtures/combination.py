@@ -1,9 +1,19 @@
-"""How experts become one prediction: AdaHedge and the Newton stack combine them, a second AdaHedge the candidates.
+"""From the predictions of experts to one: AdaHedge and a Newton stack combine them, a second AdaHedge the candidates.
+
+AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014) weights experts by their losses, at a learning rate that is
+set by the losses too. Its regret against the best of n experts is at most 2 sqrt(V ln n) + (4/3 ln n + 2) S, with S the
+largest range of losses in a round and V the sum over rounds of the variance of the losses under the weights. It is at
+most twice the computed gap whatever the losses are. Nothing is assumed about their range.
+
+The Newton stack is a linear model of the experts' predictions, f = origin + sum_k v_k z_k with z_k the k-th prediction
+less the origin. v starts at 1/n and A, the inverse of the curvature seen so far, at COVARIANCE I. With c = <z, A z> a
+round takes the proximal slope a of the loss in units of the temperature, v -= a A z, and then A gains the curvature h
+of the loss: A -= h/(1 + h c) (A z)(A z)'.
 
 There are four candidates: the combinations by AdaHedge and by the stack, and both multiplied by ``bold``
-(:func:`giftrl.ops.loss_scale.bold`). With w the weights of AdaHedge, v those of the stack and l those of the
-candidates, expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction.
-All of this is the same for one score and for K.
+(:func:`giftrl.ops.loss_scale.bold`). With w, v and l the weights by AdaHedge, by the stack and of the candidates,
+expert r has the share alpha_r = (l_1 + bold l_3) w_r + (l_2 + bold l_4) v_r in the combined prediction. All of this is
+the same for one score and for K.
 """
 
 import math
@@ -12,13 +22,79 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.lanes import get, read, write
+from giftrl.compiled.lanes import get, least, load, maximum, read, store, total, where_less, write, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR
-from giftrl.mixtures.ada_hedge import hedge, observe, rate
 from giftrl.mixtures.limits import LARGEST_LOSS
-from giftrl.mixtures.newton_stack import COVARIANCE
-from giftrl.ops.scalar import log
+from giftrl.ops.scalar import exp_minus, log
+
+#: A smaller gap counts as 0: its inverse would leave float64.
+SMALLEST_GAP = 1e-290
+
+
+@formula(fast=True)
+def rate(log_experts: float, gap: float) -> float:
+    """The learning rate eta = ln(experts)/gap, infinite if the gap is 0."""
+    return log_experts / gap if gap > SMALLEST_GAP else math.inf
+
+
+@formula(fast=True)
+def hedge(lost: Any, eta: float) -> Any:
+    """The weights exp(-eta lost_k), normalised; those of the leaders only if eta is infinite.
+
+    ``lost`` has the loss of each expert so far, in lanes. It is infinite for an expert that is not in the mixture.
+    """
+    lowest = least(lost)
+    if eta < math.inf:
+        weights = exp_minus((lost - lowest) * eta)
+    else:
+        weights = where_less(lowest + 1e-9 * abs(lowest), lost, 0.0, 1.0)
+    return weights * (1.0 / total(weights))
+
+
+@formula(fast=True)
+def observe(eta: float, gap: float, weights: Any, losses: Any) -> float:
+    """The gap after a round of these losses: it grows by the mean loss less the mix loss.
+
+    mix = -ln(sum_k w_k exp(-eta l_k))/eta; where eta is infinite, the least loss of an expert with weight.
+    """
+    # For an expert without weight the difference can be negative.
+    above = maximum(losses - least(where_less(0.0, weights, losses, math.inf)), 0.0)
+    mean = total(weights * above)
+    mix = -log(total(weights * exp_minus(above * eta))) / eta if eta < math.inf else 0.0
+    return float(gap + max(0.0, mean - mix))
+
+
+#: A before the first row, as a multiple of the identity.
+COVARIANCE = 0.1
+
+
+@formula(fast=True)
+def spread_stack(side: Any, inverse: Any, z: Any) -> Any:
+    """A z in lanes, for a vector z in memory."""
+    even, odd, n = zeros(side), zeros(side), len(inverse)
+    for l in range(n // 2):  # noqa: E741
+        # A is symmetric: its rows are its columns. Two sums, since each waits for its last term.
+        even = even + load(side, inverse, 2 * l, 0) * z[2 * l]
+        odd = odd + load(side, inverse, 2 * l + 1, 0) * z[2 * l + 1]
+    if n % 2 == 1:
+        even = even + load(side, inverse, n - 1, 0) * z[n - 1]
+    return even + odd
+
+
+@formula(fast=True)
+def move_stack(side: Any, v: Any, az: Any, a: float) -> None:
+    """v -= a A z."""
+    write(v, read(side, v) - az * a)
+
+
+@formula(fast=True)
+def bend_stack(side: Any, inverse: Any, az: Any, c: float, h: float) -> None:
+    """Add the curvature h z z' to the inverse of A; ``az`` is in memory."""
+    along = read(side, az) * (h / (1.0 + h * c))
+    for l in range(len(inverse)):  # noqa: E741
+        store(inverse, l, 0, load(side, inverse, l, 0) - along * az[l])
+
 
 CANDIDATES = 4
 #: The entries of ``sums``: loss, phi*, the gaps of the two AdaHedges, rows, their weight; and, with one score, the loss

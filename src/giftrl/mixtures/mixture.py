@@ -1,4 +1,4 @@
-"""What mixtures of one score and of K scores share: arguments, batches, growth, state, weights and the certificate."""
+"""The default learner: many linear learners in one pass, combined into one; for one score and for K scores."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,35 +8,110 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
-from giftrl.kernels.base import Array, NonzeroRows, RowLearner, stored_type
+from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
 from giftrl.kernels.lane_counts import side
-from giftrl.mixtures.combination import CONJUGATE, LOSS, ROUNDS, UNCOMPARED, share
-from giftrl.mixtures.experts import bets, grid, lanes
+from giftrl.mixtures import label_units as unit
+from giftrl.mixtures.class_round import ClassBuffers, ClassPieces, ClassState, learn_classes
+from giftrl.mixtures.combination import (
+    CANDIDATES,
+    CLIPPED,
+    CONJUGATE,
+    GAP,
+    LAST_GAP,
+    LINEAR,
+    LOSS,
+    ROUNDS,
+    UNCOMPARED,
+    WEIGHT,
+    share,
+    start,
+)
+from giftrl.mixtures.experts import bets, factor_table, grid, lanes
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.feature_state import (
+from giftrl.mixtures.full_matrix import LATE, Matrix, new_matrix
+from giftrl.mixtures.later_passes import Later, no_rounds, settle
+from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.mixtures.round import Buffers, Pieces, State, learn_mixture
+from giftrl.mixtures.row_loops import ROWS, Calls, MixtureBatch, Parts
+from giftrl.mixtures.scale_row import entries
+from giftrl.mixtures.scoring import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
+from giftrl.mixtures.state import (
     BY_FEATURE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    ONE_SCORE,
+    PLACE,
+    SCALE,
+    Columns,
     FeatureState,
+    blocks,
+    class_columns,
     grown,
     no_features,
     pickled,
     unpickled,
     with_capacity,
 )
-from giftrl.mixtures.full_matrix import Matrix, new_matrix
-from giftrl.mixtures.later import Later, no_rounds, settle
-from giftrl.mixtures.layout import ONE_SCORE, Columns, blocks, class_columns
-from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.parts import Calls, MixtureBatch, Parts
-from giftrl.mixtures.restoring import unsound
-from giftrl.mixtures.single import SingleRows
-from giftrl.mixtures.weights import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
+from giftrl.ops.loss import accepts
+from giftrl.ops.loss_scale import bold, kinked, reach
 
-__all__ = ["Array", "Mixture"]
+#: By which part predictions outside the range of labels must be worse for clipping to pay.
+COSTLY = 0.1
+#: How many sums a mixture of one score has.
+SUMS = LINEAR + 1
+
+
+class SingleRows:
+    """The part of a mixture that learns and scores single rows."""
+
+    dimension: int
+    features: FeatureState
+    _prepared: Callable[..., Calls]
+    _remember_row: Callable[[OneRow, Array], None]
+    _again: bool
+    _row: OneRow | None = None  # for dense rows, once there was one
+
+    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
+        """Learn from one row by way of memory that is kept, which is quicker than to hand over its own."""
+        row = self._row
+        if row is None or row.width != len(values):
+            row = self._row = self.one_row(dense_row(len(values)))
+        row.values[:], row.label[:] = values, y
+        self.learn_row(row)
+        return np.array(row.score[0])
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row that has weight."""
+        self.features = with_capacity(self.features, self.dimension, row.width)
+        calls = self._prepared(row.width)
+        row.bind_to(calls)
+        if row.learn is None:
+            row.learn = calls.learn.bind(calls.parts, row.batch)
+        row.learn()
+        if not self._again:
+            self._remember_row(row, row.linear)
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x> of one row."""
+        calls = self._prepared()
+        row.bind_to(calls)
+        if row.predict is None:
+            row.predict = calls.predict.bind(calls.weights, row.desk, row.rows, row.scores)
+        row.predict()
+        return row.score.item()
+
+    def one_row(self, rows: Rows) -> OneRow:
+        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
+        row = OneRow(rows, desk(self._prepared().weights.value))
+        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        return row
 
 
 class Mixture(SingleRows, RowLearner):
@@ -137,7 +212,7 @@ class Mixture(SingleRows, RowLearner):
         return calls
 
     def repeat(self) -> None:
-        """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later`.
+        """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later_passes`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -294,3 +369,231 @@ class Mixture(SingleRows, RowLearner):
         self.features = unpickled(self.features)
         changes: Any = self._later.changes
         self._later = self._later._replace(changes=changes.array()) if self._again else self._no_rounds(0)
+
+
+class MixtureLearner(Mixture):
+    """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
+
+    Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.scale_row` and
+    :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
+    features: what was learnt is one weight vector, ``x``.
+
+    Args:
+        dimension: the number of features.
+        loss: a loss of one prediction, its name, or a NamedTuple of your own.
+        constant: which feature is always 1, or None. Without one nothing is centred.
+        preset: ``"default"``, or ``"light"`` for four experts.
+        dtype: float32 or float64, how weights are stored.
+        compiled: False runs the same functions as plain Python.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.column_stack([1e6 * rng.normal(size=300), 1e-3 * rng.normal(size=300) + 5.0, np.ones(300)])
+    >>> y = 1e-6 * x[:, 0] - 2e3 * x[:, 1]
+    >>> learner = MixtureLearner(3, "squared", constant=2, compiled=False)
+    >>> p = learner.learn(x, y)
+    >>> bool(np.mean((p - y)[150:] ** 2) < 0.01 * y.var())
+    True
+    """
+
+    places = ONE_SCORE
+    _loop = staticmethod(learn_mixture)
+
+    def __init__(
+        self, dimension: int, loss: Any = "logistic", *, constant: int | None = None, preset: str = "default",
+        dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(dimension, constant, preset, dtype, compiled)
+        self.loss = losses.scalar(loss)
+        margin, there = not accepts(self.loss, 0.5), self.constant is not None
+        self.pieces = Pieces(
+            -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
+            there and not margin,
+        )  # fmt: skip
+        bolder = self.pieces.bold > 1.0
+        self.mixing = State(
+            units=unit.start_units(self.loss, margin),
+            offsets=np.zeros(len(self.expert_names)),
+            **start(self.expert_names, [True, True, bolder, bolder]),
+            sums=np.zeros(SUMS),
+        )
+
+    def _buffers(self, width: int) -> Buffers:
+        columns, places = len(self.mixing.totals), len(self.matrix.x)
+        return Buffers(
+            entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
+            np.zeros((ROWS, columns + CANDIDATES)),
+            np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
+            np.empty(places), np.empty(places),
+        )  # fmt: skip
+
+    def clip(self, p: ArrayLike) -> Array:
+        """Predictions within :attr:`range`, as :meth:`learn` returns them."""
+        low, high = self.range
+        return np.clip(np.asarray(p, np.float64), low, high)
+
+    @property
+    def clipping_pays(self) -> bool:
+        """Whether predictions that may leave the range of the labels seen would of late have cost a tenth more.
+
+        They do where labels have a limit that they often reach, and not where there is a trend: on the data set
+        cpusmall, with labels up to 99, leaving the range costs 100 times as much.
+        """
+        clipped, linear = self.mixing.sums[[CLIPPED, LINEAR]]
+        return bool(linear - clipped > COSTLY * abs(clipped))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest prediction: the labels seen, or the margins beyond which the loss is 0."""
+        low, high = float(self.mixing.units[unit.LOW]), float(self.mixing.units[unit.HIGH])
+        return (low, high) if low <= high else (-math.inf, math.inf)
+
+
+class MulticlassMixture(Mixture):
+    """K linear models with one loss of their K scores that need no parameter: experts mixed as they prove themselves.
+
+    Everything is as in :class:`giftrl.mixtures.MixtureLearner`, with a column of weights for each class.
+
+    Args:
+        dimension: the number of features.
+        classes: K, at least 2.
+        loss: a loss of K scores or its name: ``"softmax"``, ``"multiclass_hinge"``.
+        constant: which feature is always 1, or None. Without one nothing is centred.
+        preset: ``"default"``, or ``"light"`` for four experts and the coin.
+        dtype: float32 or float64, how weights are stored.
+        compiled: False runs the same functions as plain Python.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, size=200)
+    >>> x = np.column_stack([1e6 * (y == 1) + 1e5 * rng.normal(size=200), y + rng.normal(size=200), np.ones(200)])
+    >>> learner = MulticlassMixture(3, 3, constant=2, compiled=False)
+    >>> p = learner.learn(x, y)
+    >>> p.shape, bool((p.argmax(axis=1) == y)[100:].mean() > 0.8)
+    ((200, 3), True)
+    """
+
+    classes: int
+    _loop = staticmethod(learn_classes)
+
+    def __init__(
+        self, dimension: int, classes: int, loss: Any = "softmax", *, constant: int | None = None,
+        preset: str = "default", dtype: Any = "float32", compiled: bool = True,
+    ) -> None:  # fmt: skip
+        require_whole("classes", classes, 2, "give the number of classes")
+        super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
+        self.loss = loss_of_scores(loss)
+        self.pieces = ClassPieces(
+            -1 if self.constant is None else self.constant,
+            kinked(self.loss), reach(self.loss), bold(self.loss),
+        )  # fmt: skip
+        self.mixing = ClassState(
+            offsets=np.zeros((len(self.expert_names), self.classes)),
+            **start(self.expert_names, [True] * CANDIDATES),
+            slopes=np.zeros(self.classes),
+            sums=np.zeros(6),
+        )
+
+    def _buffers(self, width: int) -> ClassBuffers:
+        n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
+        lines = experts + CANDIDATES + 1
+        return ClassBuffers(
+            entries(width, dtype), side(experts),
+            np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
+            np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
+            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
+            np.zeros((k, len(self.matrix.x))),
+            np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),
+        )  # fmt: skip
+
+    def clip(self, scores: ArrayLike) -> Array:
+        """Scores as they count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
+        given = np.asarray(scores, np.float64)
+        if self.pieces.reach == math.inf:
+            return given
+        return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
+
+
+# The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices.
+
+Arrays = Mapping[str, NDArray[Any]]
+
+#: Arrays whose length may differ from that of a new learner: they grow with the features.
+OF_FEATURES = ("features.record", "features.x", "features.theta")
+GROWING = (*OF_FEATURES, "features.dense", "features.stamps")
+#: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
+#: what is not in the mixture, and sums beyond float64 are infinite.
+MUST_BE_FINITE: dict[str, list[int]] = {
+    "mixing.units": [entry for entry in range(unit.SIZE) if entry not in (unit.LOW, unit.HIGH)],
+    "mixing.totals": [],
+    "mixing.candidates": [0],
+    "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
+}
+
+
+def unsound(learner: Any, state: Arrays) -> str | None:
+    """The name of an array with which a mixture cannot go on, or None."""
+    own: Arrays = learner.own_state()
+    for name in own:
+        if name not in state or not _fits(name, own[name], state[name]):
+            return name
+    if not np.isfinite(state["mixing.totals"]).any():
+        return "mixing.totals"
+    if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
+        return "features.record"
+    if not 0 <= state["matrix.waiting"][0] < LATE:
+        return "matrix.waiting"
+    if not _sound_dense(learner, state):
+        return "features.dense"
+    return None if _sound_later(learner, state) else "later.changes"
+
+
+def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
+    """Whether an array has the type and shape that it has in a new learner, and no number that it must not have."""
+    first = 1 if name in GROWING else 0
+    if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
+        return False
+    if name == "features.theta":  # infinite where it is no longer certified
+        return not np.isnan(given).any()
+    if name in MUST_BE_FINITE:
+        return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
+    return bool(np.isfinite(given).all())
+
+
+def _sound_later(learner: Any, state: Arrays) -> bool:
+    """Whether the sums of later passes, if there are any, are numbers, and as many as there are weights."""
+    given = {name: state[f"later.{name}"] for name in Later._fields if f"later.{name}" in state}
+    if not given:
+        return True
+    shapes = {
+        "changes": (len(state["features.record"]), int(learner.places.curve) - int(learner.places.lanes)),
+        "matrix": learner.matrix.x.shape,
+        "rounds": (1,),
+    }
+    types = {"changes": learner.dtype, "matrix": np.float64, "rounds": np.float64}
+    fit = {name: array.shape == shapes[name] and array.dtype == types[name] for name, array in given.items()}
+    return len(fit) == len(shapes) and all(fit.values()) and all(not np.isnan(array).any() for array in given.values())
+
+
+def _sound_dense(learner: Any, state: Arrays) -> bool:
+    """Whether the list of dense features and the records of features agree about who is in it."""
+    record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
+    total = float(state["features.counts"][DENSE])
+    if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
+        return False
+    listed = dense[: int(total)]
+    if len(np.flatnonzero(record[:, DENSE_PLACE])) != len(listed) or bool((listed >= len(record)).any()):
+        return False
+    return np.array_equal(record[listed.astype(np.int64), DENSE_PLACE], np.arange(1.0, total + 1.0))
+
+
+def _sound_record(learner: Any, state: Arrays) -> bool:
+    """Whether scales and counts are not negative, and features have places that the full matrix has."""
+    record, size, places = state["features.record"], int(state["matrix.size"][0]), len(learner.matrix.x)
+    count = state["features.x"][:, int(learner.places.count)]
+    if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():
+        return False
+    taken = record[record[:, PLACE] != 0.0, PLACE]
+    inside = bool(((taken >= 1) & (taken <= places) & (taken == np.floor(taken))).all())
+    whole = -1 <= size <= places and (size < 0 or size == len(taken))
+    return inside and whole and bool((np.diff(np.sort(taken)) > 0.0).all())

@@ -29,7 +29,7 @@ def require_small(data: bytes, rows: int, size: int) -> None:
     """
     import pyarrow as pa
 
-    from giftrl.streams.tables.batches import require_valid
+    from giftrl.streams.tables.arrow import require_valid
 
     counted = unpacked = 0
     try:

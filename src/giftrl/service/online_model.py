@@ -34,11 +34,11 @@ from giftrl.service.bodies import (
 )
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Columns, Kind, Schema
-from giftrl.streams.names.base import News
-from giftrl.streams.names.walk import BadValue
+from giftrl.streams.names.features import News
+from giftrl.streams.names.objects import BadValue
 from giftrl.streams.reader import Reader
 from giftrl.streams.sources.source import Source
-from giftrl.streams.text.json_lines import JsonLines
+from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel, as_rows
 
 #: Names whose coordinates are known by heart, at most; and the entries of a row.

@@ -14,12 +14,10 @@ from giftrl.errors import BadRow, BadSource
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.formats import FORMATS
-from giftrl.streams.names.features import Dictionary, Features, Hashing, Report, restore
-from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.prepare import NORMALIZATIONS
-from giftrl.streams.reader import Reader
-from giftrl.streams.sources.progress import Progress
+from giftrl.streams.names.features import Dictionary, Features, Report
+from giftrl.streams.names.hashing import Hashing, restore
+from giftrl.streams.names.interactions import Interactions, Ngrams
+from giftrl.streams.reader import NORMALIZATIONS, Progress, Reader
 from giftrl.streams.tables.converted import ConvertedWriter
 
 __all__ = [

@@ -1,10 +1,13 @@
 """What every reader yields: consecutive rows of one source, and the rows that could not be read."""
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.registry import formula
 
 
 class Position(NamedTuple):
@@ -88,3 +91,93 @@ class Batch:
     def nonzeros(self) -> int:
         """How many entries all rows have."""
         return len(self.data)
+
+
+# Rows as learners need them: each feature at most once, no unknown ones, and all values finite.
+
+ONE = np.uint64(1)
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@formula
+def merge_rows(data: Any, indices: Any, groups: Any, indptr: Any, rows: Any, places: Any) -> Any:
+    """Sum entries of equal index and drop those of a negative one, in place and in order; returns how many are left.
+
+    ``rows`` and ``places`` are an open hash table, shared by all rows: a cell belongs to the row that is written in it.
+    """
+    out = np.uint64(0)
+    first = np.uint64(indptr[0])
+    with_groups = len(groups) > 0
+    for i in range(len(indptr) - 1):
+        last = np.uint64(indptr[i + 1])
+        indptr[i] = np.int64(out)
+        mask = ONE
+        while mask < (last - first) << ONE:
+            mask = mask << ONE
+        mask = mask - ONE
+        for k in range(first, last):
+            index = indices[k]
+            if index < 0:
+                continue
+            at = ((np.uint64(index) * SPREAD) >> np.uint64(32)) & mask
+            while rows[at] == i and indices[np.uint64(places[at])] != index:
+                at = (at + ONE) & mask
+            if rows[at] == i:
+                data[np.uint64(places[at])] += data[k]
+                continue
+            rows[at] = i
+            places[at] = np.int64(out)
+            data[out] = data[k]
+            indices[out] = index
+            if with_groups:
+                groups[out] = groups[k]
+            out = out + ONE
+        first = last
+    indptr[len(indptr) - 1] = np.int64(out)
+    return np.int64(out)
+
+
+def merge(
+    data: NDArray[np.float64],
+    indices: NDArray[np.int32],
+    groups: NDArray[np.uint8],
+    indptr: NDArray[np.int64],
+    *,
+    compiled: bool = True,
+) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]:
+    """Sum equal features of each row and drop unknown ones, which have index -1; the arrays are overwritten."""
+    longest = int(np.diff(indptr).max(initial=1))
+    size = 1 << (2 * longest - 1).bit_length()  # the power of two that holds the longest row twice
+    rows, places = np.full(size, -1, np.int64), np.empty(size, np.int64)
+    count = ready(merge_rows, compiled)(data, indices, groups, indptr, rows, places)
+    return data[:count], indices[:count], groups[: count if len(groups) else 0], indptr
+
+
+def overflowed(data: NDArray[np.float64], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows with a value that is not finite."""
+    # A sum is finite only if its terms are: this is quicker.
+    with np.errstate(all="ignore"):
+        if np.isfinite(data.sum()):
+            return np.empty(0, np.int64)
+    bad = np.flatnonzero(~np.isfinite(data))
+    return np.unique(np.searchsorted(indptr, bad, side="right") - 1)
+
+
+def keep_rows(batch: Batch, keep: NDArray[np.bool_]) -> Batch:
+    """The rows for which ``keep`` is true."""
+    if keep.all():
+        return batch
+    counts = np.diff(batch.indptr)
+    entries = np.repeat(keep, counts)
+    return replace(
+        batch,
+        data=batch.data[entries],
+        indices=batch.indices[entries],
+        indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
+        labels=batch.labels[keep],
+        weights=batch.weights[keep],
+        bases=batch.bases[keep] if len(batch.bases) else batch.bases,
+        lines=batch.lines[keep],
+        groups=batch.groups[entries] if len(batch.groups) else batch.groups,
+        tags=tuple(tag for tag, kept in zip(batch.tags, keep.tolist(), strict=True) if kept) if batch.tags else (),
+    )

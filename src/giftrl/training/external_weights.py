@@ -14,7 +14,7 @@ from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Kind
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.interactions import SEPARATOR
-from giftrl.streams.names.loops import Sections
+from giftrl.streams.names.tables import Sections
 from giftrl.training.certify_rows import Rereading
 from giftrl.training.choose_loss import look, needs_labels
 from giftrl.training.settings import LabelValues, Settings

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from giftrl.config.predictor import as_they_count
 from giftrl.errors import InvalidInput, ModelFileError, require, require_whole
-from giftrl.files import FileDigest, GrowingFile, unfinished
+from giftrl.files import FileDigest, Output, unfinished
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns
 from giftrl.streams.label_names import LabelNames
@@ -24,6 +24,7 @@ from giftrl.training.checkpoint import Checkpoint, InputDigests, differences, go
 from giftrl.training.model import LinearModel, under
 from giftrl.training.multi_pass import Course, go_on, unsound_checkpoint
 from giftrl.training.predictions import lines_of
+from giftrl.workers.merging import require_auto
 
 Named = str | os.PathLike[str]
 #: Called after each piece of a batch: the trainer, the batch, where the piece begins and ends in it, its predictions.
@@ -46,7 +47,7 @@ class Trainer:
         holdout: with more than one pass, one of this many rows is held out, and fewer later on
             (:func:`giftrl.training.multi_pass.held_rows`). Training stops when the loss on them rises; the model of the
             best pass is kept, and learns them too. 0 for none, and all passes.
-        workers: how many threads learn in the first pass (:mod:`giftrl.merging`). The model depends on their number,
+        workers: how many threads learn in the first pass (:mod:`giftrl.workers`). The model depends on their number,
             and is the same in every run.
         format, columns, on_error, rejects: as for :class:`giftrl.streams.Reader`.
         predictions: a file to write predictions of the first pass to, each made before the label was used, or None.
@@ -77,6 +78,7 @@ class Trainer:
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
+        require_auto(workers == 1 or model.settings.auto, "workers", workers)
         self.holdout = holdout if passes > 1 else 0
         self.course = Course(model, self.holdout)
         self.format, self.columns, self.on_error = format, columns, on_error
@@ -99,12 +101,11 @@ class Trainer:
         """How many passes are behind."""
         return self._pass
 
-    def resume(self, chosen: Sequence[str] = (), record: Callable[[LinearModel], Any] | None = None) -> None:
+    def resume(self, chosen: Sequence[str] = ()) -> None:
         """Go on from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
             chosen: settings that the first rows chose, which are those of the checkpoint.
-            record: makes the record of a model, where there is one.
         """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
@@ -137,7 +138,6 @@ class Trainer:
         if self._pass == 0:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")
-        self.record = self.record if record is None else record(model)
         self.course = go_on(model, self.holdout, more, path)
         if self.record is not None:
             with unsound_checkpoint(path):
@@ -200,7 +200,7 @@ class Trainer:
             file = None
             if self.predictions is not None and self._pass == 0:
                 append = self._position != Position()
-                file = GrowingFile.opened(opened, "predictions", self.predictions, checkpoint=checkpoint, append=append)
+                file = Output(self.predictions, "predictions", checkpoint=checkpoint, append=append).open_in(opened)
             for batch in self.reader:
                 model.schema = self.reader.schema
                 made = self._learn(batch, watch)

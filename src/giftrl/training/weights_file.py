@@ -21,7 +21,7 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors
-from giftrl.streams.names.murmur import add_bytes, end_name
+from giftrl.streams.names.tables import add_bytes, end_name
 
 Array = NDArray[np.float64]
 Named = str | os.PathLike[str]

@@ -1,6 +1,8 @@
-"""The tables behind :mod:`giftrl.streams.names.features`: one that hashes names, and one that knows them exactly.
+"""MurmurHash3 of a name, as scikit-learn computes it.
 
-:mod:`giftrl.streams.names.loops` says what their methods mean.
+MurmurHash3_x86_32 is Austin Appleby's (public domain), with seed 0; ``sklearn.utils.murmurhash3_32`` gives the same
+numbers. A name can come in pieces: the state after a piece is carried on to the next, so that the names of a namespace
+share the work of their prefix.
 """
 
 from typing import Any, NamedTuple
@@ -8,9 +10,252 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.registry import formula
-from giftrl.streams.names.loops import CARET, FULL, UNKNOWN, name_size, write_name
-from giftrl.streams.names.murmur import add_bytes, begin_name, end_name
+from giftrl.compiled.registry import formula, operation
+from giftrl.errors import Incompatible
+
+WORD = np.uint64(2**32 - 1)
+C1 = np.uint64(0xCC9E2D51)
+C2 = np.uint64(0x1B873593)
+C3 = np.uint64(0xE6546B64)
+F1 = np.uint64(0x85EBCA6B)
+F2 = np.uint64(0xC2B2AE35)
+FIVE = np.uint64(5)
+ZERO = np.uint64(0)
+
+
+@formula
+def rotated(x: Any, by: int) -> Any:
+    """A word of 32 bits, rotated to the left."""
+    return ((x << np.uint64(by)) | (x >> np.uint64(32 - by))) & WORD
+
+
+@formula
+def scrambled(word: Any) -> Any:
+    """What MurmurHash3 makes of a word before it is mixed in."""
+    return (rotated((word * C1) & WORD, 15) * C2) & WORD
+
+
+@formula
+def mixed(h: Any, word: Any) -> Any:
+    """The state of MurmurHash3 after one more word."""
+    return (rotated(h ^ scrambled(word), 13) * FIVE + C3) & WORD
+
+
+@formula
+def begin_name() -> tuple[Any, Any, Any]:
+    """The state before the first byte: the hash, the bytes that do not fill a word yet, and how many bytes came."""
+    return ZERO, ZERO, 0
+
+
+@formula
+def add_bytes(text: Any, start: Any, end: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """The state after some more bytes."""
+    h, rest, length = state
+    shift = np.uint64(8 * (length & 3))
+    at = start
+    while at + 4 <= end:
+        word = (
+            np.uint64(text[np.uint64(at)])
+            | (np.uint64(text[np.uint64(at + 1)]) << np.uint64(8))
+            | (np.uint64(text[np.uint64(at + 2)]) << np.uint64(16))
+            | (np.uint64(text[np.uint64(at + 3)]) << np.uint64(24))
+        )
+        rest = rest | (word << shift)
+        h = mixed(h, rest & WORD)
+        rest = rest >> np.uint64(32)
+        at += 4
+    left = end - at
+    if left > 0:
+        # One to three bytes without a branch on how many: the first, the middle and the last, which may be the same.
+        middle, last = left >> 1, left - 1
+        word = (
+            np.uint64(text[np.uint64(at)])
+            | (np.uint64(text[np.uint64(at + middle)]) << np.uint64(8 * middle))
+            | (np.uint64(text[np.uint64(at + last)]) << np.uint64(8 * last))
+        )
+        rest = rest | (word << shift)
+        if shift + np.uint64(8 * left) >= np.uint64(32):
+            h = mixed(h, rest & WORD)
+            rest = rest >> np.uint64(32)
+    return h, rest, length + (end - start)
+
+
+CARET_TEXT = np.frombuffer(b"^", dtype=np.uint8)
+
+
+@formula
+def add_caret(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """The state after the sign between a namespace and a feature."""
+    return add_bytes(CARET_TEXT, 0, 1, state)
+
+
+@formula
+def end_name(state: tuple[Any, Any, Any]) -> Any:
+    """The hash of the whole name."""
+    h, rest, length = state
+    if length & 3:
+        h = h ^ scrambled(rest)
+    h = h ^ (np.uint64(length) & WORD)
+    h = ((h ^ (h >> np.uint64(16))) * F1) & WORD
+    h = ((h ^ (h >> np.uint64(13))) * F2) & WORD
+    return h ^ (h >> np.uint64(16))
+
+
+# Names to coordinates in compiled loops, over the tables of :mod:`giftrl.streams.names.tables`.
+#
+# A name is a piece of text, or a namespace, a caret and a piece of text. Names come in sections: those of one section
+# share their namespace, which is a piece of the same text. Inside the loops a name is four places in the text: where
+# its namespace begins and ends, and where it begins and ends itself.
+#
+# A table that is full says so; it is made larger outside the loop, which then goes on.
+
+UNKNOWN = -1
+FULL = -2  # the table has to be made larger
+
+CARET = 94
+
+
+class Sections(NamedTuple):
+    """Which entries share a namespace: the first entry of each section, and where its namespace is in the text."""
+
+    first: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @staticmethod
+    def none() -> "Sections":
+        """One section without a namespace."""
+        zero = np.zeros(1, np.int64)
+        return Sections(zero, zero, zero)
+
+
+@operation
+def known_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
+    """The slot of a name with this hash if there is nothing to note about it; else UNKNOWN."""
+    raise Incompatible("a table must bring known_name(self, h, text, name, frozen); add that method to its class")
+
+
+@operation
+def new_name(table: Any, h: Any, text: Any, name: Any, frozen: bool) -> Any:
+    """The slot of a name that known_name does not know; UNKNOWN for a frozen table, or FULL."""
+    raise Incompatible("a table must bring new_name(self, h, text, name, frozen); add that method to its class")
+
+
+@operation
+def sign(table: Any, h: Any) -> Any:
+    """What the values of a name with this hash are multiplied by."""
+    return 1.0
+
+
+@operation
+def own_slot(table: Any, n: Any, frozen: bool) -> Any:
+    """The slot of a number that the table knows without its digits; else UNKNOWN, or FULL."""
+    raise Incompatible("a table must bring own_slot(self, n, frozen); add that method to its class")
+
+
+@operation
+def remember_number(table: Any, n: Any, slot: Any) -> None:
+    """Note the slot that a number got by its digits, where that makes a short cut."""
+
+
+@formula
+def name_slots(
+    table: Any, text: Any, starts: Any, ends: Any, count: Any, sections: Any, entry: Any, section: Any, frozen: bool,
+    values: Any, slots: Any,
+) -> Any:  # fmt: skip
+    """Fill ``slots`` and put signs on ``values``, from an entry of a section on, up to where the table is full."""
+    firsts, heads, tails = sections
+    going = True
+    while section < len(firsts) and going:
+        head, tail = heads[np.uint64(section)], tails[np.uint64(section)]
+        prefix = begin_name()
+        if tail > head:
+            prefix = add_caret(add_bytes(text, head, tail, prefix))
+        stop = count
+        if section + 1 < len(firsts):
+            stop = firsts[np.uint64(section + 1)]
+        while entry < stop and going:
+            k = np.uint64(entry)
+            name = (head, tail, starts[k], ends[k])
+            h = end_name(add_bytes(text, starts[k], ends[k], prefix))
+            slot = known_name(table, h, text, name, frozen)
+            if slot < 0:
+                slot = new_name(table, h, text, name, frozen)
+            going = slot != FULL
+            if going:
+                slots[k] = slot
+                values[k] *= sign(table, h)
+                entry += 1
+        section += 1
+    return entry
+
+
+@formula
+def number_slots(
+    table: Any, numbers: Any, count: Any, entry: Any, frozen: bool, digits: Any, values: Any, slots: Any
+) -> Any:
+    """Fill ``slots`` and put signs on ``values`` for whole numbers, whose names are their decimal digits."""
+    going = True
+    while entry < count and going:
+        k = np.uint64(entry)
+        slot = own_slot(table, numbers[k], frozen)
+        if slot == UNKNOWN:
+            start = write_digits(numbers[k], digits)
+            name = (np.int64(0), np.int64(0), np.int64(start), np.int64(len(digits)))
+            h = end_name(add_bytes(digits, start, len(digits), begin_name()))
+            slot = known_name(table, h, digits, name, frozen)
+            if slot < 0:
+                slot = new_name(table, h, digits, name, frozen)
+            if slot != FULL:
+                values[k] *= sign(table, h)
+                remember_number(table, numbers[k], slot)
+        going = slot != FULL
+        if going:
+            slots[k] = slot
+            entry += 1
+    return entry
+
+
+@formula
+def write_digits(n: Any, digits: Any) -> Any:
+    """Write a positive number at the end of an array; where it begins."""
+    at = len(digits)
+    ten = np.uint64(10)
+    while n > np.uint64(0):
+        at -= 1
+        digits[np.uint64(at)] = np.uint8(np.uint64(48) + n % ten)
+        n = n // ten
+    return at
+
+
+@formula
+def write_name(arena: Any, at: Any, text: Any, name: Any, most: Any) -> Any:
+    """Write a name, or as much of it as may be; where it ends."""
+    head, tail, start, end = name
+    last = at + most
+    if tail > head:
+        for k in range(head, min(tail, head + most)):
+            arena[np.uint64(at)] = text[np.uint64(k)]
+            at += 1
+        if at < last:
+            arena[np.uint64(at)] = CARET
+            at += 1
+    for k in range(start, min(end, start + (last - at))):
+        arena[np.uint64(at)] = text[np.uint64(k)]
+        at += 1
+    return at
+
+
+@formula
+def name_size(name: Any) -> Any:
+    """How many bytes a name has."""
+    head, tail, start, end = name
+    return end - start + (tail - head + 1 if tail > head else 0)
+
+
+# The tables behind :mod:`giftrl.streams.names`: one that hashes names, and one that knows them exactly.
+#
+# :mod:`giftrl.streams.names.tables` says what their methods mean.
 
 CUT = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
 NAMELESS = 2**30  # in the log, added to a slot whose name is not kept

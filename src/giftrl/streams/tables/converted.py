@@ -5,22 +5,22 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
-from giftrl.files import Finishing, replacing
-from giftrl.streams.batch import Batch, Position
+from giftrl.errors import BadSource, require
+from giftrl.files import Output, require_replaceable
+from giftrl.streams.batch import Batch, Position, merge, overflowed
 from giftrl.streams.label_names import LabelNames, listed
-from giftrl.streams.names.features import Dictionary, Features, Hashing
-from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.merge import merge, overflowed
-from giftrl.streams.names.ngrams import Ngrams
-from giftrl.streams.tables.batches import Piece, RecordBatches
+from giftrl.streams.names.features import Dictionary, Features
+from giftrl.streams.names.hashing import Hashing
+from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.tables.types import as_arrow, as_numpy
+
+if TYPE_CHECKING:
+    from giftrl.streams.tables.arrow import Piece, RecordBatches
 
 #: The key, in the metadata of the file, of how features were mapped.
 KEY = b"giftrl"
@@ -56,7 +56,26 @@ def names_of_labels(schema: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-class ConvertedWriter(Finishing):
+def first_converted_labels(found: "RecordBatches", rows: int) -> list[str | None]:
+    """The labels of the first rows of a converted file as text; before them, names of labels that come later."""
+    labels: list[float] = []
+    try:
+        names = names_of_labels(found.schema)
+        for piece in found.pieces(0, None, ()):
+            labels += [] if piece.batch is None else as_numpy(piece.batch.column("label"))[:rows].tolist()
+            if len(labels) >= rows:
+                break
+        texts = [None if label != label else _label_text(label, names) for label in labels[:rows]]
+    except (ValueError, KeyError, IndexError):  # a damaged file, which the reader will name
+        return []
+    return [*(name for name in names or () if name not in texts), *texts]
+
+
+def _label_text(label: float, names: tuple[str, ...] | None) -> str:
+    return f"{label:.17g}" if names is None else names[int(label)]
+
+
+class ConvertedWriter(Output):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
     A label that is missing is NaN. Tags and rejected rows are not kept. The file appears, whole, when the writer is
@@ -71,8 +90,10 @@ class ConvertedWriter(Finishing):
         compression: None, which is the quickest to read; "lz4" or "zstd".
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from giftrl.streams.text.libsvm import LibsvmText
     >>> from giftrl.streams.sources.source import Source, Stream
+    >>> from giftrl.streams.tables.arrow import RecordBatches
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "rows.arrow")
     >>> features = Hashing(10)
@@ -99,7 +120,7 @@ class ConvertedWriter(Finishing):
 
         known = compression in COMPRESSIONS
         require(known, "compression", compression, 'must be None, "lz4" or "zstd"', "leave it out for the quickest")
-        self.path = Path(path)
+        super().__init__(path, "path")
         self.features = features
         self._named = 1  # of a dictionary: the slots whose names have been written
         about: dict[str, Any] = {
@@ -112,15 +133,18 @@ class ConvertedWriter(Finishing):
         if labels is not None:
             about["labels"] = list(labels.names)
         self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
-        self._file = contextlib.ExitStack()
-        try:
-            new = self._file.enter_context(replacing(path))
-        except ModelFileError as problem:
-            raise InvalidInput("path", str(path), f"cannot be written ({problem.problem})", problem.remedy) from problem
-        self._sink = pa.OSFile(str(new), "wb")
-        self._writer = pa.ipc.new_file(
-            self._sink, self._schema, options=pa.ipc.IpcWriteOptions(compression=compression)
-        )
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._writer: Any = None
+
+    def open(self) -> Self:
+        import pyarrow as pa
+
+        with self._errors():
+            require_replaceable(self.path)
+        super().open()
+        self._sink = pa.OSFile(str(self.place), "wb")
+        self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+        return self
 
     def write(self, batch: Batch) -> None:
         """Write the rows of a batch, as a reader makes them with ``normalize="none"`` and ``constant=False``."""
@@ -134,7 +158,8 @@ class ConvertedWriter(Finishing):
             for name, values in (("indices", batch.indices), ("values", batch.data))
         ]
         record = pa.RecordBatch.from_arrays([as_arrow(batch.labels), as_arrow(batch.weights), *lists], schema=schema)
-        self._writer.write_batch(record, custom_metadata=self._new_names(batch))
+        with self._errors():
+            self._writer.write_batch(record, custom_metadata=self._new_names(batch))
 
     def _new_names(self, batch: Batch) -> dict[bytes, bytes]:
         if not isinstance(self.features, Dictionary):
@@ -145,20 +170,21 @@ class ConvertedWriter(Finishing):
         self._named += len(names)
         return {NAMES: json.dumps(names).encode()} if names else {}
 
-    def close(self) -> None:
-        with self._file:
-            self._writer.close()
-            self._sink.close()
+    def commit(self) -> None:
+        with self._errors():
+            self._end()
+        super().commit()
 
     def abandon(self) -> None:
-        with contextlib.suppress(_Abandoned), self._file:
-            self._writer.close()
+        with contextlib.suppress(OSError):
+            self._end()
+        super().abandon()
+
+    def _end(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
             self._sink.close()
-            raise _Abandoned
-
-
-class _Abandoned(Exception):
-    """Ends the writing of a file that is not wanted any more."""
 
 
 class Converted:
@@ -175,7 +201,7 @@ class Converted:
         self._slots = np.zeros(1, np.int32)  # of a dictionary: from the slots of the file to those of the features
         self._same = True
 
-    def read(self, found: RecordBatches, start: Position) -> Iterator[Batch]:
+    def read(self, found: "RecordBatches", start: Position) -> Iterator[Batch]:
         """The batches of a file, from a row on."""
         self._check(found)
         for piece in found.pieces(start.offset, None, ()):
@@ -183,7 +209,7 @@ class Converted:
             if piece.batch is not None:
                 yield self._batch(piece, found.name, start.source)
 
-    def _check(self, found: RecordBatches) -> None:
+    def _check(self, found: "RecordBatches") -> None:
         def bad(rule: str, remedy: str) -> BadSource:
             return BadSource(found.name, rule, remedy)
 
@@ -229,7 +255,7 @@ class Converted:
         """The label of a row of the last batch, and 1 for its column."""
         first, labels = self._last
         label = float(labels[line - first])
-        return f"{label:.17g}" if self._names is None else self._names[int(label)], 1
+        return _label_text(label, self._names), 1
 
     def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels of the file as the names that are asked for number them."""
@@ -237,12 +263,12 @@ class Converted:
             return labels
         there = ~np.isnan(labels)
         distinct, where = np.unique(labels[there], return_inverse=True)
-        names = [f"{label:.17g}" if self._names is None else self._names[int(label)] for label in distinct]
+        names = [_label_text(label, self._names) for label in distinct]
         made = np.full(len(labels), np.nan)
         made[there] = self.labels.codes(names)[where]
         return made
 
-    def _batch(self, piece: Piece, source: str, number: int) -> Batch:
+    def _batch(self, piece: "Piece", source: str, number: int) -> Batch:
         record, first = piece.batch, piece.first
         damaged = BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
         labels, weights, lists, numbers = record.columns

@@ -1,18 +1,440 @@
 """CSV: one row a record, one column a feature."""
 
-from collections.abc import Callable
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from giftrl.errors import BadSource
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.columns import Kind
-from giftrl.streams.sources.lines import as_block
-from giftrl.streams.tables.csv_blocks import CsvBlocks, Rows
-from giftrl.streams.tables.csv_header import layout
-from giftrl.streams.tables.csv_rows import Dialect, column_at, why_unusable
+from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
+from giftrl.streams.infer_columns import remarks, unasked
+from giftrl.streams.names.dates import moment
+from giftrl.streams.sources.lines import BOM, as_block
+from giftrl.streams.tables.csv_fallback import (  # fmt: skip
+    LONGEST,
+    NUMBER,
+    Dialect,
+    Reason,
+    column_at,
+    is_blank,
+    is_utf8,
+    records,
+    why_unreadable,
+    why_unusable,
+)
 from giftrl.streams.tables.rows import Column, TableRows
+from giftrl.streams.tables.types import look_at
+
+# Blocks of CSV as columns of numbers and text: by PyArrow, or by Python's ``csv`` where quotes are out of place.
+
+NEWLINE, RETURN, QUOTE = 10, 13, 34
+#: How many bytes PyArrow takes at a time: more of them leave the cache.
+CHUNK = 1 << 19
+PIECE = 1 << 16
+
+
+class Rows(NamedTuple):
+    """The rows of a block: its records with the right number of fields."""
+
+    lines: NDArray[np.int64]  # the first line of each
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]  # behind its last newline
+    size: int  # bytes that were read: fewer than given if a record goes on in the next block
+    line: int  # the line behind them
+    columns: dict[int, Any]  # by number: Arrow arrays of text or numbers
+    rejected: list[Rejected]
+
+
+class CsvBlocks:
+    """Reads blocks of CSV.
+
+    PyArrow reads a block if Python's ``csv`` would find the same records in it: its quotes must surround whole fields
+    and its carriage returns precede newlines. Where a column of numbers holds something else, it reads all columns as
+    text; a block that is not UTF-8 is read by ``csv``.
+
+    Args:
+        dialect: how to read the table.
+        source: the name of the file, for messages.
+
+    >>> dialect = Dialect(",", ("n", "c"), (Kind.NUMBER, Kind.CATEGORY), ("NA",))
+    >>> rows = CsvBlocks(dialect, "a.csv").read(b'1,a\\nNA,"b\\nc"\\n2\\n', 1, True)
+    >>> rows.columns[0].to_pylist(), rows.columns[1].to_pylist(), rows.lines.tolist(), rows.rejected[0].line
+    ([1.0, None], ['a', 'b\\nc'], [1, 2], 4)
+    """
+
+    def __init__(self, dialect: Dialect, source: str) -> None:
+        self.dialect, self.source = dialect, source
+        self.doubtful = False  # whether to read all columns as text: there are probably bad values
+
+    def read(self, text: Any, line: int, whole: bool) -> Rows:
+        """The rows of a block.
+
+        Args:
+            text: the bytes of whole lines; the last one ends with a newline.
+            line: the number of the first line.
+            whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
+        """
+        rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
+        return self.typed(rows or self.texts(text, line, whole))
+
+    def texts(self, text: Any, line: int, whole: bool) -> Rows:
+        """The rows of a block, with all columns as text."""
+        return self._by_pyarrow(text, line, whole, True) or self._by_csv(bytes(text), line, whole)
+
+    def typed(self, rows: Rows) -> Rows:
+        """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = {}
+        for at in self.dialect.used:
+            array = rows.columns[at]
+            if self.dialect.kinds[at] not in Kind.WRITTEN:
+                columns[at] = array if array.type == pa.float64() else as_numbers(array, self.dialect.missing)[0]
+                continue
+            array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+            words = pc.ascii_trim(array.dictionary, " " if self.dialect.trims else "")
+            columns[at] = pa.DictionaryArray.from_arrays(array.indices, words)
+        return rows._replace(columns=columns)
+
+    def _places(self, text: Any, line: int, whole: bool) -> Rows | None:
+        """Where the rows of a block are, without columns yet; None where Python's ``csv`` must find that out."""
+        block = np.frombuffer(text, np.uint8)
+        # In pieces that stay in the cache.
+        firsts = range(0, len(block) + 1, PIECE)
+        low = np.concatenate([first + np.flatnonzero(block[first : first + PIECE] <= QUOTE) for first in firsts])
+        marks = block[low]
+        newlines, quotes, returns = low[marks == NEWLINE], low[marks == QUOTE], low[marks == RETURN]
+        lone_returns = (block[returns + 1] != NEWLINE).any()
+        if lone_returns or block[:3].tobytes() == BOM or len(self.dialect.names) < 2:
+            return None
+        stops = np.arange(len(newlines))  # the newlines that end a record
+        if len(quotes):
+            # Quotes open and close in turn; one that is written twice, inside a field, closes and opens it again.
+            around = (ord(self.dialect.delimiter), NEWLINE, QUOTE)
+            before, after = block[quotes[::2] - 1], block[quotes[1::2] + 1]
+            before[quotes[::2] == 0] = NEWLINE
+            if not (np.isin(before, around).all() and np.isin(after, (*around, RETURN)).all()):
+                return None
+            stops = np.flatnonzero(np.searchsorted(quotes, newlines) % 2 == 0)
+        ends = newlines[stops] + 1
+        size = int(ends.max(initial=0))
+        if len(quotes) % 2 and (whole or len(text) - size > LONGEST):
+            return None
+        begins = np.concatenate([[0], ends])[:-1]
+        lines = line + np.concatenate([[0], stops + 1])
+        filled = (block[begins] != NEWLINE) & ((block[begins] != RETURN) | (ends - begins > 2))
+        return Rows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
+
+    def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> Rows | None:
+        """The rows, with the used columns; None where there is something that PyArrow does not take."""
+        import pyarrow as pa
+        from pyarrow import csv
+
+        rows = self._places(text, line, whole)
+        if rows is None or (as_text and not is_utf8(text)):
+            return None
+        wrong: list[int] = []  # rows with too few or too many fields
+
+        def skip(row: Any) -> str:
+            wrong.append(row.number - 1)
+            return "skip"
+
+        types = {
+            str(at): pa.large_string() if as_text or self.dialect.kinds[at] in Kind.WRITTEN else pa.float64()
+            for at in self.dialect.used
+        }
+        if not len(rows.lines):
+            return rows._replace(columns={int(name): pa.array([], type_) for name, type_ in types.items()})
+        names = [str(at) for at in range(len(self.dialect.names))]
+        parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
+        if as_text:  # PyArrow's handler needs UTF-8
+            parse.invalid_row_handler = skip
+        size = max(CHUNK, int((rows.ends - rows.begins).max()))  # no record may be longer
+        missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
+        try:
+            table = csv.read_csv(
+                pa.py_buffer(text)[: rows.size],
+                csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+                parse,
+                csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=missing),
+            )
+        except pa.ArrowInvalid:
+            return None
+        lines, begins, ends = (np.delete(each, wrong) for each in rows[:3])
+        if table.num_rows != len(lines):
+            return None
+        rejected = []
+        for at in wrong:
+            raw = bytes(text[rows.begins[at] : rows.ends[at]])
+            why = None if is_blank(raw, self.dialect.delimiter) else why_unusable(raw, self.dialect)
+            if why is not None:
+                rejected.append(self.rejected(raw, int(rows.lines[at]), why))
+        columns = {int(name): table.column(name).combine_chunks() for name in types}
+        return Rows(lines, begins, ends, rows.size, rows.line, columns, rejected)
+
+    def rejected(self, raw: bytes, line: int, why: Reason) -> Rejected:
+        """A record as one that cannot be used."""
+        return Rejected(self.source, line, *why, raw[:-1].removesuffix(b"\r"))
+
+    def _by_csv(self, text: bytes, line: int, whole: bool) -> Rows:
+        import pyarrow as pa
+
+        lines = io.BytesIO(text).readlines()
+        begins = np.cumsum([0, *map(len, lines)])
+        rows: list[list[str]] = []
+        stops: list[tuple[int, int]] = []  # the first line of each row, and the one behind it
+        rejected: list[Rejected] = []
+        at = 0
+        for count, fields in records(lines, self.dialect.delimiter):
+            raw = text[begins[at] : begins[at + count]]
+            if fields is None:
+                why, is_open = why_unreadable(raw, self.dialect)
+                if is_open and not whole and at + count == len(lines) and len(raw) <= LONGEST:
+                    break
+                count = 1
+                rejected.append(self.rejected(lines[at], line + at, why))
+            elif not is_blank(raw, self.dialect.delimiter):
+                clean = len(fields) == len(self.dialect.names) and is_utf8(raw)
+                unusable = None if clean else why_unusable(raw, self.dialect)
+                if unusable is None:
+                    rows.append(fields)
+                    stops.append((at, at + count))
+                else:
+                    rejected.append(self.rejected(raw, line + at, unusable))
+            at += count
+        spans = np.array(stops, np.int64).reshape(-1, 2)
+        columns = {each: pa.array([row[each] for row in rows], pa.large_string()) for each in self.dialect.used}
+        firsts, ends = spans.T
+        return Rows(line + firsts, begins[firsts], begins[ends], int(begins[at]), line + at, columns, rejected)
+
+
+def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
+    """The numbers that a column of text holds; and the column, encoded as a dictionary if that was needed.
+
+    A missing number is null; in place of what is no number, one stands that is not finite.
+
+    >>> import pyarrow as pa
+    >>> as_numbers(pa.array([" 1", "NA", "x", "+2e1"]), ("NA",))[0].to_pylist()
+    [1.0, None, nan, 20.0]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(texts.type):
+        try:
+            texts[:64].cast(pa.float64())  # each of many failures would cost more than all the rest
+            return texts.cast(pa.float64()), texts
+        except pa.ArrowInvalid:
+            texts = texts.dictionary_encode()
+    words = pc.ascii_trim(texts.dictionary, " \t")
+    words = pc.if_else(pc.is_in(words, pa.array(["", *missing], words.type)), None, words)
+    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER})$"), words, "nan")
+    return words.cast(pa.float64()).take(texts.indices), texts
+
+
+# What a CSV file looks like: its delimiter, its header, and what kind of values its columns have.
+
+#: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
+DELIMITERS = ("\t", ";", ",", "|")
+#: How many of the first bytes show the delimiter.
+FIRST = 1 << 16
+_NUMBER = re.compile(NUMBER)
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
+
+
+class Layout(NamedTuple):
+    """How to read a file: its delimiter, what its columns are for, and where its first row begins."""
+
+    delimiter: str
+    schema: Schema
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    offset: int
+    line: int
+    size: int  # of the rest of the head
+    rows: Rows | None  # of that rest, if they were read to find out what the columns hold
+    remarks: tuple[str, ...] = ()  # about its columns, if the schema was found here
+
+
+def layout(
+    head: bytes, source: str, columns: Columns, schema: Schema | None, whole: bool, named_labels: bool = False
+) -> Layout:
+    """Look at the beginning of a file.
+
+    Args:
+        head: its first bytes.
+        source: its name, for messages.
+        columns: what the user said.
+        schema: what the columns are for, where another file has decided that; otherwise this one does.
+        whole: whether the head is the whole file.
+        named_labels: whether labels are text.
+
+    >>> found = layout(b"city;age;label\\nRome;33;1\\n", "a.csv", Columns(), None, True)
+    >>> found.delimiter, found.kinds, found.offset, found.line
+    (';', ('category', 'number', 'label'), 15, 2)
+    """
+    if not whole:
+        head = head[: head.rfind(b"\n") + 1] or head
+    text = head.removeprefix(BOM)
+    mark = len(head) - len(text)
+    text += b"" if text.endswith(b"\n") else b"\n"
+    delimiter = columns.delimiter or find_delimiter(text[: FIRST + 1].decode("utf-8", "replace"))
+    first, before, after = _first_record(text, delimiter)
+    if not first:
+        raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
+    rows = None
+    said: tuple[str, ...] = ()
+    own = [_count(field, columns.missing) for field in first]
+    rest: Counts = []
+    if schema is None:
+        # A first record with a number is probably a row.
+        begin = before if any(numbers for numbers, _ in own) else after
+        dialect = Dialect(delimiter, ("",) * len(first), (Kind.CATEGORY,) * len(first), columns.missing)
+        rows = CsvBlocks(dialect, source).texts(memoryview(text)[begin:], 1 + text.count(b"\n", 0, begin), whole)
+        numbers, rest = _numbers(rows, columns.missing)
+        if begin == before:
+            rest = [(a - c, b - d) for (a, b), (c, d) in zip(rest, own, strict=True)]
+    header = columns.header
+    if header is None:
+        header = _is_header(first, rest, columns, schema)
+    start = after if header else before
+    line = 1 + text.count(b"\n", 0, start)
+    names = tuple(str(at) for at in range(len(first)))
+    if header:
+        names = tuple(name or str(at) for at, name in enumerate(first))
+        if any("\ud800" <= letter <= "\udfff" for name in names for letter in name):
+            line = 1 + text.count(b"\n", 0, before)
+            raise BadSource(source, "its header is not UTF-8", "convert the file (iconv -t UTF-8)", line)
+    elif schema is None:
+        rest = [(a + c, b + d) for (a, b), (c, d) in zip(rest, own, strict=True)]
+    else:
+        names = _names_by_count(len(first), schema, source)
+    if schema is None:
+        assert rows is not None
+        first_row = int(begin < start)  # behind a header that was read as a row
+        looks = [
+            look_at(
+                name, values[first_row:] if _are_numbers(*counts) else rows.columns[at][first_row:], columns.missing
+            )
+            for at, (name, values, counts) in enumerate(zip(names, numbers, rest, strict=True))
+        ]
+        schema = decide(columns, names, [look.kind for look in looks], source)
+        said = remarks(unasked(schema, dict(zip(names, looks, strict=True)), columns), source, delimiter)
+        texts = (*Kind.WRITTEN, Kind.LABEL) if named_labels else Kind.WRITTEN
+        rows.columns.update((at, numbers[at]) for at, kind in enumerate(schema.kinds) if kind not in texts)
+        if begin != start or rows.rejected:
+            rows = None  # which would give reasons without the names of columns
+    kinds = schema.kinds_of(names, source, columns)
+    offset = min(mark + start, len(head))
+    return Layout(delimiter, schema, names, kinds, offset, line, len(text) - start, rows, said)
+
+
+def find_delimiter(text: str) -> str:
+    """The mark that occurs equally often in most of the first lines, outside quotes.
+
+    >>> find_delimiter('a;b\\n"x,y";2\\n'), find_delimiter("1,5\\t2\\n3\\t4,5,6")
+    (';', '\\t')
+    """
+    lines = [line for line in _QUOTED.sub("", text[:FIRST]).split("\n")[:100] if line.strip()]
+    if len(lines) > 1 and len(text) > FIRST:
+        lines.pop()  # which may be cut off
+    best, most = ",", 0.0
+    for mark in DELIMITERS:
+        usual = Counter(line.count(mark) for line in lines).most_common(1)
+        if usual and usual[0][0] > 0 and usual[0][1] / len(lines) > most:
+            best, most = mark, usual[0][1] / len(lines)
+    return best
+
+
+def _are_numbers(numbers: int, others: int) -> bool:
+    """Whether a column holds numbers: if one field in ten at most is something else, those are mistakes to report."""
+    return 10 * others <= numbers + others
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[str], int, int]:
+    """The fields of the first record that is not blank, and the bytes before it and to its end.
+
+    It is looked for in the first lines, of a size, and where these are not enough, in all of them.
+    """
+    lines = io.BytesIO(text).readlines(size)
+    at = before = 0
+    for count, fields in records(lines, delimiter):
+        if fields is None and size < len(text):
+            break
+        if fields is None:  # not a header, then, but a row that will be rejected
+            fields, count = [field.strip() for field in lines[at].decode("utf-8", "replace").split(delimiter)], 1
+        raw = b"".join(lines[at : at + count])
+        if not is_blank(raw, delimiter):
+            return [field.strip(" ") for field in fields] if delimiter != " " else fields, before, before + len(raw)
+        at += count
+        before += len(raw)
+    return _first_record(text, delimiter, len(text)) if size < len(text) else ([], before, before)
+
+
+def _numbers(rows: Rows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:
+    """The columns as numbers, and how many of their fields are numbers or neither that nor missing."""
+    import pyarrow.compute as pc
+
+    columns, counts = [], []
+    for at, texts in rows.columns.items():
+        numbers, rows.columns[at] = as_numbers(texts, missing)
+        finite = pc.sum(pc.is_finite(numbers), min_count=0).as_py()
+        columns.append(numbers)
+        counts.append((finite, len(numbers) - numbers.null_count - finite))
+    return columns, counts
+
+
+def _count(field: str, missing: tuple[str, ...]) -> tuple[int, int]:
+    """1 and 0 for a number, 0 and 1 for what is neither that nor missing."""
+    text = field.strip(" \t")
+    number = _is_number(text)
+    return int(number), int(not number and text not in ("", *missing))
+
+
+def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Schema | None) -> bool:
+    if schema is not None:
+        named = not all(name.isdecimal() for name in schema.names)
+        known = [name in schema.names for name in first if name]
+        return named and (all(known) or (any(known) and not any(map(_is_number, first))))
+    references = (columns.label, columns.weight, *columns.ignore, *columns.categorical, *columns.date, *columns.text)
+    said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
+    if any(field.lower() in LABELS or field in said for field in first):
+        return True
+    if any(moment(field) is not None for field in first):
+        return False
+    numbers = [_is_number(field) for field in first]
+    # Numbers below, and none here.
+    telling = [
+        here
+        for here, field, counts in zip(numbers, first, rest, strict=True)
+        if counts[0] and _are_numbers(*counts) and field and field not in columns.missing
+    ]
+    if telling:
+        return not any(telling)
+    return not any(numbers) and all(first) and len(set(first)) == len(first)
+
+
+def _names_by_count(count: int, schema: Schema, source: str) -> tuple[str, ...]:
+    features = tuple(n for n, kind in zip(schema.names, schema.kinds, strict=True) if kind != Kind.LABEL)
+    if count == len(schema.names):
+        return schema.names
+    if count == len(features):
+        return features
+    rule = f"has {count} columns and no header, where {len(schema.names)} are known"
+    raise BadSource(source, rule, "give it the same columns, or a header")
 
 
 class CsvText(TableRows):
@@ -57,6 +479,8 @@ class CsvText(TableRows):
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         self._kinds = tuple(text.get(kind, kind) for kind in found.kinds)
         self.missing_labels = self.columns.missing
+        if self.labels_only:
+            self._kinds = tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in self._kinds)
         as_text = Kind.LABEL if self.labels is None else Kind.CATEGORY
         kinds = tuple(as_text if kind == Kind.LABEL else kind for kind in self._kinds)
         self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)

@@ -5,14 +5,33 @@ Written by hand because of speed: on one core this reads 238 MB/s of rows like a
 reads a file in blocks, and names what is wrong with a line.
 """
 
+import os
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
+from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
 from giftrl.streams.sources.lines import count_lines
-from giftrl.streams.text.libsvm_scan import make_buffers, scan_libsvm
-from giftrl.streams.text.rows import Content, TextParser, scan
+from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
+from giftrl.streams.text.parser import Content, Rows, TextParser, add_row, make_arrays, scan
+from giftrl.streams.text.scan import (
+    COLON,
+    HASH,
+    NONE,
+    SPACE,
+    Problem,
+    Words,
+    at_end,
+    blame,
+    blank,
+    find_word,
+    note,
+    skip_blanks,
+    skip_line,
+)
 
 
 class LibsvmText(TextParser):
@@ -22,7 +41,7 @@ class LibsvmText(TextParser):
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
     that breaks a rule is rejected whole, and reading goes on with the next one.
 
-    >>> from giftrl.streams.names.features import Hashing
+    >>> from giftrl.streams.names.hashing import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())
     >>> batch.labels.tolist(), batch.indices.tolist(), batch.data.tolist(), batch.lines.tolist()
     ([1.0, 0.5], [3, 7], [0.5, 2.0], [1, 3])
@@ -38,3 +57,196 @@ class LibsvmText(TextParser):
         slots, distinct = self.features.number_slots(buffers.numbers[:entries], values)
         groups = np.empty(0, np.uint8)
         return Content(line, buffers.rows.first(rows), (), values, slots, groups, distinct, tuple(bad))
+
+
+# The loop over the lines of LIBSVM text; :mod:`giftrl.streams.text.libsvm` describes the format.
+
+#: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
+MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
+NO_TAG = (0, 0)
+
+
+class Buffers(NamedTuple):
+    """What the loop writes: entries, rows and rejected lines; and a hash table."""
+
+    values: NDArray[np.float64]
+    numbers: NDArray[np.uint64]
+    rows: Rows
+    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
+    multiplier: np.uint64
+    labels: Words = NONE  # the names of labels, where they have names
+
+
+def make_buffers(size: int, lines: int) -> Buffers:
+    """Buffers for a block of so many bytes and lines; an entry takes four bytes at least."""
+    return Buffers(
+        values=np.empty(size // 4 + 2),
+        numbers=np.empty(size // 4 + 2, np.uint64),
+        rows=make_arrays(Rows, lines),
+        bad=np.empty(4 * lines, np.int64),
+        cells=np.empty(1 << (size // 2 + 4).bit_length(), np.uint64),
+        multiplier=MULTIPLIER,
+    )
+
+
+@formula
+def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any]:
+    """Find the rows of a block, which ends with a newline, from a place and its line on.
+
+    Returns:
+        the line after the last, and how many rows, entries and rejected lines there are.
+    """
+    values, numbers, rows, bad_lines, cells, multiplier, labels = buffers
+    row, entries, bad = 0, 0, 0
+    while at < len(block):
+        begin = at
+        first = entries
+        spot = at = skip_blanks(block, at)
+        problem = 0
+        label = 0.0
+        empty = at_end(block, at) or byte(block, at) == HASH
+        if not empty:
+            label, at, spot, problem = read_label(block, at, labels)
+        ascending = True
+        previous = np.uint64(0)
+        at = skip_blanks(block, at)
+        while problem == 0 and not line_ends(block, at):
+            k = np.uint64(entries)
+            numbers[k], at, spot, problem = read_index(block, at)
+            if problem == 0:
+                spot = at
+                values[k], at, wrong = number(block, at)
+                if wrong == HARD:
+                    problem = Problem.HARD
+                elif wrong or not field_ends(block, at):
+                    problem = Problem.VALUE_TOO_LARGE
+                    if wrong != TOO_LARGE:
+                        problem, spot = blame(block, at, spot, Problem.VALUE)
+            ascending &= numbers[k] > previous
+            previous = numbers[k]
+            entries += 1
+            at = skip_blanks(block, at)
+        if problem == 0 and not ascending:
+            twice = first_repeated(numbers, first, entries, cells, multiplier)
+            if twice >= 0:
+                problem = Problem.REPEATED
+                spot = nth_feature(block, begin, twice)
+        if problem:
+            bad = note(bad_lines, bad, line, begin, spot, problem)
+            entries = first
+        elif not empty:
+            row = add_row(rows, row, label, 1.0, NO_TAG, line, begin, entries)
+        at = skip_line(block, at)
+        line += 1
+    return line, row, entries, bad
+
+
+@formula
+def line_ends(block: Any, at: Any) -> Any:
+    """Whether a line ends here, or a comment begins."""
+    c = byte(block, at)
+    ends = c == HASH
+    if c < SPACE:
+        ends = at_end(block, at)
+    return ends
+
+
+@formula
+def field_ends(block: Any, at: Any) -> Any:
+    """Whether a field ends here."""
+    ends = blank(byte(block, at))
+    if not ends:
+        ends = line_ends(block, at)
+    return ends
+
+
+@formula
+def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
+    """Read a label and the qid that may follow: the label, the place after both, and where what is wrong."""
+    spot = at
+    problem = 0
+    if len(labels[1]) > 1:
+        while not field_ends(block, at) and byte(block, at) != COLON:
+            at += 1
+        label, wrong = np.float64(find_word(block, spot, at, labels)), 0
+    else:
+        label, at, wrong = number(block, at)
+    if wrong == HARD:
+        problem = Problem.HARD
+    elif wrong == TOO_LARGE:
+        problem = Problem.LABEL_TOO_LARGE
+    elif wrong or not field_ends(block, at):
+        problem = Problem.NO_LABEL if not wrong and byte(block, at) == COLON else Problem.LABEL
+        problem, spot = blame(block, at, spot, problem)
+    else:
+        here = skip_blanks(block, at)
+        # Each byte is looked at only after the one before it, and the block ends with a newline.
+        query = byte(block, here) == 113 and byte(block, here + 1) == 105 and byte(block, here + 2) == 100
+        if query and byte(block, here + 3) == COLON:
+            at = here + 4
+            while digit(byte(block, at)):
+                at += 1
+            if at == here + 4 or not field_ends(block, at):
+                problem, spot = blame(block, at, here, Problem.QUERY)
+    return label, at, spot, problem
+
+
+@formula
+def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
+    """Read the index of a feature and its colon: the index, the place after both, and where what is wrong."""
+    start = at
+    index = np.uint64(0)
+    c = byte(block, at)
+    while digit(c):
+        index = index * np.uint64(10) + np.uint64(c - 48)
+        at += 1
+        c = byte(block, at)
+    problem = 0
+    spot = start
+    if c != COLON or at == start:
+        problem = Problem.INDEX
+        if at > start and field_ends(block, at):
+            problem = Problem.NO_COLON
+        elif byte(block, start) == 45 and digit(byte(block, start + 1)):
+            problem = Problem.INDEX_RANGE
+        problem, spot = blame(block, at, start, problem)
+    elif index == np.uint64(0) or at - start > 18:
+        # Leading zeros are harmless; 19 digits fit into 64 bits, and more do not.
+        while byte(block, start) == 48:
+            start += 1
+        if start == at or at - start > 19 or index >> np.uint64(63):
+            problem = Problem.INDEX_RANGE
+    return index, (at + 1 if problem == 0 else at), spot, problem
+
+
+@formula
+def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: Any) -> Any:
+    """The first of some numbers that equals one before it, counted from 0; -1 where all differ."""
+    bits = 2
+    while 1 << bits < 2 * (end - begin):
+        bits += 1
+    for k in range(1 << bits):
+        cells[k] = 0
+    last = np.uint64((1 << bits) - 1)
+    for k in range(begin, end):
+        at = (numbers[k] * multiplier) >> np.uint64(64 - bits)
+        while cells[at] != np.uint64(0) and cells[at] != numbers[k]:
+            at = (at + np.uint64(1)) & last
+        if cells[at] == numbers[k]:
+            return k - begin
+        cells[at] = numbers[k]
+    return -1
+
+
+@formula
+def nth_feature(block: Any, at: Any, n: Any) -> Any:
+    """Where feature n, counted from 0, of a line without mistakes begins."""
+    left = n + 2  # the label, and the features before it
+    while True:
+        at = skip_blanks(block, at)
+        left -= 1 if byte(block, at) != 113 else 0
+        if left == 0:
+            return at
+        while not blank(byte(block, at)):
+            at += 1

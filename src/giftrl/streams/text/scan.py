@@ -1,13 +1,15 @@
 """What the loops over lines share: blanks, ends of lines, UTF-8, and notes of bad lines."""
 
+from collections.abc import Iterable
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
+from giftrl.streams.batch import Rejected
 from giftrl.streams.text.numbers import byte
-from giftrl.streams.text.problems import Problem
 
 TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
 
@@ -91,3 +93,104 @@ def mark_broken(block: NDArray[np.uint8], mark: int) -> NDArray[np.uint8]:
         marked.flags.writeable = False
         return marked
     return block
+
+
+# What can be wrong with a line of text, in words.
+
+RAW = 4096  # bytes of a rejected line that are kept
+TOKEN = 40  # bytes of what is wrong that a message shows
+
+
+class Problem(IntEnum):
+    """The codes that a compiled loop gives for what is wrong with a line; 0 is nothing."""
+
+    (
+        LABEL, LABEL_TOO_LARGE, NO_LABEL, QUERY, INDEX, INDEX_RANGE, NO_COLON, VALUE, VALUE_TOO_LARGE, REPEATED,
+        STRAY_RETURN, SUM_TOO_LARGE, NO_BAR, TAB_BEFORE_BAR, MANY_NUMBERS, IMPORTANCE, IMPORTANCE_TOO_LARGE,
+        NEGATIVE_IMPORTANCE, BASE, BASE_TOO_LARGE, NAMESPACE, LONG_NAMESPACE, SCALE, SCALE_TOO_LARGE,
+        SCALED_TOO_LARGE, NO_NAME, ENCODING, NUL, MANY_NAMES,
+        HARD,  # nothing wrong: a number that the loop leaves to Python
+    ) = range(1, 31)  # fmt: skip
+
+
+FINITE = "a finite number"
+RANGE = "at most 1.797e308 in magnitude"
+
+#: For each code: the problem, whether the text there is shown, and what was expected.
+PROBLEMS: dict[int, tuple[str, bool, str]] = {
+    Problem.LABEL: ("a label that is not a number", True, FINITE),
+    Problem.LABEL_TOO_LARGE: ("a label too large for float64", True, RANGE),
+    Problem.NO_LABEL: ("no label before the first feature", True, "a label at the beginning of the line"),
+    Problem.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
+    Problem.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
+    Problem.INDEX_RANGE: (
+        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 where a file counts from 0",
+    ),
+    Problem.NO_COLON: ("a feature without a colon", True, "index:value"),
+    Problem.VALUE: ("a value that is not a number", True, FINITE),
+    Problem.VALUE_TOO_LARGE: ("a value too large for float64", True, RANGE),
+    Problem.REPEATED: ("an index used twice in a row", True, "each index at most once"),
+    Problem.STRAY_RETURN: ("a carriage return inside a line", False, "one only before the newline"),
+    Problem.SUM_TOO_LARGE: ("values of one feature whose sum is too large for float64", False, RANGE),
+    Problem.NO_BAR: ("no bar", True, "label | features, with a bar before the features"),
+    Problem.TAB_BEFORE_BAR: ("a tab before the first bar", False, "spaces there"),
+    Problem.MANY_NUMBERS: ("a fourth number before the first bar", True, "at most label, importance and base"),
+    Problem.IMPORTANCE: ("an importance that is not a number", True, FINITE + ", or a tag that touches the bar"),
+    Problem.IMPORTANCE_TOO_LARGE: ("an importance too large for float64", True, RANGE),
+    Problem.NEGATIVE_IMPORTANCE: ("an importance below 0", True, "0 or more"),
+    Problem.BASE: ("a base that is not a number", True, FINITE + ", or a tag that touches the bar or begins with '"),
+    Problem.BASE_TOO_LARGE: ("a base too large for float64", True, RANGE),
+    Problem.NAMESPACE: ("a colon where a namespace should be", True, "a namespace, or a space after the bar"),
+    Problem.LONG_NAMESPACE: ("a namespace of more than 255 bytes", True, "at most 255"),
+    Problem.SCALE: ("a factor of a namespace that is not a number", True, FINITE),
+    Problem.SCALE_TOO_LARGE: ("a factor of a namespace too large for float64", True, RANGE),
+    Problem.SCALED_TOO_LARGE: ("a value that is too large for float64 times the factor of its namespace", True, RANGE),
+    Problem.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
+    Problem.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
+    Problem.NUL: ("a NUL byte", False, "text"),
+    Problem.MANY_NAMES: ("more features than n-grams can be made of", False, "a shorter row, or shorter n-grams"),
+}  # fmt: skip
+
+
+def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot: int, code: int) -> Rejected:
+    """The record of a line that begins at one place of a block and is wrong at another."""
+    problem, shown, expected = PROBLEMS[code]
+    if shown:
+        there = block[spot : spot + TOKEN + 1].tobytes()
+        words = there.partition(b"\n")[0].split()
+        token = words[0] if words and not there[:1].isspace() else b""
+        text = token[:TOKEN].decode(errors="backslashreplace")
+        problem += f": {text!r}" + ("..." if len(token) > TOKEN else "")
+    raw = block[begin : begin + RAW].tobytes().partition(b"\n")[0]
+    return Rejected(source, line, spot - begin + 1, problem, expected, raw.removesuffix(b"\r"))
+
+
+# Words for compiled loops, and how they are found in a text.
+
+#: Words, one after the other, and where each ends; the first number is 0.
+Words = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+def words(given: Iterable[str | None]) -> Words:
+    """Words for compiled loops; None for one that there is not."""
+    # A quote is in no key that the loops read, so that this word equals none of them.
+    raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
+    return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
+
+
+NONE = words(())
+
+
+@formula
+def find_word(text: Any, start: Any, end: Any, listed: Any) -> Any:
+    """Which of some words ``text[start:end]`` is, counted from 0; -1 where it is none."""
+    letters, ends = listed
+    for w in range(len(ends) - 1):
+        first = ends[w]
+        same = end - start == ends[w + 1] - first
+        if same:
+            for k in range(end - start):
+                same &= text[np.uint64(start + k)] == letters[np.uint64(first + k)]
+        if same:
+            return w
+    return -1

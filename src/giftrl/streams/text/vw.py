@@ -8,20 +8,38 @@ name (``:3``); numbers that are not finite; text that is not UTF-8.
 Written by hand because no library reads the format: Vowpal Wabbit's own package parses it into its internal examples.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
+from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.interactions import Interactions
-from giftrl.streams.names.loops import Sections
-from giftrl.streams.names.ngrams import Named, Ngrams, with_ngrams
+from giftrl.streams.names.interactions import Interactions, Named, Ngrams, with_ngrams
+from giftrl.streams.names.tables import Sections
 from giftrl.streams.sources.lines import count_lines
-from giftrl.streams.text.rows import Content, GroupCodes, Names, TextParser, scan
-from giftrl.streams.text.scan import mark_broken
-from giftrl.streams.text.vw_scan import BAR, BROKEN, make_buffers, scan_vw
+from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
+from giftrl.streams.text.parser import Content, GroupCodes, Names, Rows, TextParser, add_row, make_arrays, scan
+from giftrl.streams.text.scan import (
+    COLON,
+    NEWLINE,
+    NONE,
+    SPACE,
+    TAB,
+    Problem,
+    Words,
+    at_end,
+    blame,
+    blank,
+    find_word,
+    mark_broken,
+    note,
+    skip_blanks,
+    skip_line,
+)
 
 
 class VwText(TextParser):
@@ -79,3 +97,209 @@ class VwText(TextParser):
             codes = self._codes.of(block, sections.start, sections.end)
             groups = np.repeat(codes, np.diff(found.sections.first, append=len(found.values)))
         return Content(line, rows, rows.tags(block), found.values, slots, groups, bad=tuple(bad), bases=bases)
+
+
+# The loop over the lines of VW text; :mod:`giftrl.streams.text.vw` describes the format.
+
+BAR, QUOTE = 124, 39
+BROKEN = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
+LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
+
+#: What can be wrong with the label, the importance and the base.
+HEAD_NO_NUMBER = np.array([Problem.LABEL, Problem.IMPORTANCE, Problem.BASE])
+HEAD_TOO_LARGE = np.array([Problem.LABEL_TOO_LARGE, Problem.IMPORTANCE_TOO_LARGE, Problem.BASE_TOO_LARGE])
+
+#: For each byte, whether a name ends before it.
+STOPS = np.zeros(256, np.bool_)
+STOPS[[*b"\0\t\n\r :|", BROKEN]] = True
+
+
+class Buffers(NamedTuple):
+    """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
+
+    names: Names
+    sections: Sections
+    rows: Rows
+    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bases: NDArray[np.float64]  # of the rows
+    most_names: int = 2**62  # of a row
+    labels: Words = NONE  # the names of labels, where they have names
+
+
+def make_buffers(size: int, lines: int, bars: int) -> Buffers:
+    """Buffers for a block of so many bytes, lines and bars; an entry takes two bytes at least."""
+    names, sections = make_arrays(Names, size // 2 + 1), make_arrays(Sections, bars)
+    return Buffers(names, sections, make_arrays(Rows, lines), np.empty(4 * lines, np.int64), np.empty(lines))
+
+
+@formula
+def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Find the rows of a block, which ends with a newline, from a place and its line on.
+
+    Returns:
+        the line after the last, and how many rows, entries, sections and rejected lines there are.
+    """
+    names, sections, rows, bad_lines, bases, most_names, labels = buffers
+    values, starts, ends, _ = names
+    row, entries, section, bad = 0, 0, 0, 0
+    while at < len(block):
+        begin = at
+        first, first_section = entries, section
+        spot = at = skip_blanks(block, at)
+        problem = 0
+        label, weight, base, tag = np.nan, 1.0, 0.0, (np.int64(0), np.int64(0))
+        empty = at_end(block, at)
+        if not empty:
+            label, weight, base, tag, at, spot, problem = read_head(block, begin, labels)
+        factor = 1.0
+        while problem == 0 and not at_end(block, at):
+            if byte(block, at) == BAR:
+                k = np.uint64(section)
+                start = at + 1
+                end, at, factor, spot, problem = read_named(
+                    block, start, True, Problem.NAMESPACE, Problem.SCALE, Problem.SCALE_TOO_LARGE
+                )
+                if problem == 0 and end - start > LONGEST_NAMESPACE:
+                    problem = Problem.LONG_NAMESPACE
+                    spot = start
+                sections.first[k], sections.start[k], sections.end[k] = entries, start, end
+                section += 1
+            else:
+                k = np.uint64(entries)
+                starts[k] = at
+                ends[k], at, value, spot, problem = read_named(
+                    block, at, False, Problem.NO_NAME, Problem.VALUE, Problem.VALUE_TOO_LARGE
+                )
+                values[k] = value * factor
+                if problem == 0 and not np.isfinite(values[k]):
+                    problem = Problem.SCALED_TOO_LARGE
+                    spot = starts[k]
+                entries += 1 if values[k] != 0.0 else 0
+            at = skip_blanks(block, at)
+        if problem == 0 and entries - first > most_names:
+            problem = Problem.MANY_NAMES
+            spot = begin
+        if problem:
+            bad = note(bad_lines, bad, line, begin, spot, problem)
+            entries, section = first, first_section
+        elif not empty:
+            bases[np.uint64(row)] = base
+            row = add_row(rows, row, label, weight, tag, line, begin, entries)
+        at = skip_line(block, at)
+        line += 1
+    return line, row, entries, section, bad
+
+
+@formula
+def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """Read what is before the first bar: label, weight, base, the ends of the tag, the bar; and where what is wrong."""
+    label, weight, base, tag_start, tag_end = np.nan, 1.0, 0.0, np.int64(0), np.int64(0)
+    problem = 0
+    spot = at
+    bar = at
+    while byte(block, bar) != BAR and byte(block, bar) != NEWLINE and problem == 0:
+        if byte(block, bar) == TAB:
+            spot = bar
+            problem = Problem.TAB_BEFORE_BAR
+        bar += 1
+    if problem == 0 and byte(block, bar) == NEWLINE:
+        problem = Problem.NO_BAR
+    count = 0
+    while problem == 0 and at < bar:
+        spot = at
+        while byte(block, at) != SPACE and at < bar:
+            at += 1
+        stop = at
+        while byte(block, at) == SPACE:
+            at += 1
+        if at == bar and stop > spot and (stop == bar or byte(block, spot) == QUOTE):
+            tag_start = spot + 1 if byte(block, spot) == QUOTE else spot
+            tag_end = stop
+            problem, spot = check_text(block, tag_start, tag_end, spot)
+        elif stop > spot and count == 0 and len(labels[1]) > 1:
+            label = np.float64(find_word(block, spot, stop, labels))
+            problem, spot = check_text(block, spot, stop, spot)
+            count += 1
+        elif stop > spot:
+            value, after, wrong = number(block, spot)
+            if count == 3:
+                problem = Problem.MANY_NUMBERS
+            elif wrong == HARD:
+                problem = Problem.HARD
+            elif wrong == TOO_LARGE and after == stop:
+                problem = HEAD_TOO_LARGE[np.uint64(count)]
+            elif wrong or after != stop:
+                problem, spot = blame(block, after, spot, HEAD_NO_NUMBER[np.uint64(count)])
+            elif count == 0:
+                label = value
+            elif count == 1:
+                weight = value
+                if value < 0.0:
+                    problem = Problem.NEGATIVE_IMPORTANCE
+            else:
+                base = value
+            count += 1
+    return label, weight, base, (tag_start, tag_end), bar if problem == 0 else at, spot, problem
+
+
+@formula
+def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
+    """What is wrong with a piece of text, and where; ``spot`` where nothing is."""
+    problem = 0
+    for at in range(start, end):
+        if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN):
+            problem, spot = blame_name(block, at, spot, 0)
+    return problem, spot
+
+
+@formula
+def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
+    """What is wrong, and where, with a name or a tag that is valid from ``start`` up to ``at`` only."""
+    problem, spot = blame(block, at, start, problem)
+    if byte(block, at) == BROKEN:
+        problem = Problem.ENCODING
+        spot = at
+    return problem, spot
+
+
+@formula
+def name_ends(block: Any, at: Any) -> Any:
+    """Whether a blank, a bar or the end of the line is here."""
+    c = byte(block, at)
+    ends = blank(c) or c == BAR
+    if not ends:
+        ends = at_end(block, at)
+    return ends
+
+
+@formula
+def read_value(block: Any, at: Any, no_number: Any, too_large: Any) -> tuple[Any, Any, Any, Any]:
+    """Read the number after a colon, and the place after it; and where which of two problems is, if one is."""
+    spot = at
+    problem = 0
+    value, at, wrong = number(block, at)
+    if wrong == HARD:
+        problem = Problem.HARD
+    elif wrong == TOO_LARGE:
+        problem = too_large
+    elif wrong or not name_ends(block, at):
+        problem, spot = blame(block, at, spot, no_number)
+    return value, at, spot, problem
+
+
+@formula
+def read_named(
+    block: Any, at: Any, may_be_empty: bool, misplaced: Any, no_number: Any, too_large: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Read a name and its number: where the name ends, the place after both, the number; and where what is wrong."""
+    spot = start = at
+    while not STOPS[np.uint64(byte(block, at))]:
+        at += 1
+    end = at
+    value = 1.0
+    problem = 0
+    if byte(block, at) == COLON and end > start:
+        value, at, spot, problem = read_value(block, at + 1, no_number, too_large)
+    elif (end == start and not may_be_empty) or not name_ends(block, at):
+        problem, spot = blame_name(block, at, spot, misplaced)
+    return end, at, value, spot, problem

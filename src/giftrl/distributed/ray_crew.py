@@ -1,0 +1,300 @@
+"""Workers on a Ray cluster: actors that are replaced where they die, and helped where they are slow."""
+
+import os
+import re
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from giftrl.distributed.driver import Order, Reply, State, Worker
+from giftrl.distributed.shards import Reading
+from giftrl.errors import GiftrlError, InvalidInput, require
+from giftrl.streams.batch import Batch
+
+#: For ``cluster``: workers in this process, one after the other.
+SIMULATION = "simulation"
+#: How long to wait for the address of a cluster to answer, in seconds.
+PATIENCE = 5.0
+#: Where Ray writes down the address of the cluster that this machine belongs to.
+RECORD = Path("/tmp/ray/ray_current_cluster")
+#: Once half of the workers have replied, a worker that takes this many times as long as their median, and at least so
+#: many seconds, is slow: its order is given to one that has replied, too, and the first reply counts.
+SLOW, LEAST = 3.0, 10.0
+#: How often an order may end with the death of its worker.
+DEATHS = 5
+
+
+def import_ray() -> Any:
+    """Ray, or an error that says how to install it."""
+    try:
+        import ray
+    except ImportError:
+        raise InvalidInput("cluster", "ray", "needs Ray, which is not installed", 'pip install "giftrl[ray]"') from None
+    return ray
+
+
+def connect(cluster: str | None) -> None:
+    """Connect to a cluster, unless this process is connected to one.
+
+    Args:
+        cluster: None for this machine alone, "auto" for the cluster that it belongs to, or "ray://host:port".
+
+    >>> try:
+    ...     connect("localhost:1")
+    ... except InvalidInput as error:
+    ...     print(error.argument)
+    cluster
+    """
+    require_address(cluster)
+    ray = import_ray()
+    if ray.is_initialized():
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if cluster is None:
+            ray.init(address="local", include_dashboard=False, **quiet)
+        elif cluster == "auto":
+            ray.init(address=cluster, **quiet)
+        else:  # the server at the other end takes no settings of logs
+            ray.init(address=cluster)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
+        said = " ".join(str(problem).split())[:300] or type(problem).__name__
+        remedy = "start one with `ray start --head`, or give ray://host:10001"
+        raise InvalidInput("cluster", cluster, f"cannot be reached ({said})", remedy) from None
+
+
+def require_version(theirs: str) -> None:
+    """Raise an error unless this is the version of giftrl that runs here."""
+    ours = version("giftrl")
+    require(theirs == ours, "cluster", theirs, f"is its version of giftrl, and here it is {ours}", "install one")
+
+
+def require_cluster(cluster: str | None) -> None:
+    """Raise an error unless ``cluster`` is what a run can have: a simulation, or Ray at an address that answers.
+
+    >>> require_cluster("simulation")
+    >>> require_cluster("Simulation")
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: cluster='Simulation': must be "auto", "simulation" or an address; write ray://host:10001
+    """
+    if cluster != SIMULATION:
+        require_address(cluster, simulation=True)
+        import_ray()
+
+
+def require_address(cluster: str | None, simulation: bool = False) -> None:
+    """Raise an error unless a cluster can have this address and something answers there.
+
+    ``simulation`` says whether there could also be a simulation, for the message.
+
+    >>> require_address("ray://localhost:1")
+    Traceback (most recent call last):
+    giftrl.errors.InvalidInput: cluster='ray://localhost:1': nothing answers there ([Errno 111] Connection refused);
+    check the address, and start the cluster with `ray start --head`
+    """
+    if cluster is None:
+        return
+    if cluster == "auto":
+        _require_running()
+        return
+    try:
+        parts = urlsplit(cluster)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    good = cluster.startswith("ray://") and host is not None and port is not None
+    known = 'must be "auto", "simulation" or an address' if simulation else 'must be "auto" or an address'
+    require(good, "cluster", cluster, known, "write ray://host:10001")
+    _require_answer(cluster, str(host), int(port or 0))
+
+
+def _require_answer(cluster: str, host: str, port: int) -> None:
+    try:
+        socket.create_connection((host, port), PATIENCE).close()
+    except OSError as problem:
+        remedy = "check the address, and start the cluster with `ray start --head`"
+        raise InvalidInput("cluster", cluster, f"nothing answers there ({problem})", remedy) from None
+
+
+def _require_running() -> None:
+    """Raise an error if the cluster that this machine belonged to has ended: Ray would look for it for minutes."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address and RECORD.is_file():
+        address = RECORD.read_text(encoding="utf-8").strip()
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():  # otherwise Ray finds out at once
+        _require_answer("auto", host, int(port))
+
+
+def _short(problem: Exception) -> str:
+    """What an exception of Ray says, in one line: of a traceback inside of it, the last error."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+    return (errors[-1] if errors else lines[0])[:300]
+
+
+def _cannot_begin(problem: Exception) -> InvalidInput:
+    remedy = f"install giftrl {version('giftrl')} on each machine; `ray logs` shows more"
+    return InvalidInput("cluster", "ray", f"its workers cannot begin ({_short(problem)})", remedy)
+
+
+@contextmanager
+def _trouble_at_start() -> Iterator[None]:
+    """Turn what goes wrong with the first calls to a cluster into one line.
+
+    A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
+    """
+    from ray.exceptions import RayError
+
+    try:
+        yield
+    except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
+        if isinstance(problem, GiftrlError):
+            raise
+        raise _cannot_begin(problem) from None
+
+
+class _Actor(Worker):
+    """A worker on another machine."""
+
+    def version_of_giftrl(self) -> str:
+        """Which version it runs."""
+        return version("giftrl")
+
+
+class RayCrew:
+    """Carries out the orders of a round at once.
+
+    Args:
+        reading: of all shards.
+        workers: how many; where there are fewer cores, they share them.
+        slow, least: when a worker is slow; see :data:`SLOW`.
+    """
+
+    name = "Ray"
+
+    def __init__(self, reading: Reading, workers: int, *, slow: float = SLOW, least: float = LEAST) -> None:
+        self._ray = ray = import_ray()
+        self._slow, self._least = slow, least
+        self.repeated = 0
+        with _trouble_at_start():
+            cores = float(ray.cluster_resources().get("CPU", 1.0))
+            self.share = 1.0 if cores >= workers else int(1e4 * cores / workers) / 1e4
+            self._actor = ray.remote(num_cpus=self.share)(_Actor)
+            self._reading = ray.put(reading)
+            self.actors = [self._new() for _ in range(workers)]
+            theirs = ray.get(self.actors[0].version_of_giftrl.remote())
+        require_version(theirs)
+
+    def _new(self) -> Any:
+        return self._actor.remote(self._reading, background=True)
+
+    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
+        """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.LocalCrew.round`."""
+        return _Round(self, orders, state, whole).replies()
+
+    def replace(self, worker: int) -> None:
+        """Put a new worker in the place of one that has died."""
+        self.actors[worker] = self._new()
+
+    def close(self) -> None:
+        """Let the workers go."""
+        for actor in self.actors:
+            self._ray.kill(actor)
+
+
+def own(batch: Batch) -> Batch:
+    """A batch whose arrays are its own: those that Ray gives cannot be written to, and loops would be compiled anew."""
+    found: dict[str, Any] = {each.name: getattr(batch, each.name) for each in fields(batch)}
+    arrays: dict[str, Any] = {name: each.copy() for name, each in found.items() if isinstance(each, np.ndarray)}
+    return replace(batch, **arrays)
+
+
+class _Round:
+    """The orders of a round, who carries them out, and the replies so far."""
+
+    def __init__(self, crew: RayCrew, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> None:
+        self.crew, self.orders, self.ray = crew, orders, crew._ray
+        self._state, self._make, self._whole = self.ray.put(state), whole, None
+        self._begun = time.perf_counter()
+        self._pending: dict[Any, tuple[int, int]] = {}  # which order, and which worker
+        self._found: dict[int, Reply] = {}
+        self._seconds: list[float] = []
+        self._free: list[int] = []  # workers that have replied
+        self._helped: set[int] = set()
+        self._deaths = 0
+        for number, order in enumerate(orders):
+            self._send(number, order.shard, False)
+
+    def _send(self, number: int, worker: int, whole: bool) -> None:
+        if whole and self._whole is None:
+            self._whole = self.ray.put(self._make())
+        state = self._whole if whole else self._state
+        self._pending[self.crew.actors[worker].round.remote(self.orders[number], state, whole)] = number, worker
+
+    def replies(self) -> list[Reply]:
+        while len(self._found) < len(self.orders):
+            ready, _ = self.ray.wait(list(self._pending), num_returns=1, timeout=1.0)
+            for each in ready:
+                self._take(each, *self._pending.pop(each))
+            self._help()
+        return [self._found[number] for number in range(len(self.orders))]
+
+    def _take(self, ready: Any, number: int, worker: int) -> None:
+        from ray.exceptions import RayActorError, RayError, RayTaskError
+
+        try:
+            reply = self.ray.get(ready)
+        except RayActorError as problem:
+            self._replace(number, worker, problem)
+            return
+        except RayTaskError as problem:
+            cause = getattr(problem, "cause", None)
+            if isinstance(cause, GiftrlError):
+                raise cause from None
+            raise
+        except RayError as problem:
+            remedy = "look into the state of the cluster with `ray status`; a checkpoint can be gone on from"
+            raise InvalidInput("cluster", "ray", f"has lost a reply ({_short(problem)})", remedy) from None
+        if reply is None:
+            self._send(number, worker, True)
+        elif number not in self._found:
+            self._found[number] = reply._replace(window=tuple(map(own, reply.window)))
+            self._seconds.append(time.perf_counter() - self._begun)
+            self._free.append(worker)
+
+    def _replace(self, number: int, worker: int, problem: Exception) -> None:
+        if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new worker may be sent to the same machine
+            raise _cannot_begin(problem) from None
+        self._deaths += 1
+        if self._deaths > DEATHS:
+            raise InvalidInput(
+                "cluster", f"worker {worker}", f"has died {self._deaths} times in one round ({_short(problem)})",
+                "look into its log with `ray logs`; if memory is short, use fewer workers or fewer bits",
+            )  # fmt: skip
+        self.crew.repeated += 1
+        self.crew.replace(worker)
+        if number not in self._found:
+            self._send(number, worker, True)
+
+    def _help(self) -> None:
+        """Give the orders of slow workers to others as well."""
+        if 2 * len(self._found) < len(self.orders) or not self._free:
+            return
+        taken = time.perf_counter() - self._begun
+        if taken < max(self.crew._slow * statistics.median(self._seconds), self.crew._least):
+            return
+        for number, _ in list(self._pending.values()):
+            if number not in self._found and number not in self._helped and self._free:
+                self._helped.add(number)
+                self.crew.repeated += 1
+                self._send(number, self._free.pop(), True)

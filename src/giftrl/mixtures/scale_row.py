@@ -1,0 +1,311 @@
+"""Features on a common scale: dense ones centred, all divided by their largest deviation, in one pass.
+
+A feature that is in at least half of the rows is *dense*, until it falls below 0.4; it is centred at its running mean
+mu_j, and a row without it contributes -mu_j. m_j is the largest abs(v - mu_j) so far, this row included, and a learner
+sees u_j = (v - mu_j)/m_j in [-1, 1]. So rescaling a feature changes nothing, and numbers near 1e300 or 1e-300 are like
+any others.
+
+Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes with
+
+    growth   m_old/m_new where m_j has grown, 1 elsewhere,
+    drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
+
+Where the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
+of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
+and a feature have in common would count twice, and w_j would be half of what it should be.
+
+Most entries of sparse rows are neither dense nor beyond their scale. For these, what is needed is in the block of the
+feature (:mod:`giftrl.mixtures.state`), beside its weights: 1/m_j, or 0 where an entry needs more than that; how many
+rows have the feature; and the sum of its u_j, since it was last dense. In float32 the count stops at 2^24 rows. A row
+costs O(nonzeros + dense features).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.lanes import prefetch
+from giftrl.compiled.registry import compiled_as, formula
+from giftrl.compiled.rows import begin, column, coming, end
+from giftrl.mixtures.limits import (
+    LARGEST_EXPERT_WEIGHT,
+    LARGEST_UNSCALED,
+    LARGEST_VALUE,
+    ORDINARY_VALUE,
+    SMALLEST_SCALE,
+)
+from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL, WIDEST
+from giftrl.ops.scalar import clamp
+
+#: A deviation below this part of the mean is rounding.
+ROUNDING = 1e-12
+#: 1/m_j is of use where it and its inverse are far from the ends of float32.
+SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
+
+
+class Scaling(NamedTuple):
+    """What is done with features."""
+
+    constant: int  # the feature that is always 1, and is not centred; -1: none, and nothing is centred
+    together: bool  # whether the constant is the running mean of the labels
+
+
+ONE = np.uint64(1)
+
+
+@formula
+def quick_scale(m: float) -> float:
+    """1/m_j for :func:`giftrl.mixtures.scale_row.enter_quickly`, or 0 where it is of no use there."""
+    return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
+
+
+@formula
+def quick_growth(features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: Any) -> tuple[Any, Any]:
+    """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
+
+    Nothing of the record is read, which would be waited for: it is only written to.
+    """
+    real, m, count = x.dtype.type, abs(v), x[j, columns.count] + x.dtype.type(1.0)
+    if not (SMALLEST_QUICK < m < LARGEST_QUICK and (count < many or np.int64(j) == how.constant)):
+        return real(0.0), real(1.0)
+    beyond = x[j, columns.per_scale] * real(m)
+    if not (beyond > real(1.0) or count == real(1.0)):
+        return real(0.0), real(1.0)
+    growth = real(1.0) / beyond if beyond > real(1.0) else real(0.0)
+    u = real(1.0) if v > 0.0 else real(-1.0)
+    features.record[j, SCALE] = m
+    x[j, columns.per_scale], x[j, columns.count] = quick_scale(m), count
+    x[j, columns.added] = growth * x[j, columns.added] + u
+    return u, growth
+
+
+@formula
+def move_value(
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, target: float, before: bool
+) -> tuple[float, float, float]:
+    """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
+
+    ``before`` says that the feature was dense before this row.
+    """
+    record, real = features.record, x.dtype.type
+    m, mu, dense = record[j, SCALE], record[j, CENTRE], record[j, DENSE_PLACE] > 0.0
+    away, growth, drift = abs(v), 1.0, 0.0
+    if dense:
+        reference = mu if before else target
+        away = abs(v - reference)
+        away = away if away > ROUNDING * abs(reference) else 0.0
+    if away > m and away > SMALLEST_SCALE:
+        growth = m / away
+        m = away
+    record[j, SCALE] = m
+    per = 1.0 / m if m > 0.0 else 0.0
+    u = clamp((v - target) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
+    if target != mu:
+        still = how.together and before and dense
+        drift = 0.0 if still else clamp((target - mu) * per, -LARGEST_UNSCALED, LARGEST_UNSCALED)
+        record[j, CENTRE] = target
+    if not dense:
+        added = real(growth) * x[j, columns.added] + real(u)
+        x[j, columns.added] = min(max(added, -real(LARGEST_EXPERT_WEIGHT)), real(LARGEST_EXPERT_WEIGHT))
+        x[j, columns.per_scale] = quick_scale(m)
+    return u, growth, drift
+
+
+@formula
+def enter_value(
+    features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float, per_row: float
+) -> tuple[float, float, float]:
+    """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
+    quick, growth = quick_growth(features, columns, x, how, j, v, many)
+    if quick != x.dtype.type(0.0):
+        return np.float64(quick), np.float64(growth), 0.0
+    record, t = features.record, features.counts[ROWS]
+    v = clamp(v, -LARGEST_VALUE, LARGEST_VALUE)
+    if record[j, DENSE_PLACE] > 0.0:
+        record[j, COUNT] += 1.0
+        features.stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = t
+        mu = record[j, CENTRE]
+        return move_value(features, columns, x, how, j, v, mu + (v - mu) * per_row, True)
+    count = np.float64(x[j, columns.count]) + 1.0
+    x[j, columns.count] = count
+    place = np.uint64(features.counts[DENSE])
+    # In a sound state there is always room for one more; counts that are wrong must not lead beyond the list.
+    if count < many or np.int64(j) == how.constant or place >= np.uint64(len(features.dense)):
+        return move_value(features, columns, x, how, j, v, 0.0, False)
+    features.dense[place], features.stamps[place] = j, t
+    features.counts[DENSE] += 1.0
+    record[j, DENSE_PLACE], record[j, COUNT] = features.counts[DENSE], count
+    x[j, columns.per_scale] = 0.0
+    total = record[j, TOTAL] + np.float64(x[j, columns.added]) * record[j, SCALE] + v
+    return move_value(features, columns, x, how, j, v, clamp(total, -LARGEST_VALUE, LARGEST_VALUE) * per_row, False)
+
+
+@formula
+def enter_missing(
+    features: Any, columns: Any, x: Any, how: Any, place: Any, per_row: float
+) -> tuple[float, float, float]:
+    """u, growth and drift of the dense feature at this place of the list, which a row lacks.
+
+    If it is dense no longer, the last one of the list takes its place.
+    """
+    record, dense, stamps, t = features.record, features.dense, features.stamps, features.counts[ROWS]
+    j = dense[place]
+    mu, count = record[j, CENTRE], record[j, COUNT]
+    if count >= 0.4 * t + 0.5:
+        return move_value(features, columns, x, how, j, 0.0, mu - mu * per_row, True)
+    features.counts[DENSE] -= 1.0
+    last = np.uint64(features.counts[DENSE])
+    record[j, DENSE_PLACE], record[j, COUNT] = 0.0, 0.0
+    if place < last:
+        dense[place], stamps[place] = dense[last], stamps[last]
+        record[dense[place], DENSE_PLACE] = np.float64(place + ONE)
+    x[j, columns.count], x[j, columns.added] = count, 0.0
+    record[j, TOTAL] = clamp(mu * (t - 1.0), -LARGEST_VALUE, LARGEST_VALUE)
+    return move_value(features, columns, x, how, j, 0.0, 0.0, True)
+
+
+#: A value counts as within its scale up to this factor: 1/m_j and the product are rounded, to float32.
+WITHIN = np.float32(1.0000003)
+
+
+class Entries(NamedTuple):
+    """A row as learners see it: which features, and u in the type of weights.
+
+    Few entries of a long row move: ``moved[:many[0]]`` lists those whose growth may differ from 1 or drift from 0, and
+    ``growth`` and ``drift`` are in the order of that list. ``many[1]`` is how many values are huge.
+    """
+
+    j: NDArray[np.uint64]
+    u: NDArray[Any]
+    growth: NDArray[np.float64]
+    drift: NDArray[np.float64]
+    moved: NDArray[np.uint64]
+    many: NDArray[np.uint64]
+
+
+def entries(width: int, dtype: Any) -> Entries:
+    """Memory for rows of up to this many entries."""
+    return Entries(
+        np.empty(width, np.uint64), np.empty(width, dtype), np.ones(width), np.zeros(width),
+        np.empty(width, np.uint64), np.zeros(2, np.uint64),
+    )  # fmt: skip
+
+
+@formula
+def begin_row(features: Any, how: Any) -> float:
+    """Count a row; return how many rows must have a feature for it to be dense now, infinity where none can be."""
+    features.counts[ROWS] += 1.0
+    # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
+    return 0.5 * features.counts[ROWS] + 0.5 if how.constant >= 0 else np.inf
+
+
+@formula
+def end_row(features: Any, n: Any, squares: float) -> None:
+    """Account for a row with n entries of its own, whose norm2(u)^2 is ``squares``."""
+    features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
+    features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
+
+
+def round_compiled(x: Any, v: Any) -> Any:
+    """:func:`rounded` in compiled loops, where nobody warns."""
+    return x.dtype.type(v)
+
+
+@compiled_as(round_compiled)
+def rounded(x: Any, v: Any) -> Any:
+    """v in the type of x, infinite where it is too large for that."""
+    with np.errstate(over="ignore"):
+        return x.dtype.type(v)
+
+
+@formula
+def enter_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
+    """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
+
+    Return how many of each there are, and the sum of u^2.
+    """
+    real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
+    zero, one, within, most, squares = real(0.0), real(1.0), real(WITHIN), real(many), real(0.0)
+    for k in range(begin(rows, i), end(rows, i)):
+        prefetch(x, coming(rows, i, k), 0)
+        v, j = rows.data[k], column(rows, i, k)
+        u, count = rounded(x, v) * x[j, columns.per_scale], x[j, columns.count] + one
+        if zero < abs(u) <= within and (count < most or np.int64(j) == how.constant):
+            x[j, columns.count] = count
+            x[j, columns.added] += u
+            row.j[n], row.u[n] = j, u
+            squares += u * u
+            n += ONE
+        elif v != 0.0:  # zeros are skipped, so that sparse and dense rows are the same
+            row.moved[others] = k
+            others += ONE
+    return n, others, squares
+
+
+@formula
+def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
+    """Put an entry that moves into the row; return u as it is stored."""
+    row.j[n], row.u[n], row.moved[listed] = j, moved[0], n
+    row.growth[listed], row.drift[listed] = moved[1], moved[2]
+    return row.u[n]
+
+
+@formula
+def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
+    """Update what is known of the features by row i, and fill in its entries; return how many there are.
+
+    Those that move come last. The loop over the others is short, so that what it needs is in registers.
+    """
+    many, per_row = begin_row(features, how), 1.0 / features.counts[ROWS]
+    n, others, squares = enter_quickly(columns, x, how, rows, i, many, row)
+    row.many[1] = np.uint64(0)
+    for listed in range(others):
+        k = row.moved[listed]
+        j, v = column(rows, i, k), np.float64(rows.data[k])
+        row.many[1] += ONE if abs(v) > ORDINARY_VALUE else np.uint64(0)
+        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many, per_row))
+        squares += u * u
+        n += ONE
+    own, place = n, np.uint64(0)
+    while place < np.uint64(features.counts[DENSE]):
+        j = features.dense[place]
+        if features.stamps[place] != features.counts[ROWS]:
+            u = put(row, n, others, j, enter_missing(features, columns, x, how, place, per_row))
+            squares += u * u
+            n += ONE
+            others += ONE
+        if features.dense[place] == j:
+            place += ONE
+    row.many[0] = others
+    end_row(features, own, np.float64(squares))
+    return n
+
+
+@formula
+def value_again(record: Any, j: int, v: float) -> float:
+    """u_j of a value, without updating anything."""
+    m = record[j, SCALE]
+    return clamp((v - record[j, CENTRE]) / m, -LARGEST_UNSCALED, LARGEST_UNSCALED) if m > 0.0 else 0.0
+
+
+@formula
+def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
+    """Fill in the entries of a row that was met before, without updating anything; return how many there are.
+
+    ``stamp`` tells this row from every other; that of a row which is met for the first time is positive.
+    """
+    record, stamps, n = features.record, features.stamps, np.uint64(0)
+    row.many[0] = np.uint64(0)
+    for k in range(begin(rows, i), end(rows, i)):
+        v, j = float(rows.data[k]), column(rows, i, k)
+        if v != 0.0:
+            row.j[n], row.u[n] = j, value_again(record, j, clamp(v, -LARGEST_VALUE, LARGEST_VALUE))
+            if record[j, DENSE_PLACE] > 0.0:
+                stamps[np.uint64(record[j, DENSE_PLACE]) - ONE] = stamp
+            n += ONE
+    for place in range(np.uint64(features.counts[DENSE])):
+        if stamps[place] != stamp:
+            row.j[n], row.u[n] = features.dense[place], value_again(record, features.dense[place], 0.0)
+            n += ONE
+    return n

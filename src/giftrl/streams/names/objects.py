@@ -1,0 +1,200 @@
+"""A row that is a JSON object: its label, weight, tag and features, as ``orjson`` reads them."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Set
+from typing import Any, NamedTuple
+
+from giftrl.streams.label_names import LabelNames
+from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, moment
+
+FEATURES, WEIGHT, TAG = "features", "weight", "tag"
+#: How many objects may be nested in each other.
+DEEPEST = 100
+
+
+class Named(NamedTuple):
+    """A feature of a row."""
+
+    name: str
+    value: float
+    group: str  # the key at the top of the row
+
+
+class Labelled(NamedTuple):
+    """What an object says of a row."""
+
+    label: float  # NaN where there is none
+    weight: float
+    tag: str
+    features: list[Named]  # without those of value 0
+
+
+class BadValue(Exception):
+    """A value that no feature can be made of: the problem, what was expected, and the name of the feature.
+
+    Where a whole text cannot be read, an offset in it takes the place of the name.
+    """
+
+    def __init__(self, problem: str, expected: str, name: str | int) -> None:
+        super().__init__(f"{problem}, expected {expected}")
+        self.problem, self.expected, self.name = problem, expected, name
+
+
+class Keys(NamedTuple):
+    """Names with a meaning of their own."""
+
+    ignored: Set[str] = frozenset()  # left out, with all that is nested in them
+    categorical: Set[str] = frozenset()  # whose numbers are categories too
+    dates: Set[str] = frozenset()  # ISO dates and times
+    texts: Set[str] = frozenset()  # whose words are features
+
+
+#: No name has one.
+NO_KEYS = Keys()
+
+
+def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[Named]:
+    """The features of a row, in order.
+
+    A number is the feature of its key; True and False are 1 and 0; text is the feature ``key=text`` with value 1; None
+    and empty text are no feature. Keys of nested objects are joined: ``{"user": {"age": 3}}`` is ``user^age``. A list
+    of texts is several categories; in a list of numbers, item i is ``key^i``. A date is a number of years since 2000,
+    and has a weekday, a month and an hour.
+
+    Args:
+        row: the row.
+        keys: names with a meaning of their own.
+
+    >>> [each[:2] for each in walk({"age": 33, "user": {"city": "Rome"}, "tags": ["a", "b"], "v": [0.5, 2]})]
+    [('age', 33.0), ('user^city=Rome', 1.0), ('tags=a', 1.0), ('tags=b', 1.0), ('v^0', 0.5), ('v^1', 2.0)]
+    >>> [each[:2] for each in walk({"day": "2024-01-01", "said": "No, no!"}, Keys(dates={"day"}, texts={"said"}))]
+    [('day', 24.0), ('day^weekday=Mon', 1.0), ('day^month=1', 1.0), ('said=no', 1.0)]
+    """
+    for key, value in row.items():
+        yield from _features(key, value, key, keys, 1)
+
+
+def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iterator[Named]:
+    """The features of one value."""
+    if name in keys.ignored:
+        return
+    listed = isinstance(value, list)
+    if depth == DEEPEST and (listed or isinstance(value, dict)):
+        raise BadValue("objects or lists nested too deep", f"at most {DEEPEST} levels", name)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _features(f"{name}^{key}", inner, group, keys, depth + 1)
+        return
+    if name in keys.dates:
+        yield from _of_date(name, value, group)
+        return
+    as_text = name in keys.categorical or name in keys.texts
+    if listed:
+        texts = {isinstance(item, str) for item in value if item is not None}
+        if (len(texts) > 1 and not as_text) or any(isinstance(item, (dict, list)) for item in value):
+            raise BadValue(f"a list of several kinds of things: {_shown(value)}", "texts, or numbers", name)
+    if name in keys.texts:
+        items = [str(item) for item in (value if listed else [value]) if item is not None]
+        for word in dict.fromkeys(words_of(" ".join(items))):
+            yield Named(f"{name}={word}", 1.0, group)
+        return
+    for at, item in enumerate(value if listed else [value]):
+        if isinstance(item, str):
+            if item:
+                yield Named(f"{name}={item}", 1.0, group)
+        elif item is not None and as_text:
+            yield Named(f"{name}={json.dumps(item)}", 1.0, group)
+        elif item is not None:
+            yield Named(f"{name}^{at}" if listed else name, float(item), group)
+
+
+def _of_date(name: str, value: Any, group: str) -> Iterator[Named]:
+    """The features of a date."""
+    if value is None or value == "":
+        return
+    found = moment(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadValue(f"{_shown(value)} among the dates of {name!r}", EXPECTED, name)
+    yield Named(name, found.years, group)
+    yield Named(f"{name}^weekday={WEEKDAYS[found.weekday]}", 1.0, group)
+    yield Named(f"{name}^month={found.month}", 1.0, group)
+    if found.hour is not None:
+        yield Named(f"{name}^hour={found.hour}", 1.0, group)
+
+
+def labelled(
+    given: Any, label: str | None, weight: str | None, keys: Keys, labels: LabelNames | None = None
+) -> Labelled:
+    """The label, weight, tag and features of an object; raises :class:`BadValue` where something is wrong with it.
+
+    The object under "features" holds the features, and beside it there may be the label, "weight" and "tag"; without
+    it, all keys but those of label and weight are features. ``weight`` is the key of the weight, where it is not the
+    usual one; ``labels`` are the names of labels, where these are not numbers.
+    """
+    if type(given) is not dict:
+        raise BadValue("no object", "one object a line", 0)
+    rest = dict(given)
+    inside = type(rest.get(FEATURES)) is dict
+    y = rest.pop(label, None)
+    w, tag = 1.0, ""
+    weight = weight or (WEIGHT if inside else None)
+    if weight in rest:
+        w = _number(rest.pop(weight), "weight", str(weight))
+        if w < 0.0:
+            raise BadValue("a weight below 0", "a finite number, 0 or more", str(weight))
+    if inside:
+        features = rest.pop(FEATURES)
+        tag = rest.pop(TAG, "")
+        beside = next((key for key in rest if key not in keys.ignored), None)
+        if beside is not None:
+            expected = f'features inside "{FEATURES}", or the key among those to ignore'
+            raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
+        rest = features
+    return Labelled(
+        as_label(y, str(label), labels),
+        w,
+        tag if type(tag) is str else json.dumps(tag),
+        [each for each in walk(rest, keys) if each.value],
+    )
+
+
+def label_text(value: Any) -> str:
+    """A label as text: true, false and numbers as JSON writes them."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def as_label(value: Any, key: str, labels: LabelNames | None) -> float:
+    """A value as a label: a number, or the number of its name; NaN where it is none."""
+    if value is None or (labels is not None and value == ""):
+        return math.nan
+    return _number(value, "label", key) if labels is None else labels.code(label_text(value))
+
+
+def _number(value: Any, what: str, key: str) -> float:
+    if type(value) not in (int, float, bool):
+        raise BadValue(f"a {what} that is not a number: {_shown(value)}", "a finite number", key)
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "..."
+
+
+# Texts of many words: lower-cased, and taken apart at all that is neither a letter nor a digit.
+
+#: What stands between words, for Arrow; what a word is, for Python.
+BETWEEN = r"[^\p{L}\p{N}]+"
+_WORD = re.compile(r"[^\W_]+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in their order. Each letter is lower-cased by itself, as Arrow does it.
+
+    >>> words_of("It's 5 o'clock, ÉMILE!")
+    ['it', 's', '5', 'o', 'clock', 'émile']
+    """
+    lower = text.lower() if text.isascii() else "".join(letter.lower()[0] for letter in text)
+    return _WORD.findall(lower)

@@ -1,0 +1,159 @@
+"""What is known of features after a merge: how often they occur, their scales, and which are dense.
+
+Rows, counts and sums of values add up; the scale m_j is the largest one; the mean of norm2(u)^2 is weighted by rows.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.compiled.compiler import ready
+from giftrl.compiled.registry import formula
+from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
+from giftrl.mixtures.scale_row import quick_scale
+from giftrl.mixtures.state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    RECORD,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+    Columns,
+)
+from giftrl.ops.scalar import clamp
+from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
+
+Array = NDArray[np.float64]
+#: A feature becomes dense in half of the rows, and remains so down to this part of them.
+BECOMES, REMAINS = 0.5, 0.4
+
+
+class Known(NamedTuple):
+    """The features of a merged state.
+
+    Attributes:
+        counts: of the merged state.
+        rows: how many rows have each feature.
+        record: of the merged state, but for places in the full matrix.
+        shifts: (mu_new - mu_old)/m_new of each feature, in the state before and in each worker's: adding it times a
+            weight, in the units of m_new, to the constant keeps predictions.
+        norm: N, the mean of norm2(u)^2.
+    """
+
+    counts: Array
+    rows: Array
+    record: Array
+    shifts: Array
+    norm: float
+
+    @property
+    def scale(self) -> Array:
+        """m_j."""
+        return self.record[:, SCALE]
+
+    @property
+    def centre(self) -> Array:
+        """mu_j, 0 for features that are not dense."""
+        return self.record[:, CENTRE]
+
+    @property
+    def dense(self) -> NDArray[np.bool_]:
+        """Which features are dense."""
+        return self.record[:, DENSE_PLACE] > 0.0
+
+
+class Rule(NamedTuple):
+    """How features are merged: whether they are centred, where the constant is (-1: nowhere), and how many rows.
+
+    ``together`` says that the constant is the mean of the labels, which moves with the centres.
+    """
+
+    centre: bool
+    together: bool
+    constant: int
+    rows: float
+    columns: Columns
+
+
+@formula
+def occurs(record: Any, x: Any, columns: Any, j: int) -> float:
+    """How many rows have feature j."""
+    return np.float64(record[j, COUNT] if record[j, DENSE_PLACE] > 0.0 else x[j, columns.count])
+
+
+@formula
+def total_of(record: Any, x: Any, columns: Any, j: int, rows: float) -> float:
+    """The sum of the values of feature j over all rows."""
+    if record[j, DENSE_PLACE] > 0.0:
+        return clamp(record[j, CENTRE] * rows, -LARGEST_VALUE, LARGEST_VALUE)
+    added = np.float64(x[j, columns.added])
+    return clamp(record[j, TOTAL] + added * record[j, SCALE], -LARGEST_VALUE, LARGEST_VALUE)
+
+
+@formula
+def shift_of(record: Any, j: int, mu: float, m: float, still: bool) -> float:
+    """(mu_new - mu_old)/m_new; 0 where the constant moves with a centre that stays."""
+    if not m > 0.0 or (still and record[j, DENSE_PLACE] > 0.0):
+        return 0.0
+    return clamp((mu - record[j, CENTRE]) / m, -LARGEST_EXPERT_WEIGHT, LARGEST_EXPERT_WEIGHT)
+
+
+@formula
+def merge_records(
+    rule: Any, records: Any, x: Any, rows: Any, out: Any, times: Any, shifts: Any, first: int, last: int
+) -> None:
+    """Merge the records of some features; the first of ``records``, ``x`` and ``rows`` is of the state before.
+
+    The place of a dense feature among them is 1 for each.
+    """
+    columns = rule.columns
+    for j in range(first, last):
+        before, sum_before = occurs(records[0], x[0], columns, j), total_of(records[0], x[0], columns, j, rows[0])
+        often, total, m = before, sum_before, records[0, j, SCALE]
+        for k in range(1, len(records)):
+            often += occurs(records[k], x[k], columns, j) - before
+            total += total_of(records[k], x[k], columns, j, rows[k]) - sum_before
+            m = max(m, records[k, j, SCALE])
+        total = clamp(total, -LARGEST_VALUE, LARGEST_VALUE)
+        part = REMAINS if records[0, j, DENSE_PLACE] > 0.0 else BECOMES
+        dense = rule.centre and j != rule.constant and often >= part * rule.rows + 0.5
+        mu = total / rule.rows if dense else 0.0
+        times[j], out[j, SCALE], out[j, CENTRE] = often, m, mu
+        out[j, COUNT], out[j, TOTAL] = (often, 0.0) if dense else (0.0, total)
+        out[j, DENSE_PLACE] = 1.0 if dense else 0.0
+        for k in range(len(records)):
+            shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
+
+
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> Known:
+    """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
+    pieces, columns = [base, *workers], learner.places
+    rows = np.array([piece.counts[ROWS] for piece in pieces])
+    counts = base.counts.copy()
+    counts[ROWS] = rows[0] + (rows[1:] - rows[0]).sum()
+    counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
+    counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
+    size = len(base.features)
+    out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
+    rule = Rule(
+        learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
+    )
+    records, x = (stacked([getattr(piece, name) for piece in pieces]) for name in ("record", "x"))
+    loop = ready(merge_records, learner.compiled, counted=False)
+    share(lambda first, last: loop(rule, records, x, rows, out, times, shifts, first, last), size)
+    out[:, DENSE_PLACE] *= np.cumsum(out[:, DENSE_PLACE])
+    counts[DENSE] = out[:, DENSE_PLACE].max(initial=0.0)
+    return Known(counts, times, out, shifts, norm if norm > 0.0 else 1.0)
+
+
+@formula
+def put_feature(known: Any, columns: Any, x: Any, j: int) -> None:
+    """Write what the block of a feature holds of it, as :mod:`giftrl.mixtures.scale_row` keeps it."""
+    real, dense = x.dtype.type, known.record[j, DENSE_PLACE] > 0.0
+    x[j, columns.per_scale] = real(0.0 if dense else quick_scale(known.record[j, SCALE]))
+    x[j, columns.count], x[j, columns.added] = real(known.rows[j]), real(0.0)
