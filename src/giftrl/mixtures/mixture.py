@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
@@ -110,7 +110,7 @@ class SingleRows:
     def one_row(self, rows: Rows) -> OneRow:
         """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
         row = OneRow(rows, desk(self._prepared().weights.value))
-        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        row.batch = PackedArgument(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
         return row
 
 
@@ -208,7 +208,7 @@ class Mixture(SingleRows, RowLearner):
             loops = self._loop, predict_mixture if self.classes is None else predict_classes
             learn, predict = (compiler.ready(loop, self.compiled, counted=False) for loop in loops)
             made_of = self.loss, memory, self._again, self.compiled
-            self._calls = calls = Calls(*made_of, width, learn, Held(parts), predict, Held(weights))
+            self._calls = calls = Calls(*made_of, width, learn, PackedArgument(parts), predict, PackedArgument(weights))
         return calls
 
     def repeat(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.compiler import Loop
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
@@ -88,9 +88,9 @@ class Calls(NamedTuple):
     compiled: bool
     width: int  # the most entries of a row that the buffers have room for
     learn: Loop
-    parts: Held
+    parts: PackedArgument
     predict: Loop
-    weights: Held
+    weights: PackedArgument
 
     def serve(self, mixture: Any, width: int) -> bool:
         """Whether a mixture still has the memory that these were made of, and rows of this width have room."""
