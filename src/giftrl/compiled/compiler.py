@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from giftrl.compiled import object_files
-from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unheld
+from giftrl.compiled.arguments import FIELDS, Entry, Place, Unknown, addresses_are_known, kind_of, spell, unpacked
 from giftrl.compiled.digest import digest, with_parts
 from giftrl.compiled.object_files import target
 
@@ -57,7 +57,7 @@ class PlainLoop:
 
     def __call__(self, *args: Any) -> Any:
         with np.errstate(all="ignore"):
-            return self.loop(*unheld(args))
+            return self.loop(*unpacked(args))
 
     def bind(self, *args: Any) -> Callable[[], Any]:
         """The loop with arguments that are the same in every call, though what is in their arrays may change."""
@@ -96,7 +96,7 @@ class CompiledLoop:
         with _lock:
             if kind not in self._kernels:
                 try:
-                    self._kernels[kind] = Entry(self._place(unheld(args)), args, self.loop.__name__)
+                    self._kernels[kind] = Entry(self._place(unpacked(args)), args, self.loop.__name__)
                 except Unknown:
                     self._kernels[kind] = NumbaLoop(self.loop, self.counted)
             return self._kernels[kind]
@@ -147,10 +147,10 @@ class NumbaLoop:
         self._call = _with_numba(loop, counted)
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
-        return self._call(unheld(args))
+        return self._call(unpacked(args))
 
     def bind(self, args: tuple[Any, ...]) -> Callable[[], Any]:
-        return partial(self._call, unheld(args))
+        return partial(self._call, unpacked(args))
 
 
 @cache
