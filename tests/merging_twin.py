@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.experts import RICHEST, WEALTH
 from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
 from giftrl.workers.pieces import Piece, added, mean
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import as_rows
+from giftrl.kernels.lane_counts import lanes
 from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.mixtures.state import SCALE
 from giftrl.workers import Window, first_steps, merge, put, take

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import state as now
 from giftrl.mixtures.combination import UNCOMPARED
-from giftrl.mixtures.experts import lanes
 from giftrl.mixtures.full_matrix import nothing_late
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.mixture import Mixture

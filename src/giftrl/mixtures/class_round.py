@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import load, read, store, total, wide, write, zeros
 from giftrl.compiled.registry import formula
-from giftrl.kernels.lane_counts import FOUR
+from giftrl.kernels.lane_counts import FOUR, lanes
 from giftrl.mixtures import limits
 from giftrl.mixtures.combination import (
     CANDIDATES,
@@ -33,7 +33,7 @@ from giftrl.mixtures.combination import (
     spread_stack,
     weigh_experts,
 )
-from giftrl.mixtures.experts import add_products, bet_all, factors, lanes, measure, move, remember, settle_bet
+from giftrl.mixtures.experts import add_products, bet_all, factors, measure, move, remember, settle_bet
 from giftrl.mixtures.full_matrix import (
     SHARPEST,
     admits,
@@ -45,6 +45,7 @@ from giftrl.mixtures.full_matrix import (
     spread_classes,
     step_classes,
 )
+from giftrl.mixtures.label_units import UNIT
 from giftrl.mixtures.later_passes import end_round, move_again
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.mixtures.row_loops import move_thetas, read_row
@@ -170,7 +171,7 @@ class ClassPieces(NamedTuple):
     constant: int
     kinked: bool
     reach: float  # a score this far below the best is as good as any lower one
-    bold: float
+    boost: float
     centre_labels: bool = False
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later_passes
 
@@ -188,6 +189,11 @@ class ClassState(NamedTuple):
     inverse: NDArray[np.float64]
     slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
     sums: NDArray[np.float64]
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The units of labels, for functions that are the same for one score."""
+        return UNIT
 
 
 @formula(fast=True)
@@ -221,7 +227,7 @@ def combine(parts: Any, log_experts: float, out: Any) -> Any:
     write(buffers.last, by.candidates)
     for k in range(CANDIDATES):
         weights = buffers.weights if k % 2 == 0 else state.stack
-        add_up(scores, weights, pieces.bold if k >= 2 else 1.0, scores[first + k])
+        add_up(scores, weights, pieces.boost if k >= 2 else 1.0, scores[first + k])
     add_up(scores[first:], buffers.last, 1.0, buffers.classes[CLIPPED])
     clip(buffers.classes[CLIPPED], pieces.reach, out)
     for m in range(len(out)):

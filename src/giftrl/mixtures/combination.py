@@ -140,7 +140,7 @@ def weigh_experts(side: Any, state: Any, log_experts: float, log_choices: float)
 
 
 @formula(fast=True)
-def share(bold: float, side: Any, state: Any, out: Any) -> None:
+def share(boost: float, side: Any, state: Any, out: Any) -> None:
     """Put the share alpha of each expert into ``out``."""
     experts, choices = 0, 0
     for r in range(len(state.totals)):
@@ -149,8 +149,8 @@ def share(bold: float, side: Any, state: Any, out: Any) -> None:
         choices += 1 if state.candidates[r] < math.inf else 0
     by = weigh_experts(side, state, log(experts), log(choices))
     hedged, stacked = (
-        get(by.candidates, 0) + bold * get(by.candidates, 2),
-        get(by.candidates, 1) + bold * get(by.candidates, 3),
+        get(by.candidates, 0) + boost * get(by.candidates, 2),
+        get(by.candidates, 1) + boost * get(by.candidates, 3),
     )
     write(out, by.experts * hedged + read(side, state.stack) * stacked)
 

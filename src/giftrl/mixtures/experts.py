@@ -35,8 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.lanes import clip, load, store, wide
-from giftrl.compiled.registry import formula, operation
-from giftrl.errors import UnknownName, require
+from giftrl.compiled.registry import formula
+from giftrl.errors import UnknownName
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
@@ -98,48 +99,10 @@ def preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-@operation
-def lanes(grid: Any) -> int:
-    """How many experts are side by side."""
-    return len(grid.prior)
-
-
-@operation
+@formula
 def bets(grid: Any) -> bool:
-    """Whether a mixture of one score has a coin-betting expert beside this grid."""
-    return True
-
-
-class Eight(NamedTuple):
-    """The factors of eight experts."""
-
-    prior: NDArray[np.float64]
-    curve: NDArray[np.float64]
-    root: NDArray[np.float64]
-
-    def lanes(self) -> int:
-        return 8
-
-
-class Four(NamedTuple):
-    """The factors of four experts, for haste: one score then goes without the coin."""
-
-    prior: NDArray[np.float64]
-    curve: NDArray[np.float64]
-    root: NDArray[np.float64]
-
-    def lanes(self) -> int:
-        return 4
-
-    def bets(self) -> bool:
-        return False
-
-
-def grid(experts: tuple[Expert, ...]) -> Eight | Four:
-    """Four or eight experts side by side."""
-    require(len(experts) in (4, 8), "experts", experts, "must be four or eight", "repeat one to fill up")
-    prior, curve, root = (np.array([getattr(each, name) for each in experts]) for name in ("prior", "curve", "root"))
-    return Eight(prior, curve, root) if len(experts) == 8 else Four(prior, curve, root)
+    """True if a mixture of one score has the coin beside this grid: four experts, for haste, go without it."""
+    return bool(lanes(grid) == 8)
 
 
 class Factors(NamedTuple):
@@ -150,9 +113,9 @@ class Factors(NamedTuple):
     root: Any
 
 
-def factor_table(grid: Any, dtype: Any) -> NDArray[Any]:
-    """The factors of a grid in the type in which weights are stored, a row for each kind."""
-    return np.array([grid.prior, grid.curve, grid.root], dtype)
+def factor_table(experts: tuple[Expert, ...], dtype: Any) -> NDArray[Any]:
+    """The factors of experts in the type in which weights are stored, a row for each kind."""
+    return np.array([[expert[kind] for expert in experts] for kind in (1, 2, 3)], dtype)
 
 
 @formula(fast=True)

@@ -26,6 +26,9 @@ from giftrl.ops.scalar import clamp
 #: predictions the total weight, and the means of absolute residuals, of absolute slopes and of the products of both.
 WEIGHT, LABEL, SPREAD, SLOPE, LOW, HIGH, OFFSET, ORIGIN, JUDGED, RESIDUAL, STEEP, PRODUCT = range(12)
 SIZE = 12
+#: The units of the labels of K scores: all are 1, and nothing is subtracted.
+UNIT: NDArray[np.float64] = np.ones(SIZE)
+UNIT[[OFFSET, ORIGIN]] = 0.0
 #: The mean residual counts as at least this part of Y: as it goes to 0, the curvature of the parabola has no bound.
 LEAST_RESIDUAL = 1e-3
 

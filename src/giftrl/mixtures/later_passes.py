@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
-from giftrl.mixtures.experts import factors, lanes, strengths
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.experts import factors, strengths
 from giftrl.mixtures.full_matrix import Matrix
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.state import DENSE_PLACE, ROWS, Columns

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,10 +12,11 @@ from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
+from giftrl.compiled.compiler import Loop
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
 from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
-from giftrl.kernels.lane_counts import side
+from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.class_round import ClassBuffers, ClassPieces, ClassState, learn_classes
 from giftrl.mixtures.combination import (
@@ -32,15 +33,15 @@ from giftrl.mixtures.combination import (
     share,
     start,
 )
-from giftrl.mixtures.experts import bets, factor_table, grid, lanes
+from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.full_matrix import LATE, Matrix, new_matrix
 from giftrl.mixtures.later_passes import Later, no_rounds, settle
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.round import Buffers, Pieces, State, learn_mixture
-from giftrl.mixtures.row_loops import ROWS, Calls, MixtureBatch, Parts
+from giftrl.mixtures.row_loops import ROWS, MixtureBatch, Parts
 from giftrl.mixtures.scale_row import entries
-from giftrl.mixtures.scoring import UNIT, Weights, desk, predict_classes, predict_mixture, weigh_some
+from giftrl.mixtures.scoring import Weights, score_rows, scoring_state, weigh
 from giftrl.mixtures.state import (
     BY_FEATURE,
     COUNT,
@@ -68,53 +69,35 @@ COSTLY = 0.1
 SUMS = LINEAR + 1
 
 
-class SingleRows:
-    """The part of a mixture that learns and scores single rows."""
+class BoundLoops(NamedTuple):
+    """The compiled loops of a mixture with their packed arguments, valid until one of the arrays is replaced."""
 
-    dimension: int
-    features: FeatureState
-    _prepared: Callable[..., Calls]
-    _remember_row: Callable[[OneRow, Array], None]
-    _again: bool
-    _row: OneRow | None = None  # for dense rows, once there was one
+    loss: Any
+    memory: tuple[Any, ...]  # features, matrix, mixing, later
+    again: bool
+    compiled: bool
+    width: int  # the most entries of a row that the buffers have room for
+    learn: Loop
+    parts: Held
+    score: Loop
+    weights: Held
 
-    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
-        """Learn from one row by way of memory that is kept, which is quicker than to hand over its own."""
-        row = self._row
-        if row is None or row.width != len(values):
-            row = self._row = self.one_row(dense_row(len(values)))
-        row.values[:], row.label[:] = values, y
-        self.learn_row(row)
-        return np.array(row.score[0])
-
-    def learn_row(self, row: OneRow) -> None:
-        """Learn from one row that has weight."""
-        self.features = with_capacity(self.features, self.dimension, row.width)
-        calls = self._prepared(row.width)
-        row.bind_to(calls)
-        if row.learn is None:
-            row.learn = calls.learn.bind(calls.parts, row.batch)
-        row.learn()
-        if not self._again:
-            self._remember_row(row, row.linear)
-
-    def score_row(self, row: OneRow) -> float:
-        """<s, x> of one row."""
-        calls = self._prepared()
-        row.bind_to(calls)
-        if row.predict is None:
-            row.predict = calls.predict.bind(calls.weights, row.desk, row.rows, row.scores)
-        row.predict()
-        return row.score.item()
-
-    def one_row(self, rows: Rows) -> OneRow:
-        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`."""
-        row = OneRow(rows, desk(self._prepared().weights.value))
-        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
-        return row
+    def still_valid(self, mixture: "Mixture", width: int) -> bool:
+        """True if a mixture still has the memory that these were made of, and there is room for this width."""
+        features, matrix, mixing, later = self.memory
+        return (
+            width <= self.width
+            and features is mixture.features
+            and mixing is mixture.mixing
+            and matrix is mixture.matrix
+            and later is mixture._later
+            and self.loss is mixture.loss
+            and self.again is mixture._again
+            and self.compiled is mixture.compiled
+        )
 
 
-class Mixture(SingleRows, RowLearner):
+class Mixture(RowLearner):
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
     A kind of mixture brings what is declared here.
@@ -127,7 +110,8 @@ class Mixture(SingleRows, RowLearner):
     clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
     _buffers: Callable[[int], Any]  # scratch memory of the loop, for rows of up to this many entries
-    _calls: Calls | None = None
+    _loops: BoundLoops | None = None
+    _row: OneRow | None = None  # memory for dense rows that come one by one, once there was one
 
     def __init__(
         self, dimension: int, constant: int | None, preset: str, dtype: Any, compiled: bool, classes: int | None = None
@@ -143,8 +127,8 @@ class Mixture(SingleRows, RowLearner):
         self.preset = preset
         self.compiled = compiled
         self.classes = classes
-        experts, places = named_preset(preset)
-        self.grid = grid(experts)
+        self._experts, places = named_preset(preset)
+        self.grid = side(len(self._experts))
         self.places, scores = self._columns(), classes or 1
         self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
         self.matrix = new_matrix(places, classes)
@@ -153,7 +137,7 @@ class Mixture(SingleRows, RowLearner):
         coin = "coin betting" if classes is not None or bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
-        self.expert_names = [*(expert.name for expert in experts), coin, full, *unused]
+        self.expert_names = [*(expert.name for expert in self._experts), coin, full, *unused]
 
     def _columns(self) -> Columns:
         return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
@@ -180,36 +164,68 @@ class Mixture(SingleRows, RowLearner):
         labels, predictions = self._typed(y), np.empty((len(y), *self._scores))
         witnesses = None if self._again else self.witnesses
         linear = np.empty((0 if witnesses is None else len(y), *self._scores))
-        width = int(longest(rows))
-        self.features = with_capacity(self.features, self.dimension, width)
-        calls = self._prepared(width)
-        calls.learn(calls.parts, MixtureBatch(rows, labels, weights, predictions, linear))
+        loops = self._prepared(int(longest(rows)))
+        loops.learn(loops.parts, MixtureBatch(rows, labels, weights, predictions, linear))
         if witnesses is not None:
             witnesses.add(rows, labels, weights, linear, self.loss)
         return predictions
 
-    def _prepared(self, width: int = 0) -> Calls:
-        """The loops for rows of up to this many entries, and all that they work with but rows and labels."""
-        calls = self._calls
-        if calls is None or not calls.serve(self, width):
-            if calls is not None:  # rows that grow bit by bit do not often find too little room
-                width = max(width, 2 * calls.width if width > calls.width else calls.width)
-            columns = math.prod(self._scores)
-            pieces, buffers = self.pieces._replace(again=self._again), self._buffers(width + len(self.features.dense))
-            memory, units = (self.features, self.matrix, self.mixing, self._later), getattr(self.mixing, "units", UNIT)
-            features = self.features
+    def _learn_dense_row(self, values: Array, y: NDArray[Any]) -> Array:
+        """Learn from one row through memory that is kept, which is quicker than to pass its own."""
+        row = self._row
+        if row is None or row.width != len(values):
+            row = self._row = self.one_row(dense_row(len(values)))
+        row.values[:], row.label[:] = values, y
+        self.learn_row(row)
+        return np.array(row.score[0])
+
+    def one_row(self, rows: Rows) -> OneRow:
+        """One row in this memory, for :meth:`learn_row` and :meth:`score_row`; for mixtures of one score."""
+        row = OneRow(rows, scoring_state(self._prepared(0).weights.value))
+        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        return row
+
+    def learn_row(self, row: OneRow) -> None:
+        """Learn from one row that has weight."""
+        loops = self._prepared(row.width)
+        row.bind_to(loops)
+        if row.learn is None:
+            row.learn = loops.learn.bind(loops.parts, row.batch)
+        row.learn()
+        if not self._again:
+            self._remember_row(row, row.linear)
+
+    def score_row(self, row: OneRow) -> float:
+        """<s, x> of one row."""
+        loops = self._prepared(0)
+        row.bind_to(loops)
+        if row.predict is None:
+            row.predict = loops.score.bind(loops.weights, row.desk, row.rows, row.scores)
+        row.predict()
+        return row.score.item()
+
+    def _prepared(self, width: int) -> BoundLoops:
+        """The loops, with buffers for rows of up to this many entries; 0 for scores alone."""
+        if width:
+            self.features = with_capacity(self.features, self.dimension, width)
+        loops = self._loops
+        if loops is None or not loops.still_valid(self, width):
+            if loops is not None:  # rows that grow bit by bit do not often find too little room
+                width = max(width, 2 * loops.width if width > loops.width else loops.width)
+            features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
+            pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
             parts = Parts(
-                self.loss, self.grid, self.places, pieces, features, features.x, features.theta, *memory[1:], buffers
+                self.loss, self.grid, self.places, pieces, features, features.x, features.theta, matrix, mixing, later,
+                self._buffers(width + len(features.dense)),
             )  # fmt: skip
             weights = Weights(
-                self.grid, self.places, self.features, self.features.x, self.matrix.x.reshape(-1, columns),
-                self.mixing.offsets.reshape(-1, columns), units, self.pieces.bold, self.mixing,
+                self.grid, self.places, features, features.x, matrix.x.reshape(-1, scores),
+                mixing.offsets.reshape(-1, scores), mixing.units, pieces.boost, mixing,
             )  # fmt: skip
-            loops = self._loop, predict_mixture if self.classes is None else predict_classes
-            learn, predict = (compiler.ready(loop, self.compiled, counted=False) for loop in loops)
+            learn, score = (compiler.ready(loop, self.compiled, counted=False) for loop in (self._loop, score_rows))
             made_of = self.loss, memory, self._again, self.compiled
-            self._calls = calls = Calls(*made_of, width, learn, Held(parts), predict, Held(weights))
-        return calls
+            self._loops = loops = BoundLoops(*made_of, width, learn, Held(parts), score, Held(weights))
+        return loops
 
     def repeat(self) -> None:
         """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later_passes`.
@@ -251,8 +267,8 @@ class Mixture(SingleRows, RowLearner):
 
     def predict_rows(self, rows: Rows, n: int) -> Array:
         """:meth:`predict` without a check of its arguments, at O(nonzeros + dense features) a row."""
-        calls, out = self._prepared(), np.empty((n, math.prod(self._scores)))
-        calls.predict(calls.weights, desk(calls.weights.value), rows, out)
+        loops, out = self._prepared(0), np.empty((n, self.classes or 1))
+        loops.score(loops.weights, scoring_state(loops.weights.value), rows, out)
         return out.reshape(n, *self._scores)
 
     @property
@@ -267,11 +283,11 @@ class Mixture(SingleRows, RowLearner):
         """The entries of x for some features, by their numbers or as a slice."""
         every = isinstance(features, slice)
         which = np.arange(self.dimension)[features] if every else np.asarray(features, np.int64)
-        weights = self._prepared().weights
-        on, out = desk(weights.value), np.empty((len(which), math.prod(self._scores)))
-        compiler.ready(weigh_some, self.compiled, counted=False)(weights, on, which, out)
+        weights = self._prepared(0).weights
+        state, out = scoring_state(weights.value), np.empty((len(which), self.classes or 1))
+        compiler.ready(weigh, self.compiled, counted=False)(weights, state, which, out)
         at = np.flatnonzero(which == self.constant)  # none where there is no constant
-        out[at] = np.clip(out[at] + on.constants - on.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        out[at] = np.clip(out[at] + state.constants - state.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         return out.reshape(-1, *self._scores)
 
     @property
@@ -282,7 +298,7 @@ class Mixture(SingleRows, RowLearner):
         """
         totals = self.mixing.totals + self.mixing.sums[UNCOMPARED : UNCOMPARED + 1].sum()
         shares = np.empty(len(totals))
-        share(self.pieces.bold, side(len(totals)), self.mixing, shares)
+        share(self.pieces.boost, side(len(totals)), self.mixing, shares)
         every = zip(self.expert_names, shares, totals, strict=True)
         return [(name, float(share), float(total)) for name, share, total in every if math.isfinite(total)]
 
@@ -316,7 +332,7 @@ class Mixture(SingleRows, RowLearner):
     def grow(self, dimension: int) -> None:
         """Add features up to this number; they have not been seen yet, and nothing else changes."""
         if dimension > self.dimension:
-            self._calls = self._row = None  # which would keep the old memory
+            self._loops = self._row = None  # which would keep the old memory
             self.features = grown(self.features, dimension)
             if self._again:
                 more = np.zeros((dimension - self.dimension, self._later.changes.shape[1]), self.dtype)
@@ -346,7 +362,7 @@ class Mixture(SingleRows, RowLearner):
             given = {key: state[f"{name}.{key}"] for key in kind._fields}
             return kind(**{key: array if key in but else np.array(array) for key, array in given.items()})
 
-        self._calls = self._row = None
+        self._loops = self._row = None
         self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
@@ -361,7 +377,7 @@ class Mixture(SingleRows, RowLearner):
         """A pickle keeps the features that were seen."""
         changes: Any = NonzeroRows.of(self._later.changes)
         features, later = pickled(self.features), self._later._replace(changes=changes)
-        return self.__dict__ | {"features": features, "_later": later, "_calls": None, "_row": None}
+        return self.__dict__ | {"features": features, "_later": later, "_loops": None, "_row": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the state of a pickle, in which an array need not begin at a cache line."""
@@ -410,7 +426,7 @@ class MixtureLearner(Mixture):
             -1 if self.constant is None else self.constant, margin, bold(self.loss) if margin else 1.0,
             there and not margin,
         )  # fmt: skip
-        bolder = self.pieces.bold > 1.0
+        bolder = self.pieces.boost > 1.0
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
             offsets=np.zeros(len(self.expert_names)),
@@ -423,7 +439,7 @@ class MixtureLearner(Mixture):
         return Buffers(
             entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
             np.zeros((ROWS, columns + CANDIDATES)),
-            np.empty((width, 16), self.dtype), factor_table(self.grid, self.dtype), np.zeros((3, 4), self.dtype),
+            np.empty((width, 16), self.dtype), factor_table(self._experts, self.dtype), np.zeros((3, 4), self.dtype),
             np.empty(places), np.empty(places),
         )  # fmt: skip
 
@@ -503,7 +519,7 @@ class MulticlassMixture(Mixture):
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
             np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
             np.zeros((k, len(self.matrix.x))),
-            np.zeros((width, n), dtype), factor_table(self.grid, dtype), np.zeros((k, n), dtype),
+            np.zeros((width, n), dtype), factor_table(self._experts, dtype), np.zeros((k, n), dtype),
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:

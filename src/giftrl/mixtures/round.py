@@ -27,7 +27,7 @@ from giftrl.compiled.lanes import (
     zeros,
 )
 from giftrl.compiled.registry import formula
-from giftrl.kernels.lane_counts import FOUR
+from giftrl.kernels.lane_counts import FOUR, lanes
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.combination import (
@@ -41,7 +41,7 @@ from giftrl.mixtures.combination import (
     spread_stack,
     weigh_experts,
 )
-from giftrl.mixtures.experts import bets, lanes
+from giftrl.mixtures.experts import bets
 from giftrl.mixtures.full_matrix import admits, is_in, spread_matrix, step_matrix
 from giftrl.mixtures.label_units import Extended
 from giftrl.mixtures.later_passes import end_round
@@ -72,7 +72,7 @@ class Pieces(NamedTuple):
 
     constant: int
     margin: bool  # labels are -1 and +1
-    bold: float  # how much bolder the bold candidates are; 1 for none
+    boost: float  # how much bolder the bold candidates are; 1 for none
     centre_labels: bool  # predictions start at the mean label, which is the constant
     again: bool = False  # whether rows were learnt before: see giftrl.mixtures.later_passes
 
@@ -121,7 +121,7 @@ def combine(parts: Any, log_experts: float, log_choices: float) -> tuple[float, 
     The second result is what both AdaHedges say.
     """
     state, buffers, units, first = parts.state, parts.buffers, parts.state.units, lanes(parts.grid)
-    side, every, origin, bold = buffers.experts, buffers.every, units[unit.ORIGIN], parts.pieces.bold
+    side, every, origin, bold = buffers.experts, buffers.every, units[unit.ORIGIN], parts.pieces.boost
     by, p = weigh_experts(side, state, log_experts, log_choices), read(side, every[ALL])
     z = where_less(0.0, diagonal(side, state.inverse), p - origin, 0.0)
     hedged, stacked = total(by.experts * z), total(read(side, state.stack) * z)
@@ -209,7 +209,7 @@ def learn_mixture(parts: Any, batch: Any) -> None:
     units, sums, combined = state.units, state.sums, lanes(grid) + COMBINED
     others = lanes(grid) + (1 if bets(grid) else 0)
     log_others, log_experts = log(others), log(others + 1)
-    log_choices = log(4 if pieces.bold > 1.0 else 2)
+    log_choices = log(4 if pieces.boost > 1.0 else 2)
     for i in range(len(labels)):
         y = clamp(labels[i], -limits.LARGEST_LABEL, limits.LARGEST_LABEL)
         h = weights[i] if len(weights) > 0 else 1.0

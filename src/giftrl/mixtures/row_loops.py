@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.compiled.arguments import Held
-from giftrl.compiled.compiler import Loop
 from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, put, read, store, where_less, wide, write
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
-from giftrl.kernels.lane_counts import FOUR
+from giftrl.kernels.lane_counts import FOUR, lanes
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.experts import (
@@ -28,7 +26,6 @@ from giftrl.mixtures.experts import (
     factors,
     grow,
     grow_coin,
-    lanes,
     move,
     remember,
     stakes,
@@ -77,34 +74,6 @@ class MixtureBatch(NamedTuple):
     weights: Any
     predictions: Any
     linear: Any
-
-
-class Calls(NamedTuple):
-    """The loops of a mixture and what they work with, taken apart once; of use until something of it is replaced."""
-
-    loss: Any
-    memory: tuple[Any, ...]  # features, matrix, mixing, later
-    again: bool
-    compiled: bool
-    width: int  # the most entries of a row that the buffers have room for
-    learn: Loop
-    parts: Held
-    predict: Loop
-    weights: Held
-
-    def serve(self, mixture: Any, width: int) -> bool:
-        """Whether a mixture still has the memory that these were made of, and rows of this width have room."""
-        features, matrix, mixing, later = self.memory
-        return (
-            width <= self.width
-            and features is mixture.features
-            and mixing is mixture.mixing
-            and matrix is mixture.matrix
-            and later is mixture._later
-            and self.loss is mixture.loss
-            and self.again is mixture._again
-            and self.compiled is mixture.compiled
-        )
 
 
 @formula(fast=True)

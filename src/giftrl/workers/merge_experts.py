@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.experts import RICHEST, WEALTH
 from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import NORM, SCALE, Columns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import Known, put_feature
@@ -291,4 +291,4 @@ class Merger(NamedTuple):
 def unit_of(learner: Any, piece: Piece) -> float:
     """Y/N of a piece, the unit in which its coin bets."""
     norm = piece.counts[NORM] if piece.counts[NORM] > 0.0 else 1.0
-    return per_norm(getattr(piece.mixing, "units", UNIT), norm)
+    return per_norm(piece.mixing.units, norm)

@@ -9,12 +9,12 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import Rows, begin, column, end
 from giftrl.errors import Incompatible, require
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, leave
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.label_units import OFFSET
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import Merger, blocks_of, factors_of, merge_experts, unit_of
@@ -84,7 +84,7 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share
     theta = added(base.theta, *(worker.theta for worker in workers))
     dense = base.features[known.dense].astype(np.uint64)
     piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
-    return Merger(piece, known, found, float(getattr(mixing, "units", UNIT)[OFFSET]))
+    return Merger(piece, known, found, float(mixing.units[OFFSET]))
 
 
 def _coin_shift(learner: Any, workers: list[Piece], known: Known, rows: list[float]) -> Any:

@@ -15,9 +15,9 @@ from giftrl.compiled.lanes import load, store, wide
 from giftrl.compiled.registry import formula, operation
 from giftrl.compiled.rows import Dense, Rows, begin, column, end
 from giftrl.errors import Incompatible
-from giftrl.mixtures.experts import WEALTH, bet, lanes
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.experts import WEALTH, bet
 from giftrl.mixtures.label_units import HIGH, LOW, Extended, per_norm, temperature
-from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import CENTRE, ROWS, SCALE
 from giftrl.ops import loss as one
 from giftrl.ops import vector_loss as many
@@ -294,13 +294,13 @@ def fit_mixture(
     piece, known, found, n = merger.piece, merger.known, merger.ends, len(labels)
     where, experts = np.full(learner.dimension, -1, np.int32), found.average.shape[2]
     where[piece.features] = np.arange(len(piece.features), dtype=np.int32)
-    unit, own = per_norm(getattr(piece.mixing, "units", UNIT), known.norm), learner.features
+    unit, own = per_norm(piece.mixing.units, known.norm), learner.features
     scene = Scene(where, known.record, by_row(found), group, own.x, own.record, learner.places.coin, unit)
     p, d = np.zeros((n, experts)), np.empty((n * GROUPS, experts))
     p += found.offsets[:experts, 0] + merger.offset
     score, dense = ready(score_window, learner.compiled), np.flatnonzero(known.dense)
     share(lambda first, last: score(learner.grid, scene, dense, rows, p, d, first, last), n, few=64)
-    units = getattr(merger.piece.mixing, "units", UNIT)
+    units = merger.piece.mixing.units
     loss = Extended(learner.loss, float(units[LOW]), float(units[HIGH]))
     stiff, steps = STIFFNESS * temperature(units, learner.pieces.margin), previous.copy()
     by_expert = np.ascontiguousarray(p.T), np.ascontiguousarray(d.reshape(n, GROUPS, experts).transpose(2, 1, 0))
