@@ -122,7 +122,7 @@ def expert_predictions(learner, row):
     u = np.divide(row - mu, m, out=np.zeros(len(row)), where=m > 0.0)
     coin, places = features.x[:, begin:], features.record[:, PLACE].astype(int)
     norm, spread = features.counts[NORM] or 1.0, state.units[unit.SPREAD] or 1.0
-    lanes = len(learner.grid.prior)
+    lanes = learner.grid.lanes()
     p = state.offsets + state.units[unit.OFFSET]
     p[:lanes] += u @ features.x[:, :lanes].astype(np.float64)
     if "coin betting" in learner.expert_names:
@@ -140,7 +140,7 @@ def predicted(learner, row):
     w = hedge(state.totals, rate(math.log(there.sum()), state.sums[2]))
     last = hedge(state.candidates, rate(math.log(np.isfinite(state.candidates).sum()), state.sums[3]))
     f = np.array([w[there] @ z[there], state.stack[there] @ z[there]])
-    return origin + last[:2] @ f + last[2:] @ (learner.pieces.bold * f)
+    return origin + last[:2] @ f + last[2:] @ (learner.pieces.boost * f)
 
 
 @each_loss

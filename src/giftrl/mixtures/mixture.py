@@ -127,8 +127,8 @@ class Mixture(RowLearner):
         self.preset = preset
         self.compiled = compiled
         self.classes = classes
-        self._experts, places = named_preset(preset)
-        self.grid = side(len(self._experts))
+        self.grid_experts, places = named_preset(preset)
+        self.grid = side(len(self.grid_experts))
         self.places, scores = self._columns(), classes or 1
         self.features = no_features(blocks(self.dimension, self.places.total, self.dtype, scores), scores)
         self.matrix = new_matrix(places, classes)
@@ -137,7 +137,7 @@ class Mixture(RowLearner):
         coin = "coin betting" if classes is not None or bets(self.grid) else ""
         full = "full matrix" if len(self.matrix.x) > 0 else ""
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
-        self.expert_names = [*(expert.name for expert in self._experts), coin, full, *unused]
+        self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
     def _columns(self) -> Columns:
         return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
@@ -439,7 +439,7 @@ class MixtureLearner(Mixture):
         return Buffers(
             entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
             np.zeros((ROWS, columns + CANDIDATES)),
-            np.empty((width, 16), self.dtype), factor_table(self._experts, self.dtype), np.zeros((3, 4), self.dtype),
+            np.empty((width, 16), self.dtype), factor_table(self.grid_experts, self.dtype), np.zeros((3, 4), self.dtype),
             np.empty(places), np.empty(places),
         )  # fmt: skip
 
@@ -519,7 +519,7 @@ class MulticlassMixture(Mixture):
             np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
             np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
             np.zeros((k, len(self.matrix.x))),
-            np.zeros((width, n), dtype), factor_table(self._experts, dtype), np.zeros((k, n), dtype),
+            np.zeros((width, n), dtype), factor_table(self.grid_experts, dtype), np.zeros((k, n), dtype),
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:

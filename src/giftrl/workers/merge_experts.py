@@ -29,7 +29,7 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import lanes
-from giftrl.mixtures.experts import RICHEST, WEALTH
+from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table
 from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.state import NORM, SCALE, Columns
@@ -234,7 +234,8 @@ def merge_experts(
     x = stacked([piece.x for piece in pieces])
     offsets = np.stack([piece.mixing.offsets.reshape(-1, scores).T for piece in pieces])
     scales = np.stack([piece.record[:, SCALE] for piece in pieces] + [known.scale])
-    by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
+    prior, curve, root = factor_table(learner.grid_experts, np.float64)
+    by = Factors(known.norm * prior, curve, math.sqrt(known.norm) * root)
     moved = np.flatnonzero(known.shifts.any(axis=0))
     weights = rescaled(x[:, moved].astype(np.float64), factors_of(scales[:, moved]), by, columns, scores)
     offsets[:, :, :n] += np.einsum("kj,kjme->kme", known.shifts[:, moved], weights)
