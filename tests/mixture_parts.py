@@ -11,7 +11,7 @@ from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import as_rows, longest
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import COVARIANCE, bend_stack, hedge, move_stack, observe, rate, spread_stack
-from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.scale_row import Scaling, entries, scale_row
 from giftrl.mixtures.state import ONE_SCORE, blocks, no_features, with_capacity
 from giftrl.ops.loss import accepts, curvature, prox
 from giftrl.ops.scalar import clamp
@@ -95,14 +95,14 @@ class LabelUnits:
         """Update the units by a label."""
         y = clamp(y, -unit.LARGEST_LABEL, unit.LARGEST_LABEL)
         unit.widen(self.loss, self.units, y, self.margin)
-        unit.witness(self.loss, self.units, y, weight, self.margin, self.centre)
+        unit.update_label_means(self.loss, self.units, y, weight, self.margin, self.centre)
 
 
 @formula
 def scale_rows(features: Any, columns: Any, x: Any, how: Any, rows: Any, count: int, row: Any, out: Any) -> None:
     """Put the rows u into a dense array."""
     for i in range(count):
-        for k in range(enter(features, columns, x, how, rows, i, row)):
+        for k in range(scale_row(features, columns, x, how, rows, i, row)):
             out[i, row.j[k]] = row.u[k]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from giftrl.compiled.rows import as_rows
-from giftrl.mixtures.scale_row import Scaling, enter, entries
+from giftrl.mixtures.scale_row import Scaling, entries, scale_row
 from giftrl.mixtures.state import CENTRE, ONE_SCORE, SCALE, blocks, no_features, with_capacity
 from tests.mixture_parts import FeatureScaler
 
@@ -96,7 +96,9 @@ def test_growth_and_drift_leave_the_function_of_a_learner_as_it_was(x, seed):
         m, mu = features.record[:, SCALE].copy(), features.record[:, CENTRE].copy()
         original = np.divide(w, m, out=np.zeros(d), where=m > 0.0)
         constant = b - original @ mu
-        assert set(np.flatnonzero(x[i])) <= set(row.j[: int(enter(features, ONE_SCORE, features.x, how, rows, i, row))])
+        assert set(np.flatnonzero(x[i])) <= set(
+            row.j[: int(scale_row(features, ONE_SCORE, features.x, how, rows, i, row))]
+        )
         for listed in range(int(row.many[0])):
             j, growth = int(row.j[row.moved[listed]]), row.growth[listed]
             w[j] = w[j] / growth if growth > 0.0 else 0.0

@@ -31,15 +31,15 @@ from giftrl.mixtures.combination import (
     UNCOMPARED,
     WEIGHT,
     share,
-    start,
+    start_combination,
 )
 from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
-from giftrl.mixtures.full_matrix import LATE, Matrix, new_matrix
-from giftrl.mixtures.later_passes import Later, no_rounds, settle
+from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
+from giftrl.mixtures.later_passes import Later, average_weights, no_later_rounds
 from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.round import Buffers, Pieces, State, learn_mixture
-from giftrl.mixtures.row_loops import ROWS, MixtureBatch, Parts
+from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, Parts
 from giftrl.mixtures.scale_row import entries
 from giftrl.mixtures.scoring import Weights, score_rows, scoring_state, weigh
 from giftrl.mixtures.state import (
@@ -63,10 +63,8 @@ from giftrl.mixtures.state import (
 from giftrl.ops.loss import accepts
 from giftrl.ops.loss_scale import bold, kinked, reach
 
-#: By which part predictions outside the range of labels must be worse for clipping to pay.
-COSTLY = 0.1
-#: How many sums a mixture of one score has.
-SUMS = LINEAR + 1
+#: Predictions outside the range of labels must be worse by this part for clipping to pay.
+CLIPPING_GAIN = 0.1
 
 
 class BoundLoops(NamedTuple):
@@ -100,10 +98,10 @@ class BoundLoops(NamedTuple):
 class Mixture(RowLearner):
     """A learner whose memory is ``features`` (with the weights of the experts), ``matrix`` and ``mixing``.
 
-    A kind of mixture brings what is declared here.
+    Subclasses bring what is declared here.
     """
 
-    places: Columns  # where the numbers of a feature are
+    places: Columns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
     pieces: Any
     mixing: Any
@@ -228,7 +226,7 @@ class Mixture(RowLearner):
         return loops
 
     def repeat(self) -> None:
-        """Say that the rows to come were learnt before, in an earlier pass: see :mod:`giftrl.mixtures.later_passes`.
+        """Begin a later pass, over rows that were learnt before: see :mod:`giftrl.mixtures.later_passes`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -250,15 +248,15 @@ class Mixture(RowLearner):
     def settle(self) -> None:
         """End the later passes: the weights of each expert become their mean over the rounds since :meth:`repeat`."""
         if self._again:
-            settle(self._later, self.places, self.features.x, self.matrix)
+            average_weights(self._later, self.places, self.features.x, self.matrix)
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
     def _no_rounds(self, features: int) -> Later:
-        return no_rounds(features, self.places, self.matrix, self.dtype)
+        return no_later_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
-        """<s, x> for each row, with a column for each class where there are classes.
+        """<s, x> for each row, with a column for each class if there are classes.
 
         :meth:`clip` makes it the prediction that :meth:`learn` would return.
         """
@@ -273,9 +271,9 @@ class Mixture(RowLearner):
 
     @property
     def x(self) -> Array:
-        """The weights of the features, with a column for each class where there are classes.
+        """The weights of the features, with a column for each class if there are classes.
 
-        That of the constant feature is the intercept.
+        The weight of the constant feature is the intercept.
         """
         return self.weights_of(slice(None))
 
@@ -286,7 +284,7 @@ class Mixture(RowLearner):
         weights = self._prepared(0).weights
         state, out = scoring_state(weights.value), np.empty((len(which), self.classes or 1))
         compiler.ready(weigh, self.compiled, counted=False)(weights, state, which, out)
-        at = np.flatnonzero(which == self.constant)  # none where there is no constant
+        at = np.flatnonzero(which == self.constant)  # none without a constant
         out[at] = np.clip(out[at] + state.constants - state.centres, -LARGEST_WEIGHT, LARGEST_WEIGHT)
         return out.reshape(-1, *self._scores)
 
@@ -309,7 +307,7 @@ class Mixture(RowLearner):
 
     @property
     def rounds(self) -> int:
-        """How many rows were learnt."""
+        """The number of rows learned."""
         return int(self.mixing.sums[ROUNDS])
 
     @property
@@ -319,7 +317,7 @@ class Mixture(RowLearner):
 
     @property
     def certificate(self) -> Certificate:
-        """What the run so far proves about itself, against any linear model of the original features.
+        """The certificate of the run so far, against any linear model of the original features.
 
         With K scores a comparator is a matrix like x, flattened row by row.
         """
@@ -342,7 +340,7 @@ class Mixture(RowLearner):
                 self.witnesses.grow(dimension)
 
     def own_state(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the state without those of witnesses."""
+        """The arrays of the state without those of the stored examples."""
         parts: dict[str, Any] = {"features": self.features, "matrix": self.matrix, "mixing": self.mixing}
         if self._again:
             parts["later"] = self._later
@@ -350,11 +348,11 @@ class Mixture(RowLearner):
 
     @property
     def sound(self) -> bool:
-        """Whether the state can be restored: no number in it is NaN, or infinite where it must not be."""
+        """True if the state can be restored: no number in it is NaN, or infinite if it must not be."""
         return unsound(self, self.own_state()) is None
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from the state of a learner with the same parts."""
+        """Continue from the state of a learner with the same parts."""
         bad = unsound(self, state)
         require(bad is None, "state", bad, f"must be that of {self!r}", "use the parts that it was made with")
 
@@ -430,17 +428,16 @@ class MixtureLearner(Mixture):
         self.mixing = State(
             units=unit.start_units(self.loss, margin),
             offsets=np.zeros(len(self.expert_names)),
-            **start(self.expert_names, [True, True, bolder, bolder]),
-            sums=np.zeros(SUMS),
+            **start_combination(self.expert_names, [True, True, bolder, bolder]),
+            sums=np.zeros(LINEAR + 1),
         )
 
     def _buffers(self, width: int) -> Buffers:
-        columns, places = len(self.mixing.totals), len(self.matrix.x)
+        columns, places, dtype = len(self.mixing.totals), len(self.matrix.x), self.dtype
         return Buffers(
-            entries(width, self.dtype), side(columns), side(columns + CANDIDATES),
-            np.zeros((ROWS, columns + CANDIDATES)),
-            np.empty((width, 16), self.dtype), factor_table(self.grid_experts, self.dtype), np.zeros((3, 4), self.dtype),
-            np.empty(places), np.empty(places),
+            entries(width, dtype), side(columns), side(columns + CANDIDATES),
+            np.zeros((ROUND_LINES, columns + CANDIDATES)), np.empty((width, 16), dtype),
+            factor_table(self.grid_experts, dtype), np.zeros((3, 4), dtype), np.empty(places), np.empty(places),
         )  # fmt: skip
 
     def clip(self, p: ArrayLike) -> Array:
@@ -450,13 +447,13 @@ class MixtureLearner(Mixture):
 
     @property
     def clipping_pays(self) -> bool:
-        """Whether predictions that may leave the range of the labels seen would of late have cost a tenth more.
+        """True if predictions that may leave the range of the labels seen would recently have cost a tenth more.
 
-        They do where labels have a limit that they often reach, and not where there is a trend: on the data set
-        cpusmall, with labels up to 99, leaving the range costs 100 times as much.
+        This happens if labels have a limit that they often reach, and not if there is a trend: on the data set cpusmall,
+        with labels up to 99, leaving the range costs 100 times as much.
         """
         clipped, linear = self.mixing.sums[[CLIPPED, LINEAR]]
-        return bool(linear - clipped > COSTLY * abs(clipped))
+        return bool(linear - clipped > CLIPPING_GAIN * abs(clipped))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -505,7 +502,7 @@ class MulticlassMixture(Mixture):
         )  # fmt: skip
         self.mixing = ClassState(
             offsets=np.zeros((len(self.expert_names), self.classes)),
-            **start(self.expert_names, [True] * CANDIDATES),
+            **start_combination(self.expert_names, [True] * CANDIDATES),
             slopes=np.zeros(self.classes),
             sums=np.zeros(6),
         )
@@ -523,14 +520,14 @@ class MulticlassMixture(Mixture):
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:
-        """Scores as they count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
+        """Scores that count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
         given = np.asarray(scores, np.float64)
         if self.pieces.reach == math.inf:
             return given
         return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
 
 
-# The check of a stored state before a learner goes on from it: compiled loops use its numbers as indices.
+# The check of a stored state before a learner continues from it: compiled loops use its numbers as indices.
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -540,7 +537,7 @@ GROWING = (*OF_FEATURES, "features.dense", "features.stamps")
 #: Arrays with entries that may be infinite, and the entries that may not: a range of labels without end, the totals of
 #: what is not in the mixture, and sums beyond float64 are infinite.
 MUST_BE_FINITE: dict[str, list[int]] = {
-    "mixing.units": [entry for entry in range(unit.SIZE) if entry not in (unit.LOW, unit.HIGH)],
+    "mixing.units": [entry for entry in range(unit.UNIT_COUNT) if entry not in (unit.LOW, unit.HIGH)],
     "mixing.totals": [],
     "mixing.candidates": [0],
     "mixing.sums": [GAP, LAST_GAP, ROUNDS, WEIGHT],
@@ -548,7 +545,7 @@ MUST_BE_FINITE: dict[str, list[int]] = {
 
 
 def unsound(learner: Any, state: Arrays) -> str | None:
-    """The name of an array with which a mixture cannot go on, or None."""
+    """The name of an array that a mixture cannot continue from, or None."""
     own: Arrays = learner.own_state()
     for name in own:
         if name not in state or not _fits(name, own[name], state[name]):
@@ -557,7 +554,7 @@ def unsound(learner: Any, state: Arrays) -> str | None:
         return "mixing.totals"
     if len({len(state[name]) for name in OF_FEATURES}) > 1 or not _sound_record(learner, state):
         return "features.record"
-    if not 0 <= state["matrix.waiting"][0] < LATE:
+    if not 0 <= state["matrix.waiting"][0] < LATE_ROWS:
         return "matrix.waiting"
     if not _sound_dense(learner, state):
         return "features.dense"
@@ -565,11 +562,11 @@ def unsound(learner: Any, state: Arrays) -> str | None:
 
 
 def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
-    """Whether an array has the type and shape that it has in a new learner, and no number that it must not have."""
+    """True if an array has the type and shape that it has in a new learner, and no forbidden number."""
     first = 1 if name in GROWING else 0
     if given.dtype != mine.dtype or given.ndim != mine.ndim or given.shape[first:] != mine.shape[first:]:
         return False
-    if name == "features.theta":  # infinite where it is no longer certified
+    if name == "features.theta":  # infinite once nothing is certified
         return not np.isnan(given).any()
     if name in MUST_BE_FINITE:
         return not np.isnan(given).any() and bool(np.isfinite(given[MUST_BE_FINITE[name]]).all())
@@ -577,7 +574,7 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
-    """Whether the sums of later passes, if there are any, are numbers, and as many as there are weights."""
+    """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
     given = {name: state[f"later.{name}"] for name in Later._fields if f"later.{name}" in state}
     if not given:
         return True
@@ -592,7 +589,7 @@ def _sound_later(learner: Any, state: Arrays) -> bool:
 
 
 def _sound_dense(learner: Any, state: Arrays) -> bool:
-    """Whether the list of dense features and the records of features agree about who is in it."""
+    """True if the list of dense features and the records of features agree."""
     record, dense, stamps = (state[f"features.{name}"] for name in ("record", "dense", "stamps"))
     total = float(state["features.counts"][DENSE])
     if total != int(total) or not 0 <= total <= len(dense) == len(stamps) or len(record) <= (learner.constant or 0):
@@ -604,7 +601,7 @@ def _sound_dense(learner: Any, state: Arrays) -> bool:
 
 
 def _sound_record(learner: Any, state: Arrays) -> bool:
-    """Whether scales and counts are not negative, and features have places that the full matrix has."""
+    """True if scales and counts are not negative, and features have places that the full matrix has."""
     record, size, places = state["features.record"], int(state["matrix.size"][0]), len(learner.matrix.x)
     count = state["features.x"][:, int(learner.places.count)]
     if (record[:, [SCALE, COUNT]] < 0.0).any() or (count < 0.0).any():

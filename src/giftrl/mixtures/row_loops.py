@@ -1,4 +1,4 @@
-"""The loops over the entries of a row: take it in, predict, teach, and move theta of the certificate.
+"""The loops over the entries of a row: scale it, predict, update the experts, and move theta of the certificate.
 
 With float32 weights the sums over a row are float32, too. Their errors are of the order 1e-7 of their largest terms,
 which is what rounding the weights costs anyway; and nothing that is certified depends on them, since theta is float64.
@@ -33,22 +33,22 @@ from giftrl.mixtures.experts import (
     win,
 )
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
-from giftrl.mixtures.later_passes import Later, move_again, pull
+from giftrl.mixtures.later_passes import Later, move_later, shrink_weights
 from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
-from giftrl.mixtures.scale_row import Scaling, enter, enter_again
+from giftrl.mixtures.scale_row import Scaling, scale_row, scale_row_again
 from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, mean_norm
 from giftrl.ops.scalar import clamp
 
 #: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
 #: compared, losses, slopes; then the lengths c of proximal steps and their results a.
-ALL, Z, AZ, CLIPPED, LOSSES, SLOPES, C, A, ROWS = range(9)
+PREDICTIONS, Z, AZ, CLIPPED, LOSSES, SLOPES, LENGTHS, STEPS, ROUND_LINES = range(9)
 #: Its columns, counted from the end of the grid: the coin, the full matrix, the combined prediction, one that is not
 #: used, the first candidate and the second one, which is the stack.
 COIN, FULL, COMBINED, UNUSED, CANDIDATE, STACK = range(6)
 
 
 class Parts(NamedTuple):
-    """What all rounds of a batch work with, for one score or K; x and theta are those of the features."""
+    """All that the rounds of a batch work with, for one score or K; x and theta are those of the features."""
 
     loss: Any
     grid: Any
@@ -64,9 +64,9 @@ class Parts(NamedTuple):
 
 
 class MixtureBatch(NamedTuple):
-    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor made bold.
+    """A :class:`giftrl.kernels.base.Batch`, with an array for predictions that are neither clipped nor boosted.
 
-    That one is empty where they are not wanted.
+    That array is empty if they are not wanted.
     """
 
     rows: Any
@@ -78,7 +78,7 @@ class MixtureBatch(NamedTuple):
 
 @formula(fast=True)
 def scaling(pieces: Any) -> Any:
-    """What is done with features."""
+    """The treatment of features."""
     return Scaling(pieces.constant, pieces.centre_labels)
 
 
@@ -94,14 +94,14 @@ def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth
 
 @formula(fast=True)
 def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
-    """Take in the features of row i, and let the experts follow scales that have grown; return how many entries."""
+    """Scale row i, and let the experts follow scales that have grown; return the number of entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
-        again = enter_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
-        pull(parts, again, mean_norm(parts.features), scores)
+        again = scale_row_again(parts.features, rows, i, -1.0 - parts.later.rounds[0], row)
+        shrink_weights(parts, again, mean_norm(parts.features), scores)
         return again
     norm = mean_norm(parts.features)
-    count = enter(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
+    count = scale_row(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
     by = factors(parts.grid, norm, parts.buffers.factors)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:
@@ -158,7 +158,7 @@ def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
 
 @formula(fast=True)
 def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
-    """Take in row i; the prediction of every expert, and kappa c of those of the grid. Return its entries, and N."""
+    """Compute the prediction of every expert for row i, and kappa c of the grid; return its entries, and N."""
     count = read_row(parts, ONE_SCORE, rows, i, ONE)
     norm, row = mean_norm(parts.features), parts.buffers.row
     by = factors(parts.grid, norm, parts.buffers.factors)
@@ -176,10 +176,10 @@ def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
     o, stake = units[unit.OFFSET], unit.per_norm(units, norm)
-    store(every, C, 0, wide(sums.c))
-    store(every, ALL, 0, wide(sums.p))
+    store(every, LENGTHS, 0, wide(sums.c))
+    store(every, PREDICTIONS, 0, wide(sums.p))
     full = measure_matrix(matrix, parts.features.record, row, count) if is_in(matrix) else 0.0
-    p = put(put(read(side, every[ALL]), n + COIN, stake * np.float64(sums.coin)), n + FULL, full)
+    p = put(put(read(side, every[PREDICTIONS]), n + COIN, stake * np.float64(sums.coin)), n + FULL, full)
     if row.many[0] > 0:
         drift, bet_drift = sums.p * x.dtype.type(0.0), 0.0
         for listed in range(row.many[0]):
@@ -193,11 +193,11 @@ def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
         drifts = put(put(drifts, n + FULL, full_drift), n + COMBINED, 0.0)
         write(offsets, clip(read(side, offsets) + drifts, limits.LARGEST_PREDICTION))
     p = put(p, n + UNUSED, 0.0) + read(side, offsets) + o
-    write(every[ALL], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
+    write(every[PREDICTIONS], where_less(absolute(p), limits.LARGEST_PREDICTION, p, o))
 
 
 class Gains(NamedTuple):
-    """How q_j, r_j and theta_j and G_j of the coin grow, side by side: factors of u^2, u and abs(u)."""
+    """The growth of q_j, r_j and theta_j and G_j of the coin, side by side: factors of u^2, u and abs(u)."""
 
     squared: Any
     linear: Any
@@ -220,18 +220,18 @@ def add_gains(x: Any, gains: Any, j: int, u: Any) -> None:
 
 
 @formula(fast=True)
-def teach_entries(parts: Any, now: Any) -> None:
-    """A round of the experts that have a weight for each feature."""
+def update_entries(parts: Any, now: Any) -> None:
+    """Update the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
-    a = narrow(x, clip(load(grid, every, A, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
+    a = narrow(x, clip(load(grid, every, STEPS, 0) * (h / kappa), limits.LARGEST_EXPERT_WEIGHT))
     combined, coin = every[SLOPES, lanes(grid) + COMBINED], every[SLOPES, lanes(grid) + COIN]
     relative = clamp(h * combined / steep, -limits.LARGEST_SLOPE, limits.LARGEST_SLOPE)
     stake = clamp(h * coin / steep, -1.0, 1.0)
     curved = min(now.bend / kappa, limits.LARGEST_EXPERT_WEIGHT)
     if parts.pieces.again:
         for k in range(now.count):
-            move_again(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
+            move_later(parts, row.j[k], ONE_SCORE.lanes, a, load(grid, parts.buffers.steps, k, 0))
             remember(ONE_SCORE, x, row.j[k], row.u[k], curved, relative)
         return
     gains, z = fill_gains(parts, curved, relative, stake), x.dtype.type(stake)

@@ -7,10 +7,10 @@ any others.
 
 Both m_j and mu_j move, and a learner with weights w_j on the u_j has to follow them. So each entry of a row comes with
 
-    growth   m_old/m_new where m_j has grown, 1 elsewhere,
+    growth   m_old/m_new if m_j has grown, else 1,
     drift    (mu_new - mu_old)/m_j: adding w_j times this to the constant leaves the predictions as they were.
 
-Where the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
+If the constant is the running mean of the labels, both means move together, as in the intercept mean(y) - w_j mu_j
 of least squares. Drift is then 0, but for a feature that becomes dense or is no longer: with it, a trend that labels
 and a feature have in common would count twice, and w_j would be half of what it should be.
 
@@ -39,16 +39,16 @@ from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, ROWS,
 from giftrl.ops.scalar import clamp
 
 #: A deviation below this part of the mean is rounding.
-ROUNDING = 1e-12
-#: 1/m_j is of use where it and its inverse are far from the ends of float32.
+ROUNDING_PART = 1e-12
+#: 1/m_j is of use if it and its inverse are far from the ends of float32.
 SMALLEST_QUICK, LARGEST_QUICK = 1.0 / ORDINARY_VALUE, ORDINARY_VALUE
 
 
 class Scaling(NamedTuple):
-    """What is done with features."""
+    """The treatment of features."""
 
     constant: int  # the feature that is always 1, and is not centred; -1: none, and nothing is centred
-    together: bool  # whether the constant is the running mean of the labels
+    together: bool  # the constant is the running mean of the labels
 
 
 ONE = np.uint64(1)
@@ -56,7 +56,7 @@ ONE = np.uint64(1)
 
 @formula
 def quick_scale(m: float) -> float:
-    """1/m_j for :func:`giftrl.mixtures.scale_row.enter_quickly`, or 0 where it is of no use there."""
+    """1/m_j for :func:`giftrl.mixtures.scale_row.scale_quickly`, or 0 if it is of no use there."""
     return 1.0 / m if SMALLEST_QUICK < m < LARGEST_QUICK else 0.0
 
 
@@ -94,7 +94,7 @@ def move_value(
     if dense:
         reference = mu if before else target
         away = abs(v - reference)
-        away = away if away > ROUNDING * abs(reference) else 0.0
+        away = away if away > ROUNDING_PART * abs(reference) else 0.0
     if away > m and away > SMALLEST_SCALE:
         growth = m / away
         m = away
@@ -113,7 +113,7 @@ def move_value(
 
 
 @formula
-def enter_value(
+def scale_value(
     features: Any, columns: Any, x: Any, how: Any, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
@@ -142,7 +142,7 @@ def enter_value(
 
 
 @formula
-def enter_missing(
+def scale_missing(
     features: Any, columns: Any, x: Any, how: Any, place: Any, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of the dense feature at this place of the list, which a row lacks.
@@ -166,7 +166,7 @@ def enter_missing(
 
 
 #: A value counts as within its scale up to this factor: 1/m_j and the product are rounded, to float32.
-WITHIN = np.float32(1.0000003)
+SCALE_TOLERANCE = np.float32(1.0000003)
 
 
 class Entries(NamedTuple):
@@ -194,7 +194,7 @@ def entries(width: int, dtype: Any) -> Entries:
 
 @formula
 def begin_row(features: Any, how: Any) -> float:
-    """Count a row; return how many rows must have a feature for it to be dense now, infinity where none can be."""
+    """Count a row; return the number of rows that must have a feature for it to be dense, infinity if none can be."""
     features.counts[ROWS] += 1.0
     # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
     return 0.5 * features.counts[ROWS] + 0.5 if how.constant >= 0 else np.inf
@@ -208,25 +208,25 @@ def end_row(features: Any, n: Any, squares: float) -> None:
 
 
 def round_compiled(x: Any, v: Any) -> Any:
-    """:func:`rounded` in compiled loops, where nobody warns."""
+    """:func:`rounded` in compiled loops, which do not warn."""
     return x.dtype.type(v)
 
 
 @compiled_as(round_compiled)
 def rounded(x: Any, v: Any) -> Any:
-    """v in the type of x, infinite where it is too large for that."""
+    """v in the type of x, infinite if it is too large for that."""
     with np.errstate(over="ignore"):
         return x.dtype.type(v)
 
 
 @formula
-def enter_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
+def scale_quickly(columns: Any, x: Any, how: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
     """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
 
     Return how many of each there are, and the sum of u^2.
     """
     real, n, others = x.dtype.type, np.uint64(0), np.uint64(0)
-    zero, one, within, most, squares = real(0.0), real(1.0), real(WITHIN), real(many), real(0.0)
+    zero, one, within, most, squares = real(0.0), real(1.0), real(SCALE_TOLERANCE), real(many), real(0.0)
     for k in range(begin(rows, i), end(rows, i)):
         prefetch(x, coming(rows, i, k), 0)
         v, j = rows.data[k], column(rows, i, k)
@@ -252,26 +252,26 @@ def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]
 
 
 @formula
-def enter(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
-    """Update what is known of the features by row i, and fill in its entries; return how many there are.
+def scale_row(features: Any, columns: Any, x: Any, how: Any, rows: Any, i: int, row: Any) -> Any:
+    """Update the features by row i, and fill in its entries; return how many there are.
 
     Those that move come last. The loop over the others is short, so that what it needs is in registers.
     """
     many, per_row = begin_row(features, how), 1.0 / features.counts[ROWS]
-    n, others, squares = enter_quickly(columns, x, how, rows, i, many, row)
+    n, others, squares = scale_quickly(columns, x, how, rows, i, many, row)
     row.many[1] = np.uint64(0)
     for listed in range(others):
         k = row.moved[listed]
         j, v = column(rows, i, k), np.float64(rows.data[k])
         row.many[1] += ONE if abs(v) > ORDINARY_VALUE else np.uint64(0)
-        u = put(row, n, listed, j, enter_value(features, columns, x, how, j, v, many, per_row))
+        u = put(row, n, listed, j, scale_value(features, columns, x, how, j, v, many, per_row))
         squares += u * u
         n += ONE
     own, place = n, np.uint64(0)
     while place < np.uint64(features.counts[DENSE]):
         j = features.dense[place]
         if features.stamps[place] != features.counts[ROWS]:
-            u = put(row, n, others, j, enter_missing(features, columns, x, how, place, per_row))
+            u = put(row, n, others, j, scale_missing(features, columns, x, how, place, per_row))
             squares += u * u
             n += ONE
             others += ONE
@@ -290,10 +290,10 @@ def value_again(record: Any, j: int, v: float) -> float:
 
 
 @formula
-def enter_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
-    """Fill in the entries of a row that was met before, without updating anything; return how many there are.
+def scale_row_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
+    """Fill in the entries of a row of a later pass, without updating anything; return how many there are.
 
-    ``stamp`` tells this row from every other; that of a row which is met for the first time is positive.
+    ``stamp`` tells this row from every other; the stamp of a new row is positive.
     """
     record, stamps, n = features.record, features.stamps, np.uint64(0)
     row.many[0] = np.uint64(0)

@@ -1,29 +1,29 @@
 """The page of the tour, its figures and tables, and the lines that end the tour on the terminal."""
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from giftrl.files import file_errors
-from giftrl.paper.experiments import Plan, Reproduction, reproduce
+from giftrl.paper.experiments import Reproduction, ReproductionPlan, reproduce
 from giftrl.paper.pages import FIGURES, figures_of, write_verdicts
 from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
 from giftrl.reports.figures import require_matplotlib
-from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, mean_ratio, read
+from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, read
 
 Table = tuple[tuple[str, ...], list[list[str]]]
 
 #: Commands to try after the tour.
-NEXT_COMMANDS = (
-    "giftrl demo churn                                                 # a made-up table of customers, as CSV",
-    "giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who leaves, in one pass",
-    "giftrl predict churn.giftrl churn.csv --proba                     # the probability of each customer",
-    "giftrl inspect churn.giftrl                                       # the largest weights, and the certificate",
-    "giftrl demo --list                                                # more data sets",
-)
+NEXT_COMMANDS = """\
+giftrl demo churn  # a made-up table of customers, as CSV
+giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who leaves, in one pass
+giftrl predict churn.giftrl churn.csv --proba  # the probability of each customer
+giftrl inspect churn.giftrl  # the largest weights, and the certificate
+giftrl demo --list  # more data sets"""
 SGD_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"  # of Okabe and Ito's palette for colour-blind readers
 NO_RATE = RATES[0] / 6.0  # the horizontal position of learners without a fixed learning rate
 CEILING = 12.0  # the highest loss in the figure, as a multiple of giftrl's
@@ -41,7 +41,9 @@ def steps(names: Sequence[str] = NAMES) -> int:
     return STEPS * len(names) + 3 * len(bundled()) + 2  # the figures in each reading, the temporal experiment, the page
 
 
-def tour(folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NAMES, plan: Plan | None = None) -> Tour:
+def tour(
+    folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NAMES, plan: ReproductionPlan | None = None
+) -> Tour:
     """Run everything, and write the page into a folder.
 
     Args:
@@ -54,7 +56,9 @@ def tour(folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NA
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     found = [compare(read(name), tell) for name in names]
-    paper = reproduce(bundled(), plan or Plan.quick(), folder=folder, tell=lambda work: tell(f"the paper: {work}"))
+    paper = reproduce(
+        bundled(), plan or ReproductionPlan.quick(), folder=folder, tell=lambda work: tell(f"the paper: {work}")
+    )
     tell("drawing the page")
     return Tour(found, write_page(found, paper, folder))
 
@@ -80,9 +84,8 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
                        for each in found)),
         html.paragraph(
             "The grey strip holds the learners without a fixed learning rate: giftrl, and SGD with its defaults (the "
-            f"hollow square), whose rate falls by a rule. Losses above {CEILING:g} times giftrl's are drawn at "
-            f"{CEILING:g}. SGD gets features that were standardised with all rows in advance; giftrl gets them "
-            "unscaled. Every row is predicted before its label is used."
+            f"hollow square), whose rate falls by a rule. Losses above {CEILING:g} are drawn at {CEILING:g}. SGD gets "
+            "standardised features, and giftrl the original ones. Every row is predicted before its label is used."
         ),
     )  # fmt: skip
     page.section(
@@ -110,7 +113,7 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
     page.section(
         "Try it",
         html.paragraph("Type these commands into a terminal; then replace churn.csv by your own CSV file."),
-        html.commands(NEXT_COMMANDS),
+        html.code(NEXT_COMMANDS),
     )
     verdicts = write_verdicts(paper, folder)
     drawn = [
@@ -200,8 +203,8 @@ def short_table(found: Sequence[Comparison]) -> Table:
 
 def last_lines(found: Sequence[Comparison], page: Path) -> list[str]:
     """Five lines that end the tour on the terminal; the last is the page to open."""
-    default = mean_ratio((each.ours, each.default) for each in found)
-    best = mean_ratio((each.ours, each.best[1]) for each in found)
+    default = statistics.geometric_mean(each.ours / each.default for each in found)
+    best = statistics.geometric_mean(each.ours / each.best[1] for each in found)
     runs, good = len(found) * len(RATES), sum(each.good for each in found)
     proved = next((each for each in found if not math.isnan(each.bound)), None)
     proof = "Each run also looks for a lower bound on the loss of every linear model."

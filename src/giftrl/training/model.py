@@ -348,7 +348,7 @@ Arrays = dict[str, NDArray[Any]]
 OF_DENSE = ("features.dense", "features.stamps")
 #: What it keeps for each feature in later passes.
 CHANGES = "later.changes"
-#: What witnesses keep for each feature, once there are rows that they do not keep.
+#: Sums over committed examples, by feature.
 WITNESSES = "witnesses.record"
 #: What theta has more than the stored theta, after a merge.
 AHEAD = "ahead"

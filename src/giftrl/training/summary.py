@@ -16,7 +16,7 @@ SCALES = (1.0, 10.0)
 
 
 def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
-    """What no linear model of the size of this one, and of ten times its size, goes below; none without witnesses.
+    """Lower bounds for models up to the size of this one, and up to ten times it; none without stored examples.
 
     Args:
         certificate: of a model.

@@ -18,7 +18,7 @@ from giftrl.mixtures.state import (
     DENSE,
     DENSE_PLACE,
     NORM,
-    RECORD,
+    RECORD_WIDTH,
     ROWS,
     SCALE,
     TOTAL,
@@ -26,7 +26,7 @@ from giftrl.mixtures.state import (
     Columns,
 )
 from giftrl.ops.scalar import clamp
-from giftrl.workers.pieces import Piece, Share, in_one_part, mean, stacked
+from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
 #: A feature becomes dense in half of the rows, and remains so down to this part of them.
@@ -130,7 +130,7 @@ def merge_records(
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = in_one_part) -> Known:
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> Known:
     """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])
@@ -139,7 +139,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
-    out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
+    out, times, shifts = np.zeros((size, RECORD_WIDTH)), np.empty(size), np.empty((len(pieces), size))
     rule = Rule(
         learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
     )
