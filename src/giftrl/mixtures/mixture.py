@@ -449,8 +449,8 @@ class MixtureLearner(Mixture):
     def clipping_pays(self) -> bool:
         """True if predictions that may leave the range of the labels seen would recently have cost a tenth more.
 
-        This happens if labels have a limit that they often reach, and not if there is a trend: on the data set cpusmall,
-        with labels up to 99, leaving the range costs 100 times as much.
+        This happens if labels have a limit that they often reach, and not if there is a trend: on the data set
+        cpusmall, with labels up to 99, leaving the range costs 100 times as much.
         """
         clipped, linear = self.mixing.sums[[CLIPPED, LINEAR]]
         return bool(linear - clipped > CLIPPING_GAIN * abs(clipped))
@@ -575,17 +575,13 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
     """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
-    given = {name: state[f"later.{name}"] for name in Later._fields if f"later.{name}" in state}
-    if not given:
+    if not any(f"later.{name}" in state for name in Later._fields):
         return True
-    shapes = {
-        "changes": (len(state["features.record"]), int(learner.places.curve) - int(learner.places.lanes)),
-        "matrix": learner.matrix.x.shape,
-        "rounds": (1,),
-    }
-    types = {"changes": learner.dtype, "matrix": np.float64, "rounds": np.float64}
-    fit = {name: array.shape == shapes[name] and array.dtype == types[name] for name, array in given.items()}
-    return len(fit) == len(shapes) and all(fit.values()) and all(not np.isnan(array).any() for array in given.values())
+    for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():
+        given = state.get(f"later.{name}")
+        if given is None or given.shape != mine.shape or given.dtype != mine.dtype or np.isnan(given).any():
+            return False
+    return True
 
 
 def _sound_dense(learner: Any, state: Arrays) -> bool:
