@@ -50,6 +50,7 @@ from giftrl.mixtures.later_passes import end_round, move_later
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.mixtures.row_loops import move_thetas, read_row
 from giftrl.mixtures.state import mean_norm
+from giftrl.ops.loss_scale import kinked, reach
 from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
@@ -165,20 +166,6 @@ Z, AZ, CENTRE = range(3)
 LOG_CANDIDATES = math.log(CANDIDATES)
 
 
-class ClassPieces(NamedTuple):
-    """Constants of a mixture of K scores."""
-
-    constant: int  # the feature that is always 1; -1: none
-    kinked: bool
-    reach: float  # a score this far below the best is as good as any lower one
-    boost: float
-    centre_labels: bool = False
-    again: bool = False  # in a later pass: see giftrl.mixtures.later_passes
-
-    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
-        grow_classes(matrix, s, factor)
-
-
 class ClassState(NamedTuple):
     """State of a mixture of K scores besides its features."""
 
@@ -189,6 +176,9 @@ class ClassState(NamedTuple):
     inverse: NDArray[np.float64]
     slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
     sums: NDArray[np.float64]
+
+    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
+        grow_classes(matrix, s, factor)
 
     @property
     def units(self) -> NDArray[np.float64]:
@@ -229,7 +219,7 @@ def combine(parts: Any, log_experts: float, out: Any) -> Any:
         weights = buffers.weights if k % 2 == 0 else state.stack
         add_up(scores, weights, pieces.boost if k >= 2 else 1.0, scores[first + k])
     add_up(scores[first:], buffers.last, 1.0, buffers.classes[CLIPPED])
-    clip(buffers.classes[CLIPPED], pieces.reach, out)
+    clip(buffers.classes[CLIPPED], reach(parts.loss), out)
     for m in range(len(out)):
         scores[first + CANDIDATES, m] = out[m]
     return by
@@ -255,7 +245,7 @@ def find_bends(loss: Any, parts: Any, p: Any, g: Any, y: int, part: float) -> tu
         slopes[m] += part * (steep - slopes[m])
         bends[m] = slopes[m]
         bend += 0.5 * slopes[m]
-    if not parts.pieces.kinked:
+    if not kinked(loss):
         curvatures(loss, p, y, bends)
         bend = curvature(loss, p, y)
     return bend, math.sqrt(squares)
@@ -369,7 +359,7 @@ def learn_classes(parts: Any, batch: Any) -> None:
         if len(batch.linear) > 0:
             unboosted(buffers, batch.linear[i])
         for r in range(final + 1):
-            clip(scores[r], parts.pieces.reach, buffers.classes[CLIPPED])
+            clip(scores[r], reach(loss), buffers.classes[CLIPPED])
             losses[r] = value(loss, buffers.classes[CLIPPED], y)
             if r in (full, final):
                 slope(loss, scores[r], y, slopes[r])

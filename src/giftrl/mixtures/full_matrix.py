@@ -236,8 +236,8 @@ def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
 
 
 @operation
-def follow_scale(pieces: Any, matrix: Any, s: Any, factor: float) -> None:
-    """:func:`grow_matrix`, or what the pieces of K scores bring instead."""
+def follow_scale(state: Any, matrix: Any, s: Any, factor: float) -> None:
+    """:func:`grow_matrix`, or what the state of K scores brings instead."""
     grow_matrix(matrix, s, factor)
 
 

@@ -18,7 +18,7 @@ from giftrl.errors import require, require_whole
 from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_row, loss_of_scores, stored_type
 from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.class_round import ClassBuffers, ClassPieces, ClassState, learn_classes
+from giftrl.mixtures.class_round import ClassBuffers, ClassState, learn_classes
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CLIPPED,
@@ -38,7 +38,7 @@ from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
 from giftrl.mixtures.later_passes import Later, average_weights, no_later_rounds
 from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.round import Buffers, Pieces, State, learn_mixture
+from giftrl.mixtures.round import Buffers, State, learn_mixture
 from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, Parts
 from giftrl.mixtures.scale_row import entries
 from giftrl.mixtures.scoring import Weights, score_rows, scoring_state, weigh
@@ -52,6 +52,7 @@ from giftrl.mixtures.state import (
     SCALE,
     Columns,
     FeatureState,
+    Pieces,
     blocks,
     class_columns,
     grown,
@@ -61,7 +62,7 @@ from giftrl.mixtures.state import (
     with_capacity,
 )
 from giftrl.ops.loss import accepts
-from giftrl.ops.loss_scale import bold, kinked, reach
+from giftrl.ops.loss_scale import bold, reach
 
 #: Predictions outside the range of labels must be worse by this part for clipping to pay.
 CLIPPING_GAIN = 0.1
@@ -103,7 +104,7 @@ class Mixture(RowLearner):
 
     places: Columns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
-    pieces: Any
+    pieces: Pieces
     mixing: Any
     clip: Callable[[ArrayLike], Array]  # the predictions that count, from scores
     _loop: ClassVar[Any]  # the loop that learns a batch
@@ -496,10 +497,7 @@ class MulticlassMixture(Mixture):
         require_whole("classes", classes, 2, "give the number of classes")
         super().__init__(dimension, constant, preset, dtype, compiled, int(classes))
         self.loss = loss_of_scores(loss)
-        self.pieces = ClassPieces(
-            -1 if self.constant is None else self.constant,
-            kinked(self.loss), reach(self.loss), bold(self.loss),
-        )  # fmt: skip
+        self.pieces = Pieces(-1 if self.constant is None else self.constant, True, bold(self.loss), False)
         self.mixing = ClassState(
             offsets=np.zeros((len(self.expert_names), self.classes)),
             **start_combination(self.expert_names, [True] * CANDIDATES),
@@ -521,10 +519,8 @@ class MulticlassMixture(Mixture):
 
     def clip(self, scores: ArrayLike) -> Array:
         """Scores that count: with the hinge loss none is more than 1 below the best, as lower ones cost the same."""
-        given = np.asarray(scores, np.float64)
-        if self.pieces.reach == math.inf:
-            return given
-        return np.asarray(np.maximum(given, given.max(axis=-1, keepdims=True) - self.pieces.reach))
+        array = np.asarray(scores, np.float64)
+        return np.asarray(np.maximum(array, array.max(axis=-1, keepdims=True) - reach(self.loss)))
 
 
 # The check of a stored state before a learner continues from it: compiled loops use its numbers as indices.

@@ -67,16 +67,6 @@ from giftrl.ops.loss import approach_all, meet_all, slope, value
 from giftrl.ops.scalar import clamp, log
 
 
-class Pieces(NamedTuple):
-    """Constants of a mixture of one score."""
-
-    constant: int  # the feature that is always 1; -1: none
-    margin: bool  # labels are -1 and +1
-    boost: float  # the factor of boosted candidates; 1 for none
-    centre_labels: bool  # predictions start at the mean label, which is the constant
-    again: bool = False  # in a later pass: see giftrl.mixtures.later_passes
-
-
 class State(NamedTuple):
     """State of a mixture of one score besides its features."""
 

@@ -35,8 +35,8 @@ from giftrl.mixtures.experts import (
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
 from giftrl.mixtures.later_passes import Later, move_later, shrink_weights
 from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
-from giftrl.mixtures.scale_row import Scaling, scale_row, scale_row_again
-from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, mean_norm
+from giftrl.mixtures.scale_row import scale_row, scale_row_again
+from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, Pieces, mean_norm
 from giftrl.ops.scalar import clamp
 
 #: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     loss: Any
     grid: Any
     columns: Columns
-    pieces: Any
+    pieces: Pieces
     features: FeatureState
     x: NDArray[Any]
     theta: NDArray[np.float64]
@@ -77,19 +77,13 @@ class MixtureBatch(NamedTuple):
 
 
 @formula(fast=True)
-def scaling(pieces: Any) -> Any:
-    """The treatment of features."""
-    return Scaling(pieces.constant, pieces.centre_labels)
-
-
-@formula(fast=True)
 def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth: float) -> None:
     """Let the experts follow the scale of a feature that has grown by 1/growth."""
     x = parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
     grow_coin(x, j, columns.coin, scores, growth)
     if is_in(parts.matrix) and parts.features.record[j, PLACE] > 0.0:
-        follow_scale(parts.pieces, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
+        follow_scale(parts.state, parts.matrix, np.int64(parts.features.record[j, PLACE]) - 1, growth)
 
 
 @formula(fast=True)
@@ -101,7 +95,7 @@ def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
         shrink_weights(parts, again, mean_norm(parts.features), scores)
         return again
     norm = mean_norm(parts.features)
-    count = scale_row(parts.features, columns, parts.x, scaling(pieces), rows, i, row)
+    count = scale_row(parts.features, columns, parts.x, pieces, rows, i, row)
     by = factors(parts.grid, norm, parts.buffers.factors)
     for listed in range(row.many[0]):
         if row.growth[listed] < 1.0:

@@ -104,6 +104,16 @@ ROWS, NORM, DENSE, WIDEST = range(4)
 BY_FEATURE = ("record", "x", "theta")
 
 
+class Pieces(NamedTuple):
+    """Constants of a mixture, and of a pass."""
+
+    constant: int  # the feature that is always 1; -1: none, and nothing is centred
+    margin: bool  # the units of labels are 1: labels are -1 and +1, or classes
+    boost: float  # the factor of boosted candidates; 1 for none
+    centre_labels: bool  # predictions start at the mean label, which is the weight of the constant
+    again: bool = False  # in a later pass: see giftrl.mixtures.later_passes
+
+
 class FeatureState(NamedTuple):
     """The scales, centres and counts of the features, and their weights, in arrays that several loops share."""
 
