@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from giftrl.cli.terminal import Bar, Lines, counted, decimals
+from giftrl.errors import Message, render
 from giftrl.streams.columns import Kind, Schema
 from giftrl.training.summary import certified_in_words
 
@@ -262,12 +263,12 @@ def in_lines(schema: Schema | None, json: bool = False) -> list[str]:
     return [*lines, *([MISSING.format(" or ".join(absent))] if absent else [])]
 
 
-def notes(remarks: Iterable[str]) -> list[str]:
-    """Remarks of a reader, in the options of the command that runs."""
-    from giftrl.cli.messages import in_options
+def notes(remarks: Iterable[Message]) -> list[str]:
+    """Remarks of a reader, with the options of the command that runs."""
+    from giftrl.cli.messages import OptionNames
 
-    command = click.get_current_context().command
-    return [in_options(each, command) for each in remarks]
+    speak = OptionNames(click.get_current_context().command)
+    return [render(remark, speak) for remark in remarks]
 
 
 def about(trainer: Any) -> list[str]:

@@ -180,7 +180,7 @@ def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
         out[i] = value(loss, scores[i], labels[i])
 
 
-def as_they_count(learners: Sequence[Any], scores: Array) -> Array:
+def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
     """Scores as a mixture clips them in the course of learning, where that leaves what they predict the same.
 
     For classes, a hinge loss asks for no more than a margin of 1. Predictions of real numbers are left as they are.

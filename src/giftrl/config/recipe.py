@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.certificates.witnesses import BUDGET, as_budget
-from giftrl.errors import Incompatible, InvalidInput, UnknownName, require
+from giftrl.errors import Given, Incompatible, InvalidInput, Message, UnknownName, between, require
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
@@ -111,10 +111,11 @@ class Recipe:
         return Parts(loss, self._member("regularizer"), self._update(), self._schedule())
 
     def _check_beta(self) -> None:
-        beta = self.beta
+        beta, automatic = self.beta, Given("beta", AUTO)
         number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
-        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice")
-        rule, remedy = f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}"
+        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", [automatic, " needs no choice"])
+        rule = ("is of ", automatic, f", and beta is {beta!r}")
+        remedy: Message = ("leave one of them out, or use ", automatic)
         require(self.preset == "default", "preset", self.preset, rule, remedy)
         good, remedy = isinstance(self.lookahead, bool | None), "None uses H where it can be used"
         require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
@@ -134,10 +135,11 @@ class Recipe:
             if value is None:
                 continue
             if self.auto:
-                rule = f"must be left out where beta={AUTO!r}, which chooses the parts as it learns"
-                raise InvalidInput(name, value, rule, "give a beta, such as beta=1.0, to choose the parts yourself")
-            named = ", ".join(f"{part}={getattr(self, part)!r}" for part in DEFAULTS)
-            rule = f"must be left out, because no part that is given by name has it ({named})"
+                rule = ("must be left out with ", Given("beta", AUTO), ", which chooses the parts as it learns")
+                remedy = ("give a beta, such as ", Given("beta", 1.0), ", to choose the parts yourself")
+                raise InvalidInput(name, value, rule, remedy)
+            named = between((Given(part, getattr(self, part)) for part in DEFAULTS), ", ")
+            rule = ("must be left out, because no part that is given by name has it (", *named, ")")
             raise InvalidInput(name, value, rule, "name a part that has it, or set it on the object that you pass")
 
     def _member(self, name: str, **own: Any) -> Any:
@@ -160,7 +162,7 @@ class Recipe:
         made = self._member("schedule", beta=float(self.beta))
         rule = f"must not contradict the schedule {made!r}, which has its own"
         own = isinstance(self.schedule, str) or self.beta == 1.0
-        require(own, "beta", self.beta, rule, "set it on the schedule, and give beta=1.0")
+        require(own, "beta", self.beta, rule, ["set it on the schedule, and give ", Given("beta", 1.0)])
         return made
 
 

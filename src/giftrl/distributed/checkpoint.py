@@ -7,10 +7,8 @@ import numpy as np
 
 from giftrl.distributed.driver import Driver, Progress
 from giftrl.distributed.reading import Place, Reading
-from giftrl.errors import InvalidInput
-from giftrl.training.checkpoint import differences, without_cluster
+from giftrl.training.checkpoint import differences, require_same_run, unsound_checkpoint, without_cluster
 from giftrl.training.model import LinearModel
-from giftrl.training.multi_pass import unsound_checkpoint
 
 
 def described(reading: Reading) -> dict[str, Any]:
@@ -43,11 +41,7 @@ def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
     model, more = LinearModel.load(path)
     different = reading.settings.differences(model.settings) + without_cluster(more)
     different += [each for name, value in described(reading).items() for each in differences(name, value, more)]
-    if different:
-        raise InvalidInput(
-            "checkpoint", str(path), f"was written with other settings or data: {'; '.join(different)}",
-            "give the same settings and data; or delete the checkpoint to start anew",
-        )  # fmt: skip
+    require_same_run(path, different, "settings or data")
     with unsound_checkpoint(path):
         places = [Place(*map(int, each)) for each in more["position"]]
         seen = np.zeros(model.learner.dimension, np.bool_)

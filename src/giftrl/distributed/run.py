@@ -12,7 +12,7 @@ from giftrl.distributed.files import find_files, look_at_files, source_of
 from giftrl.distributed.local import LocalCrew
 from giftrl.distributed.reading import Reading
 from giftrl.distributed.shards import deal
-from giftrl.errors import require, require_whole
+from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
@@ -49,7 +49,7 @@ def plan(
     >>> folder.cleanup()
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
-    remedy = "try bits=18, which hashes names"
+    remedy = ("try ", Given("bits", 18), ", which hashes names")
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
     found = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)

@@ -17,9 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import each_once
 from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
-from giftrl.config.early_stopping import Passes, held_out
+from giftrl.config.early_stopping import EarlyStopping, held_out
 from giftrl.config.matrix_blocks import blocks
-from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.config.recipe import Experts, Parameters
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
@@ -123,14 +123,14 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         n = len(labels) if order is None else len(order)
         if random is not None:
             order = random.permutation(n if order is None else order)
-        held = np.flatnonzero(held_out(n, self.validation_fraction if passes > 1 else 0.0))
+        held = np.flatnonzero(held_out(0, n, self.validation_fraction if passes > 1 else 0.0))
         if len(held) > 0:  # places so far, and rows from here on
             taken = np.arange(n) if order is None else order
             held, order = taken[held], np.delete(taken, held)
         validate = None
         if len(held) > 0:
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
-        course = Passes(self._model.learners, validate)
+        course = EarlyStopping(self._model.learners, validate)
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
         for index in range(passes):
             if index > 0 and random is not None:
@@ -180,7 +180,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """The mean loss of learners on rows that they have not learnt."""
         predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
-        scores = as_they_count(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
+        scores = clip_as_in_training(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
         weights = None if weights is None else weights / weights.max()  # their sum stays within float64
         return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 

@@ -367,9 +367,7 @@ class OnlineModel:
         model.features.thaw()
         self._ahead = model.features.ahead()
         model.features.freeze()
-        self._reading = self._reader(
-            self._ahead, accepts=settings.accepts, expected=partial(settings.expected, more=False)
-        )
+        self._reading = self._reader(self._ahead, accepts=settings.accepts, expected=settings.expected)
 
     def _reader(self, features: Any, **more: Any) -> Reader:
         settings = self.model.settings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from giftrl.config.class_labels import takes_signs
-from giftrl.errors import BadRow, BadSource, InvalidInput, TooFewLabels, UnknownName
+from giftrl.errors import BadRow, BadSource, Given, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import FirstLabels, first_labels
@@ -87,7 +87,7 @@ def _require_readable(sources: Any, first: FirstLabels, strict: bool, **reading:
         raise BadSource(reader.sources[0].name, "holds no row", "give a file with rows, or leave it out")
     if batch.rejected and (strict or not len(batch)):
         bad = batch.rejected[0]
-        raise BadRow(bad.source, str(bad), bad)
+        raise BadRow(bad.source, str(bad), bad, bad.hints)
 
 
 def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
@@ -98,7 +98,7 @@ def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
         else "needs labels, and the first rows have none"
     )
     columns = f" ({listed(map(repr, names))})" if names else ""
-    remedy = f"name the column of labels with --label{columns}{', or choose a loss' if automatic else ''}"
+    remedy = ("name the column of labels with ", Given("label"), columns, ", or choose a loss" if automatic else "")
     return TooFewLabels("loss", loss, rule, remedy)
 
 
@@ -160,7 +160,8 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
     _require_several(values, len(labels), loss)
     if len(values) > 2:
         rule = f"takes two labels, and the first rows have {len(values)}: {listed(names_of(values))}"
-        raise InvalidInput("loss", loss, rule, "use --loss softmax, or name two of them with --labels")
+        remedy = ("use ", Given("loss", "softmax"), ", or name two of them with ", Given("label_values"))
+        raise InvalidInput("loss", loss, rule, remedy)
     first, second = names_of(values)
     reason = f"labels {first} and {second} stand for -1 and +1; --labels chooses others"
     return _noting_alike(Target(loss, values, reason))
@@ -221,7 +222,8 @@ def _automatic(values: LabelValues, rows: int) -> Target:
     if text and _too_many(values, rows):
         rule = f"cannot be chosen: {_first(rows)} have {len(values):,} different labels, such as {values[0]!r}"
         problem = InvalidInput if len(values) > MANY else TooFewLabels
-        raise problem("loss", AUTO, rule, "name another column of labels with --label, or all labels with --labels")
+        remedy = ("name another column of labels with ", Given("label"), ", or all labels with ", Given("label_values"))
+        raise problem("loss", AUTO, rule, remedy)
     return _noting_alike(_classes_target(values, _first(rows)))
 
 
@@ -238,8 +240,10 @@ def _require_several(values: LabelValues, rows: int, loss: str) -> None:
     if not given:
         raise _no_label(loss)
     rule = f"needs two labels, and in {_first(rows)} there is only {given[0]}"
-    other = "" if loss != AUTO or isinstance(next(iter(values), ""), str) else ", or --loss squared for numbers"
-    raise TooFewLabels("loss", loss, rule, f"name all labels, such as --labels no,yes{other}")
+    remedy: list[str | Given] = ["name all labels, such as ", Given("label_values", ("no", "yes"))]
+    if loss == AUTO and not isinstance(values[0], str):
+        remedy += [", or ", Given("loss", "squared"), " for numbers"]
+    raise TooFewLabels("loss", loss, rule, remedy)
 
 
 def _classes(values: LabelValues) -> str:

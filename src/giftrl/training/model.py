@@ -16,7 +16,7 @@ from giftrl.config import Labels, Predictor, freeze
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Learner, Mixture
 from giftrl.config.upgrade import arrays_of_now
-from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
+from giftrl.errors import BadRow, BadSource, GiftrlError, Given, ModelFileError, Overflowed
 from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
@@ -32,8 +32,7 @@ from giftrl.training.settings import Settings
 
 Array = NDArray[np.float64]
 KIND = "linear"
-#: More rows than a batch has.
-MOST = 1 << 62
+SCALE_OR_AUTO = ("scale the features or the weights, or use ", Given("beta", "auto"))
 
 
 class LaterPassCounts(NamedTuple):
@@ -121,7 +120,7 @@ class LinearModel:
         """What the run proves about itself."""
         return self.learner.certificate
 
-    def learn(self, batch: Batch, most: int = MOST) -> Iterator[tuple[int, Array]]:
+    def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
         """Learn from a batch, in pieces that end where the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
@@ -156,8 +155,7 @@ class LinearModel:
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            remedy = "scale the features or the weights, or use beta='auto'"
-            raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
+            raise Overflowed([f"{batch.source}:{line}: {rule}; ", *SCALE_OR_AUTO]) from None
 
     def _weight_after(self, batch: Batch, part: slice) -> float:
         """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
@@ -193,14 +191,14 @@ class LinearModel:
             cast("Any", self.learner).learn_row(row)
         except Overflowed:
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            raise Overflowed(f"{rule}; scale the features or the weights, or use beta='auto'") from None
+            raise Overflowed([f"{rule}; ", *SCALE_OR_AUTO]) from None
         self.examples += 1
         self.nonzeros += row.width
         self.weight = weight
         return row.score.item()
 
-    def learn_again(self, batch: Batch) -> NDArray[np.float64]:
-        """Learn from a batch of a later pass, and return the predictions."""
+    def learn_again(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+        """Learn from a batch of a later pass, in one piece; yields as :meth:`learn` does."""
         before = float(self.learner.loss_sums[0])
         predictions = self._learn_rows(batch, slice(0, len(batch)))
         now = self.repeated
@@ -208,7 +206,7 @@ class LinearModel:
             examples=now.examples + len(batch), weight=now.weight + float(batch.weights.sum()),
             loss=now.loss + float(self.learner.loss_sums[0]) - before,
         )  # fmt: skip
-        return predictions
+        yield len(batch), predictions
 
     def learn_late(self, batch: Batch) -> None:
         """Learn from rows that were held out, after the last pass."""
@@ -288,10 +286,8 @@ class LinearModel:
         An error, and nothing is written, if it could not be loaded.
         """
         if not self.learner.sound:
-            raise Overflowed(
-                f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples, so "
-                "it is not written; scale the features or the weights, or use beta='auto'"
-            )
+            rule = f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples"
+            raise Overflowed([f"{rule}, so it is not written; ", *SCALE_OR_AUTO])
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.config import Predictor
-from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.hashing import Hashing
@@ -83,7 +83,7 @@ class Evaluation:
         self.strange += int(np.count_nonzero(there & ~good))
         labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
         learner = self.model.learner
-        losses = losses_of(learner.loss, as_they_count([learner], scores[good]), labels)
+        losses = losses_of(learner.loss, clip_as_in_training([learner], scores[good]), labels)
         self.rows += len(labels)
         self.weight += float(weights.sum())
         self.loss_sum += float(weights @ losses)

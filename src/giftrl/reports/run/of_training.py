@@ -52,7 +52,7 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         record=record,
         rows=model.examples,
         average_loss=model.average_loss,
-        passes=trainer.course.passes.done,
+        passes=trainer.passes_done,
         best=best,
         experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
         weights=_weights(model),
@@ -124,14 +124,14 @@ def _notes(trainer: Trainer, record: Record, certified: str) -> list[str]:
     if record.curve.start:
         rows = f"{record.curve.start:,} row{'' if record.curve.start == 1 else 's'}"
         notes.append(f"The model had learnt {rows} before; the figures begin with row {record.curve.start + 1:,}.")
-    passes = trainer.course.passes
-    if passes.done > 1:
+    if trainer.passes_done > 1 and trainer.multi_pass is not None:
+        passes = trainer.multi_pass.passes
         said = f"The data was read {passes.done} times; the figures are about the first pass, which meets new rows."
         if passes.losses:
             least = f"{min(passes.losses):.4g}"
-            said += f" {trainer.course.rows:,} rows were held out: their loss is {least} after pass {passes.kept}."
+            said += f" {trainer.multi_pass.rows:,} rows were held out: their loss is {least} after pass {passes.kept}."
         notes.append(said)
-    if trainer.order.note is not None:
-        notes.append(f"Note: {trainer.order.note}.")
+    if trainer.sorted_labels.note is not None:
+        notes.append(f"Note: {trainer.sorted_labels.note}.")
     notes += [f"Note: {quoted(each, 200)}." for each in (trainer.reader.unmatched if trainer.reader else ())]
     return notes

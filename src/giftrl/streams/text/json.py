@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.errors import Message
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABELS, Columns, Kind, Schema
 from giftrl.streams.infer_columns import look_at_values, remarks
@@ -442,7 +443,7 @@ class JsonLines(TextParser):
         asked = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
         self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
         self._looked = schema is not None
-        self.remarks: tuple[str, ...] = ()  # about the keys of the first lines
+        self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
 
     @property
     def schema(self) -> Schema | None:
