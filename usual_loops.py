@@ -26,8 +26,8 @@ from giftrl.adapters.named_rows import NamedLearner
 from giftrl.cli.commands import main
 from giftrl.compiled import object_files
 from giftrl.config import Recipe, make
-from giftrl.merging import schedule
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+from giftrl.workers import planner
 
 CLASSIFIERS = ("logistic", "hinge", "squared_hinge", *losses.MULTICLASS)
 VALUES = np.random.default_rng(0).normal(size=(30, 3)).round(2)
@@ -158,7 +158,7 @@ def together(folder: Path, loss: str) -> None:
     """Learn with two workers, from matrices and from text, with rounds that begin after a few rows."""
     kind: Any = FTRLClassifier if loss in CLASSIFIERS else FTRLRegressor
     options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
-    with patch.multiple(schedule, FIRST=4, FIRST_EACH=2, LEAST_EACH=4, LEAST_FEATURE=0):
+    with patch.multiple(planner, FIRST=4, FIRST_EACH=2, LEAST_EACH=4, LEAST_FEATURE=0):
         for values in (VALUES, VALUES.astype(np.float32)):
             for rows in (values, csr_array(values)):
                 kind(loss=loss, n_jobs=2).fit(rows, labels_of(loss))

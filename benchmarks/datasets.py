@@ -14,7 +14,10 @@ from scipy import sparse
 from benchmarks import rcv1_like as generator
 from benchmarks.text import write_libsvm, write_vw
 
-__all__ = ["DATASETS", "A9a", "Covtype", "Data", "Dataset", "Rcv1Like", "store"]
+__all__ = ["DATASETS", "SEEDS", "Data", "Dataset", "FromFile", "Rcv1Like", "Source", "store"]
+
+#: The seeds of the random orders.
+SEEDS = (0, 1, 2)
 
 
 class Data(NamedTuple):
@@ -90,63 +93,83 @@ class Rcv1Like:
         return Data(self.name, f"{self.name}-{rows}-{features}-{source}", x, y)
 
 
-class _FromFile:
-    """Data from a LIBSVM file in the folder GIFTRL_DATA; parsed once and kept as arrays."""
+class Source(NamedTuple):
+    """A data set: its LIBSVM file in the folder GIFTRL_DATA, and the kind of its labels.
+
+    Attributes:
+        sequential: keep the order of the file, because the data is a stream.
+    """
 
     name: str
     file: str
-    features: int
-    positive: float  # the label that becomes +1
+    kind: str
+    sequential: bool = False
 
     def unavailable(self) -> str | None:
+        """The reason why it is not available, or None."""
         folder = os.environ.get("GIFTRL_DATA")
         if not folder:
             return f"set GIFTRL_DATA to a folder with {self.file}"
         return None if (Path(folder) / self.file).exists() else f"there is no {self.file} in GIFTRL_DATA={folder}"
 
-    def read(self) -> tuple[Any, NDArray[np.float64], str]:
+    def orders(self, seeds: int = len(SEEDS)) -> list[str]:
+        """The names of the orders: their seeds, or ``own`` for the order of the file.
+
+        >>> Source("a9a", "a9a.gz", "binary").orders(2), Source("elec2", "elec2.gz", "binary", True).orders()
+        (['0', '1'], ['own'])
+        """
+        return ["own"] if self.sequential else [str(seed) for seed in SEEDS[:seeds]]
+
+    def read(self) -> tuple[Any, NDArray[np.float64], int | None]:
+        """Features, labels and the number of classes, in the order of the file, which is parsed only once."""
         path = Path(os.environ["GIFTRL_DATA"]) / self.file
-        key = f"{self.name}-{path.stat().st_size}"
-        kept = store() / f"{key}.npz"
+        kept = store() / f"quality-{self.name}-{path.stat().st_size}.npz"
         if not kept.exists():
             from sklearn.datasets import load_svmlight_file  # type: ignore[import-untyped]
 
-            x, y = load_svmlight_file(str(path), n_features=self.features, dtype=np.float32)
-            beside = kept.with_name(f"{key}.{os.getpid()}.npz")
-            arrays = {"data": x.data, "indices": x.indices.astype(np.int32), "indptr": x.indptr.astype(np.int32)}
-            np.savez(beside, y=np.where(y == self.positive, 1.0, -1.0), **arrays)
+            x, y = load_svmlight_file(str(path))
+            beside = kept.with_name(f"{kept.stem}.{os.getpid()}.npz")
+            np.savez(beside, y=y, data=x.data, indices=x.indices, indptr=x.indptr, shape=x.shape)
             beside.replace(kept)
         with np.load(kept) as saved:
-            shape = (len(saved["y"]), self.features)
-            return sparse.csr_matrix((saved["data"], saved["indices"], saved["indptr"]), shape), saved["y"], key
+            arrays = (saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32))
+            x = sparse.csr_matrix(arrays, tuple(saved["shape"]))
+            x.sort_indices()
+            x.eliminate_zeros()
+            return x, *labels(saved["y"], self.kind)
 
 
-class Covtype(_FromFile):
-    """Covertype, two classes, as a dense float32 matrix: 581,012 rows of 54 features in the order of the file."""
+def labels(y: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], int | None]:
+    """Labels for the solvers: -1 and +1 (for the larger value), real labels as they are, or classes 0, ..., K - 1.
 
-    name = "covtype"
-    file = "covtype.libsvm.binary.scale.gz"
-    features = 54
-    positive = 2.0
+    >>> labels(np.array([2.0, 1.0]), "binary")[0].tolist(), labels(np.array([3.0, 1.0, 7.0]), "multiclass")[0].tolist()
+    ([1.0, -1.0], [1.0, 0.0, 2.0])
+    """
+    if kind == "regression":
+        return y.astype(np.float64), None
+    values, codes = np.unique(y, return_inverse=True)
+    return (np.where(codes > 0, 1.0, -1.0), None) if kind == "binary" else (codes.astype(np.float64), len(values))
+
+
+class FromFile:
+    """Examples with labels -1 and +1 of a data set, in the order of the file, as float32.
+
+    Args:
+        source: the data set.
+        dense: True for a dense matrix, False for CSR.
+    """
+
+    def __init__(self, source: Source, dense: bool) -> None:
+        self.source, self.dense, self.name = source, dense, source.name
+
+    def unavailable(self) -> str | None:
+        return self.source.unavailable()
 
     def load(self, quick: bool) -> Data:
-        x, y, key = self.read()
+        x, y, _ = self.source.read()
         rows = 2_000 if quick else len(y)
-        return Data(self.name, f"{key}-{rows}", x[:rows].toarray(), y[:rows])
-
-
-class A9a(_FromFile):
-    """Adult, a9a: 32,561 sparse rows of 14 ones among 123 features."""
-
-    name = "a9a"
-    file = "a9a.gz"
-    features = 123
-    positive = 1.0
-
-    def load(self, quick: bool) -> Data:
-        x, y, key = self.read()
-        rows = 2_000 if quick else len(y)
-        return Data(self.name, f"{key}-{rows}", x[:rows], y[:rows])
+        x = x[:rows].astype(np.float32)
+        return Data(self.name, f"{self.name}-{rows}", x.toarray() if self.dense else x, y[:rows])
 
 
 def store() -> Path:
@@ -156,4 +179,8 @@ def store() -> Path:
     return path
 
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (Rcv1Like(), Covtype(), A9a())}
+DATASETS: dict[str, Dataset] = {
+    "rcv1_like": Rcv1Like(),
+    "covtype": FromFile(Source("covtype", "covtype.libsvm.binary.scale.gz", "binary"), dense=True),
+    "a9a": FromFile(Source("a9a", "a9a.gz", "binary"), dense=False),
+}

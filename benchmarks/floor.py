@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["dense", "dense_single", "dense_unsigned", "sparse", "sparse_single", "sparse_unsigned"]
+__all__ = ["dense", "dense_unsigned", "sparse", "sparse_unsigned"]
 
 #: Sums may be reordered, and fused with multiplications, as in giftrl's own loops.
 FAST = {"reassoc", "contract", "nsz"}
@@ -36,23 +36,10 @@ def _sparse(indptr: Any, indices: Any, data: Any, y: Any, w: Any) -> float:
     return total
 
 
-def _sparse_unsigned(indptr: Any, indices: Any, data: Any, y: Any, w: Any) -> float:
+def _sparse_unsigned(indptr: Any, indices: Any, data: Any, y: Any, w: Any, zero: Any) -> float:
     total = 0.0
     for i in range(len(y)):
-        p = 0.0
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            p += data[k] * w[np.uint64(indices[k])]
-        a = np.float32(STEP * (p - y[i]))
-        for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            w[np.uint64(indices[k])] -= a * data[k]
-        total += p
-    return total
-
-
-def _sparse_single(indptr: Any, indices: Any, data: Any, y: Any, w: Any) -> float:
-    total = 0.0
-    for i in range(len(y)):
-        p: Any = np.float32(0.0)
+        p = zero
         for k in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             p += data[k] * w[np.uint64(indices[k])]
         a = np.float32(STEP * (p - y[i]))
@@ -75,23 +62,10 @@ def _dense(x: Any, y: Any, w: Any) -> float:
     return total
 
 
-def _dense_unsigned(x: Any, y: Any, w: Any) -> float:
+def _dense_unsigned(x: Any, y: Any, w: Any, zero: Any) -> float:
     total = 0.0
     for i in range(np.uint64(len(y))):
-        p = 0.0
-        for j in range(np.uint64(x.shape[1])):
-            p += x[i, j] * w[j]
-        a = np.float32(STEP * (p - y[i]))
-        for j in range(np.uint64(x.shape[1])):
-            w[j] -= a * x[i, j]
-        total += p
-    return total
-
-
-def _dense_single(x: Any, y: Any, w: Any) -> float:
-    total = 0.0
-    for i in range(np.uint64(len(y))):
-        p: Any = np.float32(0.0)
+        p = zero
         for j in range(np.uint64(x.shape[1])):
             p += x[i, j] * w[j]
         a = np.float32(STEP * (p - y[i]))
@@ -106,8 +80,7 @@ def _compiled(loop: Any) -> Any:
 
 
 sparse: Any = _compiled(_sparse)
-sparse_unsigned: Any = _compiled(_sparse_unsigned)
-sparse_single: Any = _compiled(_sparse_single)
 dense: Any = _compiled(_dense)
+#: Unsigned loops take the number that the sum of a row begins with: its type is the type of the sum.
+sparse_unsigned: Any = _compiled(_sparse_unsigned)
 dense_unsigned: Any = _compiled(_dense_unsigned)
-dense_single: Any = _compiled(_dense_single)

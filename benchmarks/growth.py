@@ -84,7 +84,7 @@ def _passes(data: Data, models: int) -> dict[str, Callable[[], Any]]:
     w: NDArray[np.float32] = np.zeros(data.dimension, np.float32)
 
     def by_floor() -> float:
-        return float(floor.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w))
+        return float(floor.sparse_unsigned(data.x.indptr, data.x.indices, data.x.data, data.y, w, 0.0))
 
     passes: dict[str, Callable[[], Any]] = {"floor, unsigned indices": by_floor} if models == 1 else {}
     for regularizer in ("squared_norm", "curvature"):

@@ -23,8 +23,8 @@ from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, machine, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
-from giftrl.merging.team import Spent, Team
 from giftrl.mixtures import MixtureLearner
+from giftrl.workers.threads import Spent, Team
 
 #: The rows of a batch.
 BATCH = 50_000

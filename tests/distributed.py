@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from giftrl.merging import schedule
 from giftrl.training import Settings
+from giftrl.workers import planner
 
 SETTINGS = Settings(loss="logistic", bits=8)
 
 
 def few_rows(patch):
     """Let rounds begin after few rows; the schedule is the driver's, and workers need not know it."""
-    patch.setattr(schedule, "FIRST", 64)
-    patch.setattr(schedule, "FIRST_EACH", 8)
-    patch.setattr(schedule, "GROWTH", 0.5)
-    patch.setattr(schedule, "LEAST_FEATURE", 0)
+    patch.setattr(planner, "FIRST", 64)
+    patch.setattr(planner, "FIRST_EACH", 8)
+    patch.setattr(planner, "GROWTH", 0.5)
+    patch.setattr(planner, "LEAST_FEATURE", 0)
 
 
 def write_rows(path, rows=700, features=40, seed=0):

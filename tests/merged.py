@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from giftrl.compiled.rows import as_rows
-from giftrl.merging import Window, first_steps, merge, put, take, touched
+from giftrl.workers import Window, first_steps, merge, put, take, touched
 
 
 def copied(make, learner):

@@ -1,14 +1,13 @@
-"""A slow, obvious twin of :mod:`giftrl.merging.features` and :mod:`giftrl.merging.experts`, in NumPy."""
+"""A slow, obvious twin of :mod:`giftrl.workers.merge_features` and :mod:`giftrl.workers.merge_experts`, in NumPy."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.pieces import Piece
-from giftrl.merging.sums import added, mean
 from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
 from giftrl.mixtures.state import CENTRE, COUNT, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL
+from giftrl.workers.pieces import Piece, added, mean
 
 Array = NDArray[np.float64]
 

@@ -48,7 +48,7 @@ def linear():
 
 def team():
     from giftrl.compiled.rows import as_rows
-    from giftrl.merging.team import Team
+    from giftrl.workers.threads import Team
 
     many = loss in MULTICLASS
     learner = MulticlassMixture(7, 3, loss, constant=6) if many else MixtureLearner(7, loss, constant=6)

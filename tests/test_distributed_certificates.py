@@ -6,24 +6,21 @@ import pytest
 
 from giftrl import distributed
 from giftrl.certificates import store as at
-from giftrl.distributed import checkpoint as checkpoints
+from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import shards
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.errors import Incompatible
 from giftrl.training import LinearModel, Settings, train
 from tests.distributed import bytes_of, few_rows, write_rows
 from tests.test_distributed_runs import WORKERS, Losing, Swapping
 
-#: No row is kept; some rows are; second moments are; K scores; a single learner.
+#: Nothing is kept, and rows are in groups; some rows are kept; second moments are; K scores.
 KINDS = {
     "none": Settings(loss="logistic", bits=8, witness_nonzeros=1),
     "some": Settings(loss="logistic", bits=8, witness_nonzeros=400),
     "all": Settings(loss="logistic", bits=8),
     "moments": Settings(loss="squared", bits=8, witness_nonzeros=400),
     "classes": Settings(loss="softmax", bits=8, witness_nonzeros=2000, label_values=(-1.0, 1.0, 2.0)),
-    "single": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=200),
-    "single, none": Settings(loss="hinge", bits=8, beta=1.0, witness_nonzeros=1),
 }
 
 

@@ -14,9 +14,8 @@ import pytest
 
 from giftrl import distributed, regularizers, schedules, sweeps
 from giftrl.distributed import shards
-from giftrl.distributed.cluster import RayCrew
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.local import LocalCrew
+from giftrl.distributed.driver import Driver, LocalCrew
+from giftrl.distributed.ray_crew import RayCrew
 from giftrl.errors import BadRow, InvalidInput
 from giftrl.training import LinearModel
 from tests.commands import GIFTRL

@@ -11,12 +11,10 @@ from click.testing import CliRunner
 
 from giftrl import distributed
 from giftrl.cli.commands import main
-from giftrl.distributed import checkpoint as checkpoints
-from giftrl.distributed import cluster, shards
-from giftrl.distributed.cluster import require_address
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.local import LocalCrew
-from giftrl.distributed.worker import Worker
+from giftrl.distributed import launch as checkpoints
+from giftrl.distributed import ray_crew, shards
+from giftrl.distributed.driver import Driver, LocalCrew, Worker
+from giftrl.distributed.ray_crew import require_address
 from giftrl.errors import BadRow, InvalidInput, ModelFileError
 from giftrl.training import Checkpoint, LinearModel, Settings, train
 from giftrl.training.model import pack
@@ -202,7 +200,7 @@ def test_ray_is_asked_for_by_name(monkeypatch, tmp_path):
 def test_a_sweep_on_no_cluster_is_refused_at_once(monkeypatch, tmp_path, cluster, said):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("giftrl.distributed.cluster.RECORD", tmp_path / "none")
+    monkeypatch.setattr("giftrl.distributed.ray_crew.RECORD", tmp_path / "none")
     data = tmp_path / "rows.svm"
     data.write_text("1 1:1\n")
     run = CliRunner().invoke(main, ["sweep", str(data), "--cluster", cluster, "--out", str(tmp_path / "out")])
@@ -229,7 +227,7 @@ def test_a_cluster_that_has_ended_is_named_at_once(monkeypatch, tmp_path):
         held.bind(("127.0.0.1", 0))
         record = tmp_path / "ray_current_cluster"
         record.write_text(f"127.0.0.1:{held.getsockname()[1]}\n")
-        monkeypatch.setattr(cluster, "RECORD", record)
+        monkeypatch.setattr(ray_crew, "RECORD", record)
         with pytest.raises(InvalidInput, match="cluster='auto': nothing answers there"):
             require_address("auto")
 
@@ -240,7 +238,7 @@ def same_but_stamps(one, other):
     return {name for name in ours if not np.array_equal(ours[name], theirs[name])} <= {"features.stamps"}
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, Settings(loss="hinge", bits=8, beta=1.0, regularizer="curvature")])
+@pytest.mark.parametrize("settings", [SETTINGS, Settings(loss="hinge", bits=8)])
 def test_a_run_goes_on_from_a_model(reading, tmp_path, settings):
     first, second = tmp_path / "rows.vw", write_rows(tmp_path / "more.vw", rows=800)
     options = {"cluster": "simulation"}

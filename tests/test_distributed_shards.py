@@ -11,9 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.distributed import plan, shards
-from giftrl.distributed.files import File, find_files, look_at_files
-from giftrl.distributed.reading import Place, ShardRows
-from giftrl.distributed.shards import Cut, deal, open_cut, whole_lines
+from giftrl.distributed.shards import (
+    Cut,
+    File,
+    Place,
+    ShardRows,
+    deal,
+    find_files,
+    look_at_files,
+    open_cut,
+    whole_lines,
+)
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.columns import Columns
 from giftrl.training import Settings

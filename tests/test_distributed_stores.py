@@ -10,7 +10,7 @@ import pytest
 
 from giftrl import distributed
 from giftrl.distributed import shards
-from giftrl.distributed.files import find_files
+from giftrl.distributed.shards import find_files
 from giftrl.errors import BadSource
 from giftrl.training import LinearModel
 from tests.commands import GIFTRL

@@ -7,11 +7,10 @@ import types
 import pytest
 
 from giftrl import distributed
-from giftrl.distributed import checkpoint as checkpoints
-from giftrl.distributed.cluster import RayCrew, _Round
-from giftrl.distributed.driver import Driver
-from giftrl.distributed.files import about_rows, find_files
-from giftrl.distributed.local import LocalCrew
+from giftrl.distributed import launch as checkpoints
+from giftrl.distributed.driver import Driver, LocalCrew
+from giftrl.distributed.ray_crew import RayCrew, _Round
+from giftrl.distributed.shards import about_rows, find_files
 from giftrl.errors import InvalidInput
 from giftrl.training import Checkpoint, LinearModel, Trainer
 from tests.commands import giftrl, write_rows
@@ -19,7 +18,7 @@ from tests.distributed import SETTINGS
 
 pytestmark = pytest.mark.plain
 WORKERS = 3
-SMALL = "--bits", "6", "--beta", "1", "--cluster", "simulation"
+SMALL = "--bits", "6", "--cluster", "simulation"
 
 
 @pytest.fixture

@@ -319,7 +319,7 @@ def test_bad_rows_change_nothing(beta):
     assert pickle.dumps(model.set_params(beta=beta)) == before
     with pytest.raises(errors.Overflowed, match="row"):
         FTRLRegressor(update="linear", beta=1e3).fit(1e3 * X, y)
-    with pytest.raises(errors.Incompatible, match="loss of classes"):
+    with pytest.raises(errors.Incompatible, match="multiclass loss"):
         FTRLRegressor(losses.Softmax(), beta=beta).fit(X, y)
 
 

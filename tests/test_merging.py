@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import as_rows
 from giftrl.losses import BY_NAME
-from giftrl.merging import Window, first_steps, merge, put, take
-from giftrl.merging.experts import merge_experts
-from giftrl.merging.features import merge_features
-from giftrl.merging.merge import take_all
-from giftrl.merging.mixture import blended, merge_mixtures, unit_of
-from giftrl.merging.sharing import Shared, alone
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import WEALTH, lanes
 from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.mixtures.state import SCALE
+from giftrl.workers import Window, first_steps, merge, put, take
+from giftrl.workers.merge_experts import merge_experts, unit_of
+from giftrl.workers.merge_features import merge_features
+from giftrl.workers.merging import blended, merge_mixtures
+from giftrl.workers.pieces import Shared, in_one_part, take_all
 from tests import merging_twin as twin
 
 FEATURES = 6
@@ -190,7 +189,7 @@ def test_threads_that_share_a_merge_change_nothing(kind: str) -> None:
     window = Window(as_rows(x, FEATURES)[0], y, np.empty(0))
     found = []
     with ThreadPoolExecutor(3) as pool:
-        for share in (alone, Shared(pool, 3)):
+        for share in (in_one_part, Shared(pool, 3)):
             piece, *pieces = take_all([base, *members], EVERY, share)
             made, steps = merge(base, piece, pieces, window, first_steps(base), share)
             other = learners()[kind]()

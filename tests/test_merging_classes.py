@@ -7,10 +7,10 @@ from scipy.optimize import minimize
 from giftrl import losses
 from giftrl.compiled.compiler import ready
 from giftrl.errors import Incompatible
-from giftrl.merging import first_steps, merge, put, take
-from giftrl.merging.steps import KScores, OneScore, descent, find_steps
 from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import value
+from giftrl.workers import first_steps, merge, put, take
+from giftrl.workers.step_size import KScores, OneScore, descent, find_steps
 from tests.class_mixtures import mixture, stream
 from tests.merged import assert_same_state, copied, every, part, play_merged, window_of
 from tests.multiclass import LOSSES, each_loss

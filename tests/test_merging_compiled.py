@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from giftrl.merging.team import Team
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
+from giftrl.workers.threads import Team
 
 FEATURES = 40
 

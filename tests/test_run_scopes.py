@@ -51,7 +51,7 @@ def test_the_losses_of_several_passes_are_told_apart(tmp_path, learner):
     assert np.average(numbers, weights=rows) == pytest.approx(certified, rel=2e-3)
     found = tiles(page.read_text())
     assert found["average loss"] == (f"{first:.4f}", "logistic loss, first pass")
-    best, remark = found["certified best"]
+    best, remark = found["lower bound"]
     paid, gap = re.fullmatch(
         r"the run, with (.*) on the certificate's rows, is (.*) (?:above|below) it", remark
     ).groups()
@@ -68,7 +68,7 @@ def test_one_pass_has_one_loss(tmp_path):
     assert "The certificate counts" not in said and re.search(rf"^{ROWS} examples in ", said, re.MULTILINE)
     found = tiles(page.read_text())
     assert found["average loss"][1] == "logistic loss"
-    best, remark = found["certified best"]
+    best, remark = found["lower bound"]
     gap = re.fullmatch("the run is (.*) above it", remark)[1]
     assert float(found["average loss"][0]) - float(best) == pytest.approx(float(gap), abs=1e-9)
 
@@ -83,7 +83,7 @@ def test_tiles_of_a_run_that_goes_on_say_where_they_begin(tmp_path):
     assert found["accuracy"][1].startswith(f"since row {ROWS + 1}; ")
     assert found["area under ROC"][1] == f"since row {ROWS + 1}; 0.5 is chance"
     assert "proved out of reach" not in page.read_text()  # of all rows: those of the curve may go below
-    assert f"learnt from {2 * ROWS} rows, {ROWS} of them earlier" in page.read_text()
+    assert f"learned from {2 * ROWS} rows, {ROWS} of them earlier" in page.read_text()
 
 
 def test_a_report_is_a_file(tmp_path, monkeypatch):

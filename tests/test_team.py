@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from giftrl import FTRLClassifier, FTRLRegressor
+from giftrl import FTRLClassifier, FTRLRegressor, distributed
 from giftrl.compiled.rows import as_rows, slice_rows
-from giftrl.errors import BadRow, Incompatible, InvalidInput, Overflowed
+from giftrl.errors import BadRow, Incompatible, InvalidInput
 from giftrl.kernels import LinearLearner
-from giftrl.merging.merge import COUNTED, known
-from giftrl.merging.schedule import FIRST, MOST_GROWTH, cut, first_rows, next_round
-from giftrl.merging.team import Team
 from giftrl.mixtures import MixtureLearner
 from giftrl.streams.reader import Reader
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
+from giftrl.workers.merging import COUNTED, known
+from giftrl.workers.planner import FIRST, MOST_GROWTH, cut, first_rows, next_round
+from giftrl.workers.threads import Team
 
 NONE = np.empty(0)
 
@@ -77,11 +77,10 @@ def test_a_team_splits_rows_only_once_rounds_have_as_many_as_features() -> None:
     assert learner.rounds == n
 
 
-@pytest.mark.parametrize("kind", [MixtureLearner, LinearLearner])
-def test_room_for_more_features_does_not_change_how_many_are_known(kind: Any) -> None:
+def test_room_for_more_features_does_not_change_how_many_are_known() -> None:
     features = np.array([0, 5, 1000, COUNTED - 1, COUNTED, COUNTED + 2, 2 * COUNTED, 2 * COUNTED + 4])
     x = sparse.csr_array((np.ones(8), features, np.arange(9)), (8, 3 * COUNTED))
-    learner = kind(3 * COUNTED, "logistic")
+    learner = MixtureLearner(3 * COUNTED, "logistic")
     learner.learn(x, np.ones(8))
     assert known(learner) == 4 + 2 * 2 + 2 * 4
     learner.grow(10 * COUNTED)
@@ -101,10 +100,10 @@ def test_every_row_is_learnt_once(workers: int) -> None:
 @pytest.mark.parametrize("batch", [7, 50, 64, 100, 333, 1000])
 def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint needs a learner that has learnt all rows."""
-    monkeypatch.setattr("giftrl.merging.schedule.WINDOW", 4)  # a small part of a round, as in long runs
+    monkeypatch.setattr("giftrl.workers.planner.WINDOW", 4)  # a small part of a round, as in long runs
     n = 2000
     x, y = stream(n)
-    learner = LinearLearner(4, "logistic", compiled=False)
+    learner = MixtureLearner(4, "logistic", compiled=False)
     open_since = 0
     with Team(learner, 2, first=40) as team:
         for first in range(0, n, batch):
@@ -150,21 +149,10 @@ def test_theorems_of_one_run_are_refused_after_a_merge() -> None:
     assert np.isfinite(certificate.regret_bound(np.zeros(4)))
 
 
-def test_linear_learners_are_taught_by_teams_too() -> None:
-    x, y = stream(400)
-    for regularizer in ("squared_norm", "curvature", "adagrad"):
-        learner = LinearLearner(4, "logistic", regularizer, compiled=False)
-        with Team(learner, 2, first=50) as team:
-            made = team.learn(x, y)
-            team.finish()
-        assert learner.rounds == 400
-        assert learner.certificate.loss_sum == pytest.approx(np.logaddexp(0.0, -y * made).sum())
-
-
 def test_the_first_rows_are_learnt_by_one() -> None:
     x, y = stream(FIRST)
-    alone = FTRLClassifier(shuffle=False, beta=1.0).fit(x[:500], y[:500])
-    team = FTRLClassifier(shuffle=False, beta=1.0, n_jobs=2).fit(x[:500], y[:500])
+    alone = FTRLClassifier(shuffle=False).fit(x[:500], y[:500])
+    team = FTRLClassifier(shuffle=False, n_jobs=2).fit(x[:500], y[:500])
     assert np.array_equal(alone.coef_, team.coef_)
 
 
@@ -238,10 +226,9 @@ def test_features_may_grow_in_a_round(tmp_path: Path, monkeypatch: pytest.Monkey
     data = tmp_path / "a.vw"
     n = 2 * FIRST
     data.write_text("".join(f"{1 if k % 3 else -1} | f{k % 7} new{k // 50}\n" for k in range(n)))
-    for beta in ("auto", 1.0):
-        model = LinearModel(Settings(bits=None, beta=beta))
-        Trainer(model, data, workers=2).run()
-        assert model.examples == model.learner.rounds == n and model.spent.merges > 0
+    model = LinearModel(Settings(bits=None))
+    Trainer(model, data, workers=2).run()
+    assert model.examples == model.learner.rounds == n and model.spent.merges > 0
 
 
 def test_without_a_window_workers_are_averaged() -> None:
@@ -249,7 +236,7 @@ def test_without_a_window_workers_are_averaged() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(330, 1)) + 0.1 * rng.normal(size=(330, 20))
     y = x.sum(axis=1)
-    learner = LinearLearner(20, "squared", compiled=False)
+    learner = MixtureLearner(20, "squared", compiled=False)
     with Team(learner, 8, first=300) as team:
         team.learn(x[:300], y[:300])
         alone = np.square(x @ learner.x - y).mean()
@@ -258,32 +245,15 @@ def test_without_a_window_workers_are_averaged() -> None:
     assert np.square(x @ learner.x - y).mean() < 1.5 * alone + 1e-3
 
 
-def test_a_team_that_overflows_keeps_the_last_merge() -> None:
-    x, y = stream(400)
-    learner = LinearLearner(4, "squared", compiled=False)
-    with Team(learner, 2, first=64) as team:
-        team.learn(x[:300], y[:300])
-        before = learner.rounds
-        bad = x[300:].copy()
-        bad[20] = 1e200
-        with pytest.raises(Overflowed, match="row 20 "):
-            team.learn(bad, y[300:])
-        assert team.whole and learner.rounds >= before and learner.sound
-
-
-@pytest.mark.parametrize("lost", ["overflow", "close"])
-def test_rows_of_a_round_that_is_lost_are_not_remembered(lost: str) -> None:
+def test_rows_of_a_round_that_is_lost_are_not_remembered() -> None:
     """A bound on the loss of any model must be over the rows that were learnt."""
     x, y = stream(500)
-    learner = LinearLearner(4, "squared", compiled=False)
+    learner = MixtureLearner(4, "squared", compiled=False)
     learner.keep_witnesses(1000, constant=3)
     with Team(learner, 2, first=64) as team:
         for first in range(0, 480, 10):
             team.learn(x[first : first + 10], y[first : first + 10])
         assert not team.whole and learner.witnesses is not None and learner.witnesses.rows > learner.rounds
-        if lost == "overflow":
-            with pytest.raises(Overflowed):
-                team.learn(1e200 * x[480:490], y[480:490])
     assert learner.witnesses is not None and learner.witnesses.rows == learner.rounds
     assert learner.certificate.best_loss().lower_bound <= np.square(x @ learner.x - y)[: learner.rounds].sum() + 1e-9
 
@@ -311,17 +281,24 @@ def test_an_interrupted_estimator_can_go_on(monkeypatch: pytest.MonkeyPatch) -> 
     model = FTRLRegressor(n_jobs=2).partial_fit(x, targets)
     with monkeypatch.context() as patched:
         patched.setattr(
-            "giftrl.linear.estimator_model.Columns.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            "giftrl.linear.estimator_model.EstimatorModel.learn", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
         )
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(x, targets)
     assert pickle.loads(pickle.dumps(model.partial_fit(x, targets))).t_ == model.t_
 
 
-def test_many_models_are_refused_by_name() -> None:
-    from giftrl.kernels import LinearLearners
-
-    with pytest.raises(Incompatible, match="LinearLearners"):
-        Team(LinearLearners(4, [("proximal", "sqrt")], compiled=False), 2)
+def test_a_number_for_beta_is_refused_by_name(tmp_path: Path) -> None:
+    x, y = stream(20)
+    with pytest.raises(InvalidInput, match=r"n_jobs=2: needs beta='auto': .*; leave out one of the two"):
+        FTRLClassifier(beta=1.0, n_jobs=2).fit(x, y)
+    assert FTRLClassifier(beta=1.0, n_jobs=1).fit(x, y).t_ == 21
+    assert FTRLRegressor(beta=1.0, n_jobs=2).fit(x, x[:, :2]).t_ == 21  # a model for each target: nothing is merged
+    with pytest.raises(InvalidInput, match="workers=2: needs beta='auto'"):
+        Trainer(LinearModel(Settings(beta=1.0)), tmp_path / "a.svm", workers=2)
+    with pytest.raises(InvalidInput, match="workers=2: needs beta='auto'"):
+        distributed.plan(Settings(beta=1.0), tmp_path / "a.svm", workers=2)
+    with pytest.raises(Incompatible, match="LinearLearner cannot be merged"):
+        Team(LinearLearner(4, compiled=False), 2)
     with pytest.raises(InvalidInput, match="workers"):
-        Team(LinearLearner(4, compiled=False), 0)
+        Team(MixtureLearner(4, compiled=False), 0)

@@ -96,7 +96,7 @@ def test_several_targets():
 def test_clipped_predictions_are_refused():
     model = FTRLRegressor(clip=True).fit(*numbers())
     with pytest.raises(
-        Incompatible, match=r"clipped to the range of the labels seen, from -.* to .*to_sklearn\(clip=Fal"
+        Incompatible, match=r"clipped to the range of the targets seen, from -.* to .*to_sklearn\(clip=Fal"
     ):
         model.to_sklearn()
     x = 1e3 * new_rows()

@@ -1,15 +1,13 @@
 """The tasks: data sets, their losses, scalings and orders."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.datasets import store
+from benchmarks.datasets import SEEDS, Source
 from benchmarks.quality.trends import TRENDS, Trend
 
 __all__ = ["DATASETS", "LOSSES", "SCALINGS", "SEEDS", "Case", "Source", "Task", "cases", "tasks"]
@@ -22,8 +20,6 @@ LOSSES = {
 }
 #: Features as they are, and rows of unit norm.
 SCALINGS = ("raw", "unit")
-#: The seeds of the random orders.
-SEEDS = (0, 1, 2)
 
 
 class Task(NamedTuple):
@@ -62,64 +58,6 @@ class Case(NamedTuple):
     x: Any
     y: NDArray[np.float64]
     classes: int | None = None
-
-
-class Source(NamedTuple):
-    """A data set: its LIBSVM file in the folder GIFTRL_DATA, and the kind of its labels.
-
-    Attributes:
-        sequential: keep the order of the file, because the data is a stream.
-    """
-
-    name: str
-    file: str
-    kind: str
-    sequential: bool = False
-
-    def unavailable(self) -> str | None:
-        """The reason why it is not available, or None."""
-        folder = os.environ.get("GIFTRL_DATA")
-        if not folder:
-            return f"set GIFTRL_DATA to a folder with {self.file}"
-        return None if (Path(folder) / self.file).exists() else f"there is no {self.file} in GIFTRL_DATA={folder}"
-
-    def orders(self, seeds: int = len(SEEDS)) -> list[str]:
-        """The names of the orders: their seeds, or ``own`` for the order of the file.
-
-        >>> DATASETS["a9a"].orders(2), DATASETS["elec2"].orders()
-        (['0', '1'], ['own'])
-        """
-        return ["own"] if self.sequential else [str(seed) for seed in SEEDS[:seeds]]
-
-    def read(self) -> tuple[Any, NDArray[np.float64], int | None]:
-        """Features, labels and the number of classes, in the order of the file, which is parsed only once."""
-        path = Path(os.environ["GIFTRL_DATA"]) / self.file
-        kept = store() / f"quality-{self.name}-{path.stat().st_size}.npz"
-        if not kept.exists():
-            from sklearn.datasets import load_svmlight_file
-
-            x, y = load_svmlight_file(str(path))
-            beside = kept.with_name(f"{kept.stem}.{os.getpid()}.npz")
-            np.savez(beside, y=y, data=x.data, indices=x.indices, indptr=x.indptr, shape=x.shape)
-            beside.replace(kept)
-        with np.load(kept) as saved:
-            arrays = (saved["data"], saved["indices"].astype(np.int32), saved["indptr"].astype(np.int32))
-            x = sparse.csr_matrix(arrays, tuple(saved["shape"]))
-            x.sort_indices()
-            x.eliminate_zeros()
-            return x, *labels(saved["y"], self.kind)
-
-
-def labels(y: NDArray[np.float64], kind: str) -> tuple[NDArray[np.float64], int | None]:
-    """Labels for the solvers: -1 and +1 (for the larger value), real labels as they are, or classes 0, ..., K - 1.
-
-    >>> labels(np.array([2.0, 1.0]), "binary")[0].tolist(), labels(np.array([3.0, 1.0, 7.0]), "multiclass")[0].tolist()
-    ([1.0, -1.0], [1.0, 0.0, 2.0])
-    """
-    if kind == "regression":
-        return y.astype(np.float64), None
-    values, codes = np.unique(y, return_inverse=True)
-    return (np.where(codes > 0, 1.0, -1.0), None) if kind == "binary" else (codes.astype(np.float64), len(values))
 
 
 def unit_rows(x: Any) -> Any:

@@ -5,7 +5,7 @@ order of the file, where the last fifth comes after what is learnt, and the spli
 table has the loss of W workers over that of one learner: on new rows, and in the course of learning. More workers than
 cores are simulated: the bits are those of as many cores.
 
-One worker learns the first rows (:mod:`giftrl.merging.schedule`), and small data sets end with these. The last column
+One worker learns the first rows (:mod:`giftrl.workers.planner`), and small data sets end with these. The last column
 is of workers among which rows are split sooner, after 100 rows for each.
 """
 
@@ -25,8 +25,8 @@ from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, write_region
 from giftrl.config import Recipe, make
 from giftrl.config.predictor import losses_of
-from giftrl.merging.schedule import FIRST_EACH
-from giftrl.merging.team import Team
+from giftrl.workers.planner import FIRST_EACH
+from giftrl.workers.threads import Team
 
 Array = NDArray[np.float64]
 WORKERS = (2, 4, 16, 64)

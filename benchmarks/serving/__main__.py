@@ -79,19 +79,8 @@ def started(name: str, port: int) -> Iterator[int]:
         if name.startswith("giftrl"):
             sync = "--no-sync" if "no sync" in name else "--sync"
             run = "from giftrl.cli import main; main()"
-            command = [
-                sys.executable,
-                "-c",
-                run,
-                "serve",
-                folder,
-                "--port",
-                str(port),
-                sync,
-                "--end-after",
-                "3600",
-                "-q",
-            ]
+            command = [sys.executable, "-c", run, "serve", folder, "--port", str(port), sync]
+            command += ["--end-after", "3600", "-q"]
         with subprocess.Popen(command) as process:
             try:
                 for _ in range(300):

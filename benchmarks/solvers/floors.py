@@ -41,13 +41,14 @@ class Floor:
     def prepare(self, data: Data) -> None:
         self.data = data
         layout = "dense" if data.dense else "sparse"
-        self.loop: Any = getattr(floor, f"{layout}_{self.kind}" if self.kind else layout)
+        self.loop: Any = getattr(floor, f"{layout}_unsigned" if self.kind else layout)
+        self.zero: tuple[Any, ...] = {"": (), "unsigned": (0.0,), "single": (np.float32(0.0),)}[self.kind]
         self.arrays = (data.x,) if data.dense else (data.x.indptr, data.x.indices, data.x.data)
 
     def once(self) -> Timing:
         w = np.zeros(self.data.dimension, np.float32)
         begin = time.perf_counter()
-        self.loop(*self.arrays, self.data.y, w)
+        self.loop(*self.arrays, self.data.y, w, *self.zero)
         seconds = time.perf_counter() - begin
         return Timing(seconds, seconds)
 

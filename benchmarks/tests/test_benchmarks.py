@@ -129,10 +129,10 @@ def test_every_floor_takes_the_steps_of_its_formula(rows, features, seed):
         p = row @ u
         u -= floor.STEP * (p - label) * row
         total += p
-    for kind in ("", "_unsigned", "_single"):
+    for kind, zero in (("", ()), ("_unsigned", (0.0,)), ("_unsigned", (np.float32(0.0),))):
         for layout, arrays in (("sparse", (x.indptr, x.indices, x.data)), ("dense", (x.toarray(),))):
             w = np.zeros(features, np.float32)
-            found = getattr(floor, layout + kind)(*arrays, y, w)
+            found = getattr(floor, layout + kind)(*arrays, y, w, *zero)
             np.testing.assert_allclose(w, u, rtol=1e-4, atol=1e-8)
             assert found == pytest.approx(total, rel=1e-3, abs=1e-6)
 

@@ -36,7 +36,7 @@ def test_the_command_writes_lines_and_a_page_and_reads_them_back(tmp_path, monke
     dump_svmlight_file(case.x, case.y, str(tmp_path / "covtype.txt"))
     monkeypatch.setitem(DATASETS, "covtype", Source("covtype", "covtype.txt", "binary"))
     monkeypatch.setenv("GIFTRL_DATA", str(tmp_path))
-    monkeypatch.setattr("benchmarks.quality.data.store", lambda: tmp_path)
+    monkeypatch.setattr("benchmarks.datasets.store", lambda: tmp_path)
     page, saved = tmp_path / "page.md", tmp_path / "lines.json"
     page.write_text("before\n<!-- certificates:begin --><!-- certificates:end -->\nafter\n")
     table.main(["--tasks", "covtype,a9a", "--losses", "logistic", "--json", str(saved), "--out", str(page)])

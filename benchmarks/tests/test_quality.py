@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from benchmarks.datasets import labels
 from benchmarks.quality import passes, trends
 from benchmarks.quality.contract import DEFAULT
-from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, labels, tasks, unit_rows
+from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Source, Task, cases, tasks, unit_rows
 from benchmarks.quality.figure import SHOWN, draw
 from benchmarks.quality.loss import clipped, progressive_loss
 from benchmarks.quality.record import PATH, Record, Run
@@ -34,7 +35,7 @@ def folder(tmp_path, monkeypatch):
         dump_svmlight_file(case.x, case.y, str(tmp_path / f"{name}.txt"))
         monkeypatch.setitem(DATASETS, name, Source(name, f"{name}.txt", label_kind))
     monkeypatch.setenv("GIFTRL_DATA", str(tmp_path))
-    monkeypatch.setattr("benchmarks.quality.data.store", lambda: tmp_path)
+    monkeypatch.setattr("benchmarks.datasets.store", lambda: tmp_path)
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""Rows of named features for a linear learner that grows: names become coordinates as they are met."""
+"""Examples with named features for a learner whose number of features grows as new names appear."""
 
 import math
 import struct
@@ -23,20 +23,20 @@ from giftrl.kernels.prepare import make_units, unit_rows
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int32]
 
-#: The rule for the values of a row, and the remedy.
+#: Rule and remedy of the error for values that are not finite numbers.
 NOT_FINITE = "must have finite numbers as values", "encode text, and remove NaN"
-#: What is raised where something that is no number is written down as one.
+#: Exceptions of ``struct.pack`` for values that are not numbers.
 NO_NUMBERS = (struct.error, OverflowError, TypeError, ValueError)
-#: The capacity for coordinates at first; doubled when it is used up.
+#: Initial capacity for coordinates; doubled when exhausted.
 FIRST_CAPACITY = 256
 
 
 class NamedLearner:
-    """A mixture or a single learner whose features have names and need not be known ahead.
+    """A mixture or a single learner for named features that need not be known in advance.
 
-    Learning from many rows at once is, bit for bit, learning from them one by one: coordinates are numbered in the
-    order in which names appear, from 1; coordinate 0 is the constant. Rows of weight 0 are as if they were not there.
-    With ``normalize="unit"`` each row is divided by its Euclidean norm.
+    Learning from a batch equals learning from its examples one by one, bit for bit. Coordinates are numbered from 1 in
+    the order in which names appear; coordinate 0 is the constant. Examples of weight 0 are ignored. With
+    ``normalize="unit"`` each example is divided by its Euclidean norm.
 
     >>> learner = NamedLearner(Recipe("squared", beta=1.0))
     >>> for _ in range(100):
@@ -52,15 +52,15 @@ class NamedLearner:
         self.slots: dict[Any, int] = {}  # the coordinate of each name, from 1
         self.weight_sum = 0.0
         self._by_number = np.empty(0, np.int32)
-        self._writers: list[RowWriter] = []  # that no thread uses now
+        self._writers: list[RowWriter] = []  # not in use by any thread
 
     @property
     def _constant(self) -> tuple[int, ...]:
-        """The coordinate of the constant, where there is one."""
+        """The coordinate of the constant, if there is one."""
         return (0,) if self.intercept else ()
 
     def learn_one(self, x: Mapping[Any, float], y: float, weight: float = 1.0) -> None:
-        """Learn from one row."""
+        """Learn from one example."""
         if not 0.0 <= weight < math.inf:
             raise InvalidInput("w", weight, "must be finite and not negative", "w=1.0 is the default")
         writer = self._written(x)
@@ -75,7 +75,7 @@ class NamedLearner:
         self._writers.append(writer)
 
     def learn_rows(self, rows: Sequence[Mapping[Any, float]], y: Array, weights: Array | None = None) -> None:
-        """Learn from dictionaries, a row each."""
+        """Learn from dictionaries, one for each example."""
         weights = self._weights(weights, len(rows), y)
         every, constant = [self._values(row) for row in rows], self._constant
         kept = np.flatnonzero(weights)
@@ -86,7 +86,7 @@ class NamedLearner:
         self._run(row_values, np.concatenate(slots), indptr, y[kept], weights[kept])
 
     def learn_many(self, x: Any, names: Sequence[Any], y: Array, weights: Array | None = None) -> None:
-        """Learn from a matrix, sparse or dense, whose columns have these names."""
+        """Learn from a sparse or dense matrix with these column names."""
         weights = self._weights(weights, x.shape[0], y)
         x = self._matrix(x)
         if not weights.all():
@@ -102,9 +102,9 @@ class NamedLearner:
             self._run(values, columns, indptr, y[begin:end], weights[begin:end])
 
     def score_one(self, x: Mapping[Any, float], *, clip: bool = False) -> float:
-        """<s, x_t> of one row, of which names that were never met count for nothing.
+        """Return <s, x_t> of one example. Unknown names are ignored.
 
-        With ``clip`` it stays in the range of the labels seen, where the learner keeps one.
+        With ``clip`` it is clipped to the range of the labels seen, if the learner tracks one.
         """
         writer = self._written(x)
         if not writer.name(x, self.slots):
@@ -117,7 +117,7 @@ class NamedLearner:
         return min(max(score, low), high)
 
     def score_many(self, x: Any, names: Sequence[Any], *, clip: bool = False) -> Array:
-        """<s, x_t> of the rows of a matrix whose columns have these names; clipped as by :meth:`score_one`."""
+        """Return <s, x_t> of the rows of a matrix with these column names; ``clip`` as for :meth:`score_one`."""
         x = self._matrix(x)
         model = freeze([self.learner], clip=clip)
         slots = np.array([self.slots.get(name, 0) for name in names], np.int64)
@@ -126,7 +126,7 @@ class NamedLearner:
         return model.scores(unit_rows(x) if self.unit else x)[:, 0]
 
     def _values(self, x: Mapping[Any, float]) -> Array:
-        """The values of a row, with that of the constant."""
+        """Return the values of an example, and 1 for the constant."""
         ones = (1.0,) if self.intercept else ()
         try:
             values = np.frombuffer(struct.pack(f"{len(x) + len(ones)}d", *x.values(), *ones))
@@ -137,7 +137,7 @@ class NamedLearner:
         return values
 
     def _entered(self, names: Collection[Any], *constant: int) -> Numbers:
-        """The coordinates of names, of which new ones get the next, and that of the constant."""
+        """Return the coordinates of names and of the constant. New names get the next free coordinates."""
         size = len(names) + len(constant)
         try:
             return np.fromiter(chain(map(self.slots.__getitem__, names), constant), np.int32, size)
@@ -147,7 +147,7 @@ class NamedLearner:
             return self._entered(names, *constant)
 
     def _written(self, x: Mapping[Any, float]) -> "RowWriter":
-        """A row whose values are written down, and which are still to be named."""
+        """Return a buffer with the values of an example; its coordinates are not set yet."""
         size = len(x) + self.intercept
         try:
             writer = self._writers.pop()
@@ -162,7 +162,7 @@ class NamedLearner:
         return writer
 
     def _scaled(self, values: Array, indptr: NDArray[np.int64]) -> Array:
-        """Rows divided by their norms, in place, where that is wanted; the constant of each stays 1."""
+        """Divide each example by its norm, in place, for ``normalize="unit"``; its constant stays 1."""
         if self.unit:
             ready(make_units)(values, indptr[:-1], indptr[1:] - self.intercept)
         return values
@@ -176,14 +176,14 @@ class NamedLearner:
         return weights
 
     def _matrix(self, x: Any) -> Any:
-        """A matrix as float64, sparse or dense, checked; rows as dictionaries would have them."""
+        """Return a validated float64 matrix in which each row names a feature at most once."""
         x = each_once(x.tocsr()).astype(np.float64, copy=False) if sparse.issparse(x) else np.asarray(x, np.float64)
         data = x.data if sparse.issparse(x) else x
         require(bool(np.isfinite(data).all()), "X", x, "must have finite values", "remove NaN and infinities")
         return x
 
     def _column_slots(self, x: Any, names: Sequence[Any]) -> Numbers:
-        """The coordinate of each column; new ones in the order in which entries are met, row by row."""
+        """Return the coordinate of each column. New names are numbered in the order of entries, row by row."""
         if not sparse.issparse(x):
             return self._entered(names if len(x) > 0 else ())
         slots = self._numbered(len(names)) if isinstance(names, range) else np.full(len(names), -1, np.int32)
@@ -193,14 +193,14 @@ class NamedLearner:
         return slots[: len(names)]
 
     def _numbered(self, count: int) -> Numbers:
-        """The coordinates of at least so many features that are named by numbers from 0, -1 where there is none yet."""
+        """Return the coordinates of features named 0, 1, ..., count - 1 (-1 if not known yet)."""
         if len(self._by_number) < count:
             more = np.full(count - len(self._by_number), -1, np.int32)
             self._by_number = np.concatenate([self._by_number, more])
         return self._by_number
 
     def _run(self, values: Array, slots: Numbers, indptr: NDArray[np.int64], y: Array, weights: Array) -> None:
-        """Learn from rows whose names have been entered."""
+        """Learn from examples whose names have coordinates."""
         if len(y) == 0:
             return
         self._grow(int(slots.max(initial=0)) + 1)
@@ -208,7 +208,7 @@ class NamedLearner:
         try:
             self.learner.learn_rows(CSR(values, slots, indptr, int(np.diff(indptr).max(initial=0))), y, weights)
         finally:
-            # One after the other, as rows that come one by one are added; where one overflows, those before it.
+            # Added one by one, as learn_one does; after an overflow, only the examples before it count.
             learnt = weights[: self.learner.rounds - before].tolist()
             self.weight_sum = float(np.cumsum([self.weight_sum, *learnt])[-1])
 
@@ -216,7 +216,7 @@ class NamedLearner:
         return self.__dict__ | {"_writers": []}
 
     def _grow(self, wanted: int) -> None:
-        """Double the capacity until it is enough."""
+        """Double the capacity until it suffices."""
         capacity = self.learner.dimension
         while capacity < wanted:
             capacity *= 2
@@ -228,9 +228,9 @@ class RowWriter:
     """A buffer for one example at a time; fast when consecutive examples have the same feature names.
 
     Args:
-        learner: that the rows are for.
-        capacity: the most entries that a row can have, with the constant.
-        constant: whether the last entry is the constant, which is coordinate 0.
+        learner: the learner of the examples.
+        capacity: the maximum number of entries of an example, with the constant.
+        constant: True if the last entry is the constant, which has coordinate 0.
     """
 
     def __init__(self, learner: OneScore, capacity: int, constant: bool) -> None:
@@ -238,15 +238,15 @@ class RowWriter:
         self.row.end(0)
         self._constant = (1.0,) if constant else ()
         self._features = self.row.rows.value.indices
-        self._names: list[Any] | None = None  # those whose coordinates are in the row
+        self._names: list[Any] | None = None  # the names whose coordinates are set
         self._form = struct.Struct("0d")
 
     def put(self, x: Mapping[Any, float]) -> bool:
-        """Write down the values of a row; False where one is not a finite number."""
+        """Write the values of an example; return False if one is not a finite number."""
         size, values = len(x) + len(self._constant), cast("Any", self.row.values)
         if size != self.row.width:
             self.row.end(size)
-            self._form = struct.Struct(f"{size}d")  # quicker than NumPy, which takes numbers one by one
+            self._form = struct.Struct(f"{size}d")  # faster than NumPy, which converts numbers one by one
         try:
             self._form.pack_into(values, 0, *x.values(), *self._constant)
         except NO_NUMBERS:
@@ -255,7 +255,7 @@ class RowWriter:
         return math.isfinite(sum(self._form.unpack_from(values))) or all_finite(values[:size])
 
     def name(self, x: Mapping[Any, float], slots: Mapping[Any, int]) -> bool:
-        """Write down the coordinates of a row; False where a name has none, and 0 stands for it."""
+        """Write the coordinates of an example; return False if a name is unknown (its coordinate is then 0)."""
         names = list(x)
         if names != self._names:
             coordinates = [slots.get(name, 0) for name in names]
@@ -265,6 +265,6 @@ class RowWriter:
         return self._names is not None
 
     def leave_out(self) -> None:
-        """Let entries whose names have no coordinate count for nothing."""
+        """Set the values of unknown names to 0."""
         own = self.row.width - len(self._constant)
         self.row.values[:own][self._features[:own] == 0] = 0.0

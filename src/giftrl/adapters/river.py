@@ -1,4 +1,4 @@
-"""giftrl for River: a classifier and a regressor that learn from dictionaries, one by one or many at once."""
+"""A classifier and a regressor for River, which learn from dictionaries or mini-batches."""
 
 # ruff: noqa: N803 (River passes X by its name)
 
@@ -56,13 +56,13 @@ class _FTRL(Parameters):
 
     @property
     def average_loss(self) -> float:
-        """The mean weighted loss of predictions made before each row was learnt."""
+        """Progressive validation loss: the weighted mean loss of predictions made before learning from each example."""
         weight = self._model.weight_sum
         return float(self._model.learner.loss_sums[0]) / weight if weight > 0.0 else math.nan
 
     @property
     def experts(self) -> Experts:
-        """With beta="auto", (name, share, loss) of each expert, as in :mod:`giftrl.linear`."""
+        """With beta="auto", (name, share, loss) of each base learner, as in :mod:`giftrl.linear`."""
         return experts_of(self._model.learner)
 
     @property
@@ -71,11 +71,11 @@ class _FTRL(Parameters):
         return self._model.learner.certificate
 
     def learn_one(self, x: Mapping[Any, float], y: Any, w: float = 1.0) -> None:
-        """Learn from a row with its label, True or False or a number, and its weight."""
+        """Learn from one example, its label (a boolean or a number) and its weight."""
         self._model.learn_one(x, self._label(y), w)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn from rows in order; w is a weight for each, or one for all."""
+        """Learn from examples in order; ``w`` is one weight for all or a weight for each."""
         labels = self._labels(y)
         weights = None if w is None else np.broadcast_to(np.asarray(w, np.float64), labels.shape).copy()
         if isinstance(X, Sequence):
@@ -85,11 +85,11 @@ class _FTRL(Parameters):
         self._y_name = getattr(y, "name", None)
 
     def _label(self, y: Any) -> float:
-        """One label, as the loss takes it."""
+        """Convert one label for the loss."""
         return float(self._labels([y])[0])
 
     def _labels(self, y: Any) -> Array:
-        """Labels, as the loss takes them."""
+        """Convert labels for the loss."""
         raise NotImplementedError
 
     def _scores(self, X: Any, *, clip: bool = False) -> Array:
@@ -98,7 +98,7 @@ class _FTRL(Parameters):
         return self._model.score_many(*_matrix(X), clip=clip)
 
     def _like(self, X: Any, values: NDArray[Any]) -> Any:
-        """Values as a series of the kind of frame that X is; an array where it is none."""
+        """Return values as a series of the same library as the frame X, or as an array."""
         if isinstance(X, Sequence) or sparse.issparse(X):
             return values
         return dataframe.to_native_series(values, name=self._y_name, like=dataframe.into_frame(X))
@@ -108,9 +108,9 @@ class _FTRL(Parameters):
 class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
     """A binary classifier for River.
 
-    ``learn_many`` is ``learn_one`` for each row, bit for bit, and much faster. It takes data frames, SciPy matrices
-    (features are then named by the numbers of their columns), and sequences of dictionaries. For more than two
-    classes put it into ``river.multiclass.OneVsRestClassifier``.
+    ``learn_many`` equals ``learn_one`` for each example, bit for bit, and is much faster. It accepts data frames, SciPy
+    matrices (column numbers are the feature names) and sequences of dictionaries. For multiclass classification, wrap
+    it in ``river.multiclass.OneVsRestClassifier``.
 
     Args:
         loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept,
@@ -134,11 +134,11 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
             )
 
     def predict_one(self, x: Mapping[Any, float], **kwargs: Any) -> bool:
-        """The more likely label."""
+        """Return the more likely label."""
         return self._model.score_one(x) > 0.0
 
     def predict_proba_one(self, x: Mapping[Any, float], **kwargs: Any) -> dict[bool | str | int, float]:
-        """The probability of both labels; for the logistic loss."""
+        """Return the probability of both labels, for the logistic loss."""
         self._require_probabilities()
         score = self._model.score_one(x)
         e = math.exp(-abs(score))
@@ -146,11 +146,11 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
         return {False: other, True: likely} if score > 0.0 else {False: likely, True: other}
 
     def predict_many(self, X: Any) -> Any:
-        """The more likely label of each row."""
+        """Return the more likely label of each example."""
         return self._like(X, self._scores(X) > 0.0)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probability of both labels of each row, a column each."""
+        """Return the probability of both labels of each example, in two columns."""
         self._require_probabilities()
         p = self._link.probabilities(self._scores(X)[:, None])
         if isinstance(X, Sequence) or sparse.issparse(X):
@@ -163,7 +163,7 @@ class FTRLClassifier(_FTRL, base.MiniBatchClassifier):
         return super()._label(y)
 
     def _labels(self, y: Any) -> Array:
-        """True and False, or 1 and 0, as +1 and -1."""
+        """Convert True and False, or 1 and 0, to +1 and -1."""
         given = np.asarray(y)
         if given.dtype.kind not in "biuf" or not ((given == 0) | (given == 1)).all():
             remedy = "use river.multiclass.OneVsRestClassifier for labels of other kinds"
@@ -185,8 +185,8 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
         loss, beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept,
             dtype, witness_nonzeros:
             as for :class:`giftrl.linear.FTRLRegressor`.
-        clip: with beta="auto", whether predictions stay in the range of the numbers seen. By default they do: in a
-            stream, the first predictions come before much is known.
+        clip: with beta="auto", clip predictions to the range of the targets seen. This is the default, because early
+            predictions of a stream can be far off.
 
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), FTRLRegressor(), metrics.MAE())
@@ -197,11 +197,11 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
     clip: bool = field(default=True, kw_only=True)
 
     def predict_one(self, x: Mapping[Any, float]) -> float:
-        """A number; the mean for the Poisson loss."""
+        """Return the predicted value; for the Poisson loss, the mean."""
         return float(self._link.means(self._model.score_one(x, clip=self.clip)))
 
     def predict_many(self, X: Any) -> Any:
-        """A number for each row."""
+        """Return a predicted value for each example."""
         return self._like(X, self._link.means(self._scores(X, clip=self.clip)))
 
     def _label(self, y: Any) -> float:
@@ -214,7 +214,7 @@ class FTRLRegressor(_FTRL, base.MiniBatchRegressor):
 
 
 def _matrix(X: Any) -> tuple[Any, Sequence[Any]]:
-    """A matrix, and the names of its columns: numbers, where it has none."""
+    """Return a matrix and its column names; columns without names are numbered."""
     if sparse.issparse(X):
         return X, range(X.shape[1])
     if hasattr(X, "sparse") and all(hasattr(kind, "fill_value") for kind in X.dtypes):

@@ -43,7 +43,7 @@ def inspect_command(
     import numpy as np
 
     from giftrl.cli.terminal import json_text, proving, standard_error, standard_output
-    from giftrl.reports.figure import require_matplotlib
+    from giftrl.reports.figures import require_matplotlib
     from giftrl.training import LinearModel
     from giftrl.training.summary import best_losses, largest_weights, summary_of
 

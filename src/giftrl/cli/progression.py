@@ -9,7 +9,6 @@ import click
 from giftrl.cli.terminal import Bar, Lines, counted, decimals
 from giftrl.errors import Message, render
 from giftrl.streams.columns import Kind, Schema
-from giftrl.training.summary import certified_in_words
 
 TABLE_HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
 LAMBDA = TABLE_HEADS.index("lambda")
@@ -72,22 +71,6 @@ def within_norm(radius: float, bound: float, model: Any) -> str:
     return f"certificate: no linear model of Euclidean norm {radius:g} or less {proved}"
 
 
-def call_all(watches: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """A function that calls several with the same arguments.
-
-    >>> seen = []
-    >>> call_all([seen.append, seen.append])("row")
-    >>> seen
-    ['row', 'row']
-    """
-
-    def call(*arguments: Any) -> None:
-        for watch in watches:
-            watch(*arguments)
-
-    return call
-
-
 class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
@@ -104,7 +87,7 @@ class Progression:
         about: what to print before the table, when the first rows have been learnt; it is given the trainer.
 
     Attributes:
-        learnt: how many examples were watched, those of each pass counted.
+        learned: number of examples watched, those of each pass counted.
     """
 
     def __init__(
@@ -122,7 +105,7 @@ class Progression:
         self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
         self._about = about
         self._headed = quiet
-        self.learnt = 0
+        self.learned = 0
 
     def __enter__(self) -> "Progression":
         self._bar.__enter__()
@@ -134,7 +117,7 @@ class Progression:
     def watch(self, trainer: Any, batch: Any, first: int, last: int, predictions: Any) -> None:
         """Update the bar, and add a line to the table when the number of examples is a power of two."""
         model = trainer.model
-        self.learnt += last - first
+        self.learned += last - first
         if not self._headed:
             self._head(trainer)
         if self._bar.shown:
@@ -157,10 +140,10 @@ class Progression:
 
     def passed(self, trainer: Any) -> None:
         """Print the loss on the rows held out, after a pass."""
-        course = trainer.course
-        if not self._quiet and course.passes.losses:
-            loss = decimals(course.passes.losses[-1])
-            self._console.print(f"pass {course.passes.done}: held-out loss {loss} on {counted(course.rows, 'row')}")
+        losses, held = trainer.held_out_losses, trainer.multi_pass
+        if not self._quiet and losses:
+            rows = counted(held.rows, "row")
+            self._console.print(f"pass {trainer.passes_done}: held-out loss {decimals(losses[-1])} on {rows}")
 
     def _move(self, trainer: Any) -> None:
         examples, now = trainer.model.examples + trainer.model.repeated.examples, self._clock()
@@ -278,76 +261,3 @@ def about(trainer: Any) -> list[str]:
     if schema is not None and not json and set(schema.kinds) <= {Kind.LABEL, Kind.WEIGHT, Kind.IGNORED}:
         remarks.append(NOTHING)
     return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]
-
-
-# What ``giftrl train`` prints at its end.
-
-
-def say_results(
-    console: Any,
-    summary: dict[str, Any],
-    trainer: Any,
-    learnt: int,
-    resumed: bool,
-    written: dict[str, str | None],
-    best: Any,
-    radii: Any,
-) -> None:
-    """Print the results of a run.
-
-    Args:
-        console: where to print.
-        summary: what the run has come to.
-        trainer: that has trained.
-        learnt: how many examples this process has learnt, those of each pass counted.
-        resumed: whether the model had learnt others before.
-        written: the files that were written, by what they hold.
-        best: what is proved.
-        radii: the norms of the models that were certified against.
-    """
-    model, seconds, passes = trainer.model, summary["seconds_total"], summary.get("passes")
-    rate = f"{seconds:.1f} s ({learnt / max(seconds, 1e-9):,.0f} a second, start-up included)"
-    since = " since going on" if resumed else ""
-    over = f" in {counted(passes['done'], 'pass', 'passes')}" if passes and not resumed else ""
-    lines = [
-        "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero")),
-        f"{counted(learnt, 'example')}{' learnt' if since or over else ''}{since}{over} in {rate}",
-    ]
-    if "workers" in summary:
-        lines.append(_team_in_words(**summary["workers"]))
-    if summary["rejected"]:
-        was = "was" if summary["rejected"] == 1 else "were"
-        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
-    first = " in the first pass" if passes else ""
-    lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
-    if passes and passes["held_out_losses"]:
-        loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
-        lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
-    if radii:
-        for radius, bounds in summary["certificate"]["radius"].items():
-            lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
-    report = model.features.report()
-    if report.collided:
-        share = f"{'' if report.exact else 'about '}{report.collided:,} of {report.names:,} names share a coordinate"
-        remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
-        lines.append(f"{share} with another {remedy}")
-    lines += [f"note: {each}" for each in (*summary["unmatched"], summary["order"]) if each is not None]
-    lines += [f"{name} written to {path}" for name, path in written.items() if path is not None]
-    if best:
-        lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
-    console.print("\n".join(lines))
-
-
-def _team_in_words(threads: int, merges: int, merging: float, together: float) -> str:
-    """What several threads did.
-
-    >>> _team_in_words(2, 0, 0.0, 0.0)
-    '2 workers: too few rows to share, so one of them learnt all'
-    >>> _team_in_words(2, 20, 0.5, 1.5)
-    '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
-    """
-    if merges == 0:
-        return f"{threads} workers: too few rows to share, so one of them learnt all"
-    return (
-        f"{threads} workers: {together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
-    )

@@ -57,7 +57,7 @@ def reproduce_command(
     from giftrl.paper.ablations import VARIANTS, ablate
     from giftrl.paper.experiments import Plan, reproduce
     from giftrl.paper.panels import available, bundled
-    from giftrl.reports.figure import require_matplotlib
+    from giftrl.reports.figures import require_matplotlib
 
     begun = time.perf_counter()
     require_matplotlib()
@@ -149,7 +149,7 @@ def sweep_command(
     from giftrl import regularizers, schedules
     from giftrl.cli.terminal import Bar, counted, standard_error
     from giftrl.errors import require
-    from giftrl.reports.figure import require_matplotlib
+    from giftrl.reports.figures import require_matplotlib
     from giftrl.sweeps import Grid, load, parse_betas, parse_updates, repeat
     from giftrl.sweeps.sweep_page import BEST_BETA_COLUMNS, best_betas, write_sweep
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from giftrl import losses, updates
 from giftrl.cli.options import (
     VowpalWabbitHints,
     certificate_option,
-    check_files,
     feature_options,
     input_options,
     label_list,
@@ -22,6 +21,8 @@ from giftrl.cli.options import (
     reading_of,
     schema_option,
 )
+
+EXAMPLES_BETWEEN_CHECKPOINTS = 10_000_000  # unless --checkpoint-every says otherwise
 
 
 def _beta(context: click.Context, parameter: click.Parameter, value: str) -> float | str:
@@ -110,19 +111,14 @@ def _beta(context: click.Context, parameter: click.Parameter, value: str) -> flo
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1),
-    help="How many threads learn in the first pass; with --cluster, how many workers. Each number gives a model of its "
-    "own, the same in every run. Default: 1, with --cluster 16.",
+    help="Threads in the first pass; with --cluster, workers. Needs --beta auto. Each number gives a model of its own, "
+    "the same in every run. Default: 1, with --cluster 16.",
 )  # fmt: skip
 @quiet_option("--quiet", help="Print no table and no progress bar.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output, and nothing else.")
 @schema_option
 @input_options
-def train_command(
-    data: tuple[str, ...], model_path: str | None, summary_path: str | None, radii: tuple[float, ...],
-    passes: int, holdout: int, checkpoint_every: int | None, resume: bool, from_path: str | None,
-    report_path: str | None, predictions: str | None, quiet: bool, as_json: bool, seconds: float,
-    cluster: str | None, workers: int | None, **options: Any,
-) -> None:  # fmt: skip
+def train_command(data: tuple[str, ...], cluster: str | None, **options: Any) -> None:
     """Learn a linear model from DATA: files, globs, directories, or - for standard input.
 
     \b
@@ -146,143 +142,277 @@ def train_command(
       giftrl train tuesday.vw.gz --from clicks.giftrl --model clicks.giftrl
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
-    begun = time.perf_counter()
-    from giftrl.cli.progression import Progression, about, call_all, notes, say_results
-    from giftrl.cli.terminal import counted, json_text, proving, standard_error, standard_output
-    from giftrl.cli.train import model_of
-    from giftrl.errors import require
-    from giftrl.files import Output
-    from giftrl.streams.sources.source import find_sources, require_files
-    from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-    from giftrl.training.checkpoint import require_no_checkpoint
-    from giftrl.training.choose_loss import chosen_by_rows, look, placeholder_target
-    from giftrl.training.summary import best_losses, summary_of
+    run = TrainingRun(data, options) if cluster is None else ClusterRun(data, options, cluster)
+    run.execute()
 
-    if cluster is not None:
-        train_on_cluster(
-            data, cluster, workers or 16, from_path=from_path, seconds=seconds, model_path=model_path,
-            summary_path=summary_path, radii=radii, checkpoint_every=checkpoint_every, resume=resume, quiet=quiet,
-            as_json=as_json, options=options,
-            others={"passes": passes, "report_path": report_path, "predictions": predictions},
+
+class TrainingRun:
+    """One call of ``giftrl train``: sources and settings, outputs, and the lines that are printed.
+
+    Args:
+        data: the names of sources.
+        options: all other options.
+    """
+
+    workers = 1
+
+    def __init__(self, data: tuple[str, ...], options: dict[str, Any]) -> None:
+        from giftrl.cli.terminal import standard_error
+        from giftrl.errors import require
+        from giftrl.training import Checkpoint
+
+        self.begun = time.perf_counter()
+        take = options.pop
+        self.data, self.from_path, self.resume = data, take("from_path"), take("resume")
+        self.model_path, self.summary_path = take("model_path"), take("summary_path")
+        self.report_path, self.predictions = take("report_path"), take("predictions")
+        self.workers = take("workers") or self.workers
+        self.passes, self.holdout = take("passes"), take("holdout")
+        self.radii, self.seconds, self.as_json = take("radii"), take("seconds"), take("as_json")
+        self.quiet = take("quiet") or self.as_json
+        self.console = standard_error(self.quiet)
+        self._check(options)
+        every = take("checkpoint_every")
+        self.checkpoint: Checkpoint | None = None
+        if every is not None or self.resume:
+            rule = "is needed for checkpoints, which are written beside it"
+            require(self.model_path is not None, "model", None, rule, "add --model FILE")
+            self.checkpoint = Checkpoint(Path(f"{self.model_path}.checkpoint"), every or EXAMPLES_BETWEEN_CHECKPOINTS)
+        self.schema_path = options["schema"]
+        self.reading = reading_of(options)
+        options["label_values"], dictionary = take("labels"), take("dictionary")
+        self.settings = options | ({"bits": None} if dictionary else {})
+        self.opened: dict[str, Any] = {}
+
+    def execute(self) -> None:
+        """Train, write the outputs, and print the results."""
+        from giftrl.cli.terminal import json_text, proving, standard_output
+        from giftrl.files import Output
+        from giftrl.training.summary import best_losses, summary_of
+
+        self.check_files()
+        self.prepare()
+        with contextlib.ExitStack() as opened:
+            # Opened before the work, so that a problem shows before it.
+            outputs: list[Any] = [standard_output()] if self.as_json else []
+            if self.summary_path is not None:
+                outputs.append(Output(self.summary_path).open_in(opened))
+            page = None if self.report_path is None else Output(self.report_path).open_in(opened)
+            model = self.learn()
+            if self.model_path is not None:
+                model.save(self.model_path)
+            learned = time.perf_counter()
+            shown = self.seconds > 0.0 and (outputs or page or not self.quiet)
+            with proving(self.console, self.seconds if shown else 0.0):
+                best = best_losses(model.certificate, self.seconds) if shown else []
+            summary = summary_of(model, self.radii, best)
+            summary["seconds_total"] = learned - self.begun
+            summary["seconds_certificate"] = time.perf_counter() - learned
+            summary |= self.facts()
+            for file in outputs:
+                file.write(json_text(summary).encode() + b"\n")
+            if page is not None:
+                page.write(self.page(best))
+        if self.checkpoint is not None:
+            self.checkpoint.path.unlink(missing_ok=True)
+        self.tell("\n".join(self.results(summary, best)))
+
+    def tell(self, text: str) -> None:
+        """Print a message on standard error."""
+        if not self.quiet:
+            self.console.print(text)
+
+    def _check(self, options: dict[str, Any]) -> None:
+        """Raise an error for options that exclude each other."""
+        from giftrl.errors import require
+
+        twice = "-" in self.data and (self.resume or self.passes > 1)
+        require(not twice, "data", "-", "cannot be read twice", "give a file for --resume and --passes")
+        rule = "must be the name of a file"
+        require(self.report_path != "-", "report", self.report_path, rule, "write --report run.html")
+
+    def check_files(self) -> None:
+        """Raise an error for inputs that cannot be read, and for outputs that cannot be written."""
+        from giftrl.streams.sources.source import find_sources
+        from giftrl.training.checkpoint import require_no_checkpoint
+
+        self.sources = find_sources(self.data)
+        self._check_outputs(["-" if source.path is None else str(source.path) for source in self.sources])
+        if self.model_path is not None and not self.resume:
+            require_no_checkpoint(Path(f"{self.model_path}.checkpoint"))
+
+    def _check_outputs(self, files: list[str]) -> None:
+        from giftrl.files import check_outputs
+
+        inputs = {"data": files, "from": [self.from_path] if self.from_path else []}
+        inputs["schema"] = [self.schema_path] if self.schema_path else []
+        checkpoint = None if self.checkpoint is None else str(self.checkpoint.path)
+        outputs = {
+            "model": self.model_path, "checkpoint": checkpoint, "summary": self.summary_path,
+            "report": self.report_path, "rejects": self.reading["rejects"], "predictions": self.predictions,
+        }  # fmt: skip
+        check_outputs(inputs, outputs, files_only=["model", "checkpoint"], kept=[("from", "model")])
+
+    def model(self, sources: Sequence[Any]) -> tuple[Any, str | None]:
+        """The model to train, and the reason for its loss if the first rows chose it."""
+        from giftrl.training import LinearModel, Settings
+        from giftrl.training.choose_loss import look, placeholder_target
+
+        if self.from_path is not None:
+            return model_of(self.from_path, self.settings), None
+        given = self.settings["loss"], self.settings["label_values"]
+        if self.resume and self.checkpoint_has_target:
+            target = placeholder_target(*given)
+        else:
+            target, self.opened = look(sources, *given, **self.reading)
+        chosen = {"loss": target.loss, "label_values": target.label_values}
+        return LinearModel(Settings(**self.settings | chosen)), target.reason
+
+    #: A resumed run takes loss and labels from its checkpoint, and does not look at the first rows again.
+    checkpoint_has_target = True
+
+    def prepare(self) -> None:
+        """Make the model and its trainer, and say how they begin."""
+        from giftrl.cli.terminal import counted
+        from giftrl.errors import require
+        from giftrl.streams.sources.source import require_files
+        from giftrl.training import Trainer
+        from giftrl.training.choose_loss import chosen_by_rows
+
+        if self.passes > 1:
+            require_files([source.name for source in self.sources])
+        model, reason = self.model(self.sources)
+        schema = self.reading.pop("schema")
+        self.trainer = trainer = Trainer(
+            model, self.data, found=self.sources, checkpoint=self.checkpoint, opened=self.opened, passes=self.passes,
+            holdout=self.holdout, workers=self.workers, predictions=self.predictions, **self.reading,
         )  # fmt: skip
-        return
-    workers = workers or 1
-    kept = (checkpoint_every is not None or resume) and model_path is None
-    require(not kept, "model", model_path, "is needed for checkpoints, which are written beside it", "add --model FILE")
-    stdin_again = "-" in data and (resume or passes > 1)
-    require(not stdin_again, "data", "-", "cannot be read twice", "give a file for --resume and --passes")
-    checkpoint = None
-    if model_path is not None and (checkpoint_every is not None or resume):
-        checkpoint = Checkpoint(Path(model_path + ".checkpoint"), checkpoint_every or 10_000_000)
-    require(report_path != "-", "report", report_path, "must be the name of a file", "write --report run.html")
-    schema_path = options["schema"]
-    reading = reading_of(options)
-    schema = reading.pop("schema")
-    check_files(
-        {
-            "data": data, "from": [] if from_path is None else [from_path],
-            "schema": [] if schema_path is None else [schema_path],
-        },
-        {
-            "model": model_path, "checkpoint": None if checkpoint is None else str(checkpoint.path),
-            "summary": summary_path, "report": report_path, "rejects": reading["rejects"], "predictions": predictions,
-        },
-        files_only=["model", "checkpoint"],
-        kept=[("from", "model")],
-    )  # fmt: skip
-    if model_path is not None and not resume:
-        require_no_checkpoint(Path(model_path + ".checkpoint"))
-    options["label_values"] = options.pop("labels")
-    options["bits"] = None if options.pop("dictionary") else options["bits"]
-    quiet = quiet or as_json
-    console = standard_error(quiet)
-    reason: str | None = None
-    looked: dict[str, Any] = {}
-    if from_path is not None:
-        model = model_of(from_path, options)
-    else:
-        if passes > 1:
-            require_files([source.name for source in find_sources(data)])
-        given = options["loss"], options["label_values"]
-        target, looked = (placeholder_target(*given), {}) if resume else look(data, *given, schema=schema, **reading)
-        model = LinearModel(Settings(**options | {"loss": target.loss, "label_values": target.label_values}))
-        reason = target.reason
-    reading |= {"passes": passes, "holdout": holdout, "workers": workers, "predictions": predictions}
-    trainer = Trainer(model, data, checkpoint=checkpoint, opened=looked, **reading)
-    recorded: Any = None
-    if report_path is not None:
-        from giftrl.reports.run.of_training import record_of as recorded
+        if self.report_path is not None:
+            from giftrl.reports.record import Record
 
-        trainer.record = recorded(trainer.model)
-    if resume:
-        trainer.resume(chosen_by_rows(*given) if from_path is None else (), recorded)
-    if schema is not None:
-        rule = "is not what the model was trained with"
-        require(trainer.model.schema in (None, schema), "schema", schema_path, rule, "leave it out")
-        trainer.model.schema = schema
-    before = trainer.model.examples + trainer.model.repeated.examples
-    if before and not quiet:
-        console.print(f"continuing after {counted(before, 'example')}")
-    if reason is not None and not quiet:
-        console.print(reason)
-    with contextlib.ExitStack() as opened:
-        outputs: list[Any] = [standard_output()] if as_json else []
-        if summary_path is not None:  # opened before the work, so that a problem shows before it
-            outputs.append(Output(summary_path).open_in(opened))
-        page = None if report_path is None else Output(report_path).open_in(opened)
-        with Progression(console, quiet, trainer.model.settings.auto, about=about) as progression:
-            progression.start(trainer.model)
-            watched = [progression.watch] if trainer.record is None else [progression.watch, trainer.record.watch]
-            model = trainer.run(call_all(watched), progression.passed)
-        if model_path is not None:
-            model.save(model_path)
-        learnt = time.perf_counter()
-        shown = seconds > 0.0 and (outputs or page or not quiet)
-        with proving(console, seconds if shown else 0.0):
-            best = best_losses(model.certificate, seconds) if shown else []
-        summary = summary_of(model, radii, best)
-        summary["seconds_total"] = learnt - begun
-        summary["seconds_learning"] = trainer.seconds_learning
-        summary["seconds_certificate"] = time.perf_counter() - learnt
-        # A run that goes on has not read everything, and cannot say what matched nothing.
-        if workers > 1:
-            summary["workers"] = {"threads": workers, **model.spent._asdict()}
-        if passes > 1:
-            course = trainer.course.passes
-            summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}
-        summary["unmatched"] = [] if resume or trainer.reader is None else trainer.reader.unmatched
-        summary["remarks"] = [] if trainer.reader is None else notes(trainer.reader.remarks)
-        summary["order"] = trainer.order.note
-        for file in outputs:
-            file.write(json_text(summary).encode() + b"\n")
-        if page is not None:
-            page.write(_page(trainer, best))
-    if checkpoint is not None:
-        checkpoint.path.unlink(missing_ok=True)
-    if not quiet:
-        here = progression.learnt + trainer.course.rows
-        files = {"model": model_path, "report": report_path}
-        say_results(console, summary, trainer, here, before > 0, files, best, radii)
+            trainer.record = Record(model.examples)
+        if self.resume:
+            given = self.settings["loss"], self.settings["label_values"]
+            trainer.resume(chosen_by_rows(*given) if self.from_path is None else ())
+        if schema is not None:
+            rule = "is not what the model was trained with"
+            require(trainer.model.schema in (None, schema), "schema", self.schema_path, rule, "leave it out")
+            trainer.model.schema = schema
+        self.learned_before = trainer.learned
+        if self.learned_before:
+            self.tell(f"continuing after {counted(self.learned_before, 'example')}")
+        if reason is not None:
+            self.tell(reason)
 
+    def learn(self) -> Any:
+        """Train the model, with a progress bar and a table."""
+        from giftrl.cli.progression import Progression, about
 
-def _page(trainer: Any, best: Any) -> bytes:
-    """The report of a run."""
-    import shlex
+        trainer = self.trainer
+        with Progression(self.console, self.quiet, trainer.model.settings.auto, about=about) as self.progression:
+            self.progression.start(trainer.model)
+            watches = [self.progression.watch] + ([] if trainer.record is None else [trainer.record.watch])
 
-    from giftrl.reports.run.of_training import run_of
+            def watch(*piece: Any) -> None:
+                for each in watches:
+                    each(*piece)
 
-    typed = click.get_current_context().meta.get("giftrl.arguments", ())
-    command = shlex.join(["giftrl", *(each for each in typed if each != "--resume")])
-    encoded: bytes = run_of(trainer, trainer.record, best, command).page.encoded()
-    return encoded
+            return trainer.run(watch, self.progression.passed)
+
+    def facts(self) -> dict[str, Any]:
+        """The part of the summary that is about this run and not about the model."""
+        from giftrl.cli.progression import notes
+
+        trainer, facts = self.trainer, dict[str, Any]()
+        facts["seconds_learning"] = trainer.seconds_learning
+        if self.workers > 1:
+            facts["workers"] = {"threads": self.workers, **trainer.model.spent._asdict()}
+        if trainer.multi_pass is not None:
+            passes = trainer.multi_pass.passes
+            facts["passes"] = {"done": passes.done, "kept": passes.kept, "held_out_losses": passes.losses}
+        # A resumed run has not read everything, and cannot say what matched nothing.
+        facts["unmatched"] = [] if self.resume or trainer.reader is None else trainer.reader.unmatched
+        facts["remarks"] = [] if trainer.reader is None else notes(trainer.reader.remarks)
+        facts["order"] = trainer.sorted_labels.note
+        return facts
+
+    def page(self, best: Any) -> bytes:
+        """The report of the run."""
+        import shlex
+
+        from giftrl.reports.run_page import run_of
+
+        typed = click.get_current_context().meta.get("giftrl.arguments", ())
+        command = shlex.join(["giftrl", *(word for word in typed if word != "--resume")])
+        encoded: bytes = run_of(self.trainer, self.trainer.record, best, command).page.encoded()
+        return encoded
+
+    def results(self, summary: dict[str, Any], best: Any) -> list[str]:
+        """The lines that are printed at the end."""
+        from giftrl.cli.progression import within_norm
+        from giftrl.cli.terminal import counted, decimals
+        from giftrl.training.summary import certified_in_words
+
+        model, seconds, passes = self.trainer.model, summary["seconds_total"], summary.get("passes")
+        held = 0 if self.trainer.multi_pass is None else self.trainer.multi_pass.rows
+        learned = self.progression.learned + held
+        rate = f"{seconds:.1f} s ({learned / max(seconds, 1e-9):,.0f} a second, start-up included)"
+        since = " since going on" if self.learned_before else ""
+        over = f" in {counted(passes['done'], 'pass', 'passes')}" if passes and not since else ""
+        learnt = " learnt" if since or over else ""
+        lines = [counts_of(summary), f"{counted(learned, 'example')}{learnt}{since}{over} in {rate}"]
+        if "workers" in summary:
+            lines.append(_threads_in_words(**summary["workers"]))
+        if summary["rejected"]:
+            was = "was" if summary["rejected"] == 1 else "were"
+            lines.append(f"{counted(summary['rejected'], 'row')} could not be used and {was} skipped")
+        first = " in the first pass" if passes else ""
+        lines.append(f"average loss {decimals(summary['average_loss'])}{first}")
+        if passes and passes["held_out_losses"]:
+            loss, kept = decimals(min(passes["held_out_losses"])), passes["kept"]
+            lines.append(f"held-out loss {loss} after pass {kept} of {passes['done']}, whose model is kept")
+        if self.radii:
+            for radius, bounds in summary["certificate"]["radius"].items():
+                lines.append(within_norm(float(radius), bounds["best_loss_lower_bound"], model))
+        names = model.features.report()
+        if names.collided:
+            share = f"{'' if names.exact else 'about '}{names.collided:,} of {names.names:,} names share a coordinate"
+            remedy = f"(--bits {model.settings.bits}); more bits, or --dictionary, tell them apart"
+            lines.append(f"{share} with another {remedy}")
+        lines += [f"note: {note}" for note in (*summary["unmatched"], summary["order"]) if note is not None]
+        files = {"model": self.model_path, "report": self.report_path}
+        lines += [f"{name} written to {path}" for name, path in files.items() if path is not None]
+        if best:
+            lines.append(f"certificate: {best[0].in_words(best[1])} {certified_in_words(model)}".rstrip())
+        return lines
 
 
-# ``giftrl train --from``: the model to go on with.
+def counts_of(summary: dict[str, Any]) -> str:
+    """The examples, features and nonzeros of a summary, after an empty line."""
+    from giftrl.cli.terminal import counted
+
+    return "\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero"))
 
 
-def model_of(path: str, options: dict[str, Any]) -> Any:
-    """The model of a file, if the options that were given agree with its settings."""
-    from giftrl.errors import InvalidInput
+def _threads_in_words(threads: int, merges: int, merging: float, together: float) -> str:
+    """The work of several threads.
+
+    >>> _threads_in_words(2, 0, 0.0, 0.0)
+    '2 workers: too few rows to share, so one of them learnt all'
+    >>> _threads_in_words(2, 20, 0.5, 1.5)
+    '2 workers: 1.5 s of learning side by side, 0.5 s in 20 merges'
+    """
+    from giftrl.cli.terminal import counted
+
+    if merges == 0:
+        return f"{threads} workers: too few rows to share, so one of them learnt all"
+    times = f"{together:.1f} s of learning side by side, {merging:.1f} s in {counted(merges, 'merge')}"
+    return f"{threads} workers: {times}"
+
+
+def model_of(path: str, settings: dict[str, Any]) -> Any:
+    """The model of ``--from``, if the options that were given agree with its settings."""
+    from giftrl.errors import InvalidInput, between
     from giftrl.training import LinearModel, Settings
 
     model, more = LinearModel.load(path)
@@ -295,206 +425,141 @@ def model_of(path: str, options: dict[str, Any]) -> Any:
         for name in context.params
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
     }
-    given = {name: value for name, value in options.items() if name in names and (name, value) != ("loss", "auto")}
-    wanted = Settings.restore(model.settings.state() | given)
-    different = wanted.differences(model.settings)
+    given = {name: value for name, value in settings.items() if name in names and (name, value) != ("loss", "auto")}
+    different = Settings.restore(model.settings.state() | given).differences(model.settings)
     if different:
-        rule = f"was trained with other settings: {'; '.join(different)}"
+        rule = ["was trained with other settings: ", *between(different, "; ")]
         raise InvalidInput("from", path, rule, "leave these options out, or train anew")
     return model
 
 
-# ``giftrl train --cluster``: learn a model on many machines.
-
-#: Options of ``giftrl train`` that a run on a cluster does not have, what they are when they are not given, and why.
-WITHOUT = {
+#: Options that a run on a cluster does not have, their values when they are not given, and the reason.
+NOT_ON_A_CLUSTER = {
     "passes": (1, "a cluster makes one pass", "leave it out"),
     "report_path": (None, "the page is about predictions, which workers do not send back", "leave it out"),
     "predictions": (None, "predictions come in no order from a cluster", "leave it out"),
     "rejects": (None, "a cluster counts rows that cannot be used", "leave it out, or mend the rows first"),
 }
-
-#: When to do without a cluster, and what then.
+#: When to do without a cluster, and the alternative.
 SELDOM, ALONE = "a cluster hardly pays below 100,000,000 rows", "without --cluster one machine does as well"
 
 
-def train_on_cluster(
-    data: tuple[str, ...],
-    cluster: str,
-    workers: int,
-    *,
-    from_path: str | None,
-    seconds: float,
-    model_path: str | None,
-    summary_path: str | None,
-    radii: tuple[float, ...],
-    checkpoint_every: int | None,
-    resume: bool,
-    quiet: bool,
-    as_json: bool,
-    options: dict[str, Any],
-    others: dict[str, Any],
-) -> None:
-    """Learn a model on a cluster, write it and say what it cost.
+class ClusterRun(TrainingRun):
+    """One call of ``giftrl train --cluster``."""
 
-    Args:
-        data, cluster, workers: as given.
-        from_path, seconds, model_path, summary_path, radii, checkpoint_every, resume, quiet, as_json: as for
-            ``giftrl train``.
-        options: of reading and of settings.
-        others: those of :data:`WITHOUT`.
-    """
-    begun = time.perf_counter()
-    from giftrl.cli.options import reading_of
-    from giftrl.cli.terminal import counted, json_text, proving, standard_error, standard_output
-    from giftrl.cli.train import model_of
-    from giftrl.distributed import PAYS, train
-    from giftrl.distributed.cluster import require_cluster
-    from giftrl.distributed.files import about_rows, find_files, source_of
-    from giftrl.distributed.run import require_place
-    from giftrl.errors import require
-    from giftrl.files import Output, check_outputs
-    from giftrl.streams.sources.source import is_url
-    from giftrl.training import Checkpoint, Settings
-    from giftrl.training.choose_loss import look
-    from giftrl.training.summary import best_losses, summary_of
+    workers = 16
+    checkpoint_has_target = False
 
-    for name, (usual, why, remedy) in WITHOUT.items():
-        value = others[name] if name in others else options[name]
-        require(value == usual, name.removesuffix("_path"), value, why, remedy)
-    kept = checkpoint_every is not None or resume
-    require(not (kept and model_path is None), "model", None, "is needed for checkpoints", "add --model FILE")
-    require_cluster(cluster)
-    reading = reading_of(options)
-    reading.pop("rejects")
-    checkpoint = Checkpoint(Path(f"{model_path}.checkpoint"), checkpoint_every or 10_000_000) if kept else None
-    if checkpoint is not None:
-        require_place(checkpoint.path, resume)
-    files = find_files(data)
-    check_outputs(
-        {
-            "data": [file.name for file in files if not is_url(file.name)],
-            "from": [] if from_path is None else [from_path],
-        },
-        {"model": model_path, "checkpoint": checkpoint and str(checkpoint.path), "summary": summary_path},
-        files_only=["model", "checkpoint"],
-        kept=[("from", "model")],
-    )
-    options["label_values"] = options.pop("labels")
-    options["bits"] = None if options.pop("dictionary") else options["bits"]
-    quiet = quiet or as_json
-    console = standard_error(quiet)
-    say: Callable[[str], None] = (lambda _: None) if quiet else console.print
-    about = about_rows(files, reading["format"])
-    early = about is not None and about.rows < PAYS
-    if early:
-        say(f"note: {SELDOM}, and there are {about} here; {ALONE}")
-    if not quiet:
-        say_idle(say, files, workers, reading)
-    begin: Any
-    if from_path is not None:
-        begin = model_of(from_path, options)
-        before = begin.examples
-        say(f"continuing after {counted(before, 'example')}")
-    else:
-        given = options["loss"], options["label_values"]
-        target, _ = look([source_of(file.name) for file in files], *given, **reading)
-        begin, before = Settings(**options | {"loss": target.loss, "label_values": target.label_values}), 0
-        if target.reason is not None:
-            say(target.reason)
-    progress = Watching(say)
-    with contextlib.ExitStack() as opened:
-        outputs: list[Any] = [standard_output()] if as_json else []
-        if summary_path is not None:
-            outputs.append(Output(summary_path).open_in(opened))
-        model = train(
-            begin, data, workers=workers, cluster=cluster, checkpoint=checkpoint, resume=resume,
-            after=progress, **reading,
-        )  # fmt: skip
-        if model_path is not None:
-            model.save(model_path)
-        learnt = time.perf_counter()
-        shown = seconds > 0.0 and (outputs or not quiet)
-        with proving(console, seconds if shown else 0.0):
-            best = best_losses(model.certificate, seconds) if shown else []
-        summary = summary_of(model, radii, best) | {
-            "seconds_total": learnt - begun,
-            "seconds_certificate": time.perf_counter() - learnt,
-            "cluster": {"workers": workers} | progress.costs,
-        }
-        for file in outputs:
-            file.write(json_text(summary).encode() + b"\n")
-    if checkpoint is not None:
-        checkpoint.path.unlink(missing_ok=True)
-    said = early or model.examples - before >= PAYS
-    say_costs(say, summary, model_path, best, "" if said else f"note: {SELDOM}; {ALONE}")
-
-
-def say_idle(say: Callable[[str], None], files: Any, workers: int, reading: dict[str, Any]) -> None:
-    """Say how many workers have nothing to read, if any."""
-    from giftrl.cli.terminal import counted
-    from giftrl.distributed.files import look_at_files
-    from giftrl.distributed.shards import deal
-
-    if len(files) >= workers:
-        return
-    looked = look_at_files(files, reading["format"], reading["columns"], reading.get("schema")).files
-    busy = sum(map(bool, deal(looked, workers)))
-    if busy == workers:
-        return
-    have = "has" if workers - busy == 1 else "have"
-    whole = all(not file.lines for file in looked)
-    why = "files of this kind are read as a whole" if whole else "the data is too small to be cut into more parts"
-    said = f"{workers - busy} of {workers} workers {have} nothing to read: there {'is' if len(files) == 1 else 'are'} "
-    say(f"note: {said}{counted(len(files), 'file')}, and {why}; --workers {busy} does as well")
-
-
-class Watching:
-    """Prints a line each time the number of rows has doubled, and keeps what the run has cost."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, data: tuple[str, ...], options: dict[str, Any], cluster: str) -> None:
+        self.cluster = cluster
+        super().__init__(data, options)
+        self.reading.pop("rejects")
         self.costs: dict[str, Any] = {}
-        self._next = 0
+        self._next_line = 0
 
-    def __call__(self, driver: Any) -> None:
-        """Look at a run after a merge."""
+    def _check(self, options: dict[str, Any]) -> None:
+        from giftrl.distributed.ray_crew import require_cluster
+        from giftrl.errors import require
+
+        given = {"passes": self.passes, "report_path": self.report_path, "predictions": self.predictions}
+        given["rejects"] = options["rejects"]
+        for name, (default, rule, remedy) in NOT_ON_A_CLUSTER.items():
+            require(given[name] == default, name.removesuffix("_path"), given[name], rule, remedy)
+        require_cluster(self.cluster)
+
+    def check_files(self) -> None:
+        from giftrl.distributed.launch import require_place
+        from giftrl.distributed.shards import find_files
+        from giftrl.streams.sources.source import is_url
+
+        if self.checkpoint is not None:
+            require_place(self.checkpoint.path, self.resume)
+        self.files = find_files(self.data)
+        self.reading["rejects"] = None
+        self._check_outputs([file.name for file in self.files if not is_url(file.name)])
+        del self.reading["rejects"]
+
+    def prepare(self) -> None:
+        from giftrl.cli.terminal import counted
+        from giftrl.distributed import PAYS
+        from giftrl.distributed.shards import about_rows, source_of
+
+        about = about_rows(self.files, self.reading["format"])
+        self.small = about is not None and about.rows < PAYS
+        if self.small:
+            self.tell(f"note: {SELDOM}, and there are {about} here; {ALONE}")
+        if not self.quiet:
+            self._tell_idle_workers()
+        self.trained, reason = self.model([source_of(file.name) for file in self.files])
+        self.learned_before = self.trained.examples
+        if self.from_path is not None:
+            self.tell(f"continuing after {counted(self.learned_before, 'example')}")
+        if reason is not None:
+            self.tell(reason)
+
+    def _tell_idle_workers(self) -> None:
+        from giftrl.cli.terminal import counted
+        from giftrl.distributed.shards import deal, look_at_files
+
+        files, workers = self.files, self.workers
+        if len(files) >= workers:
+            return
+        shards = look_at_files(files, self.reading["format"], self.reading["columns"], self.reading["schema"]).files
+        busy = sum(map(bool, deal(shards, workers)))
+        if busy == workers:
+            return
+        have = "has" if workers - busy == 1 else "have"
+        whole = all(not file.lines for file in shards)
+        why = "files of this kind are read as a whole" if whole else "the data is too small to be cut into more parts"
+        are = f"there {'is' if len(files) == 1 else 'are'} {counted(len(files), 'file')}"
+        idle = f"{workers - busy} of {workers} workers {have} nothing to read"
+        self.tell(f"note: {idle}: {are}, and {why}; --workers {busy} does as well")
+
+    def learn(self) -> Any:
+        from giftrl.distributed import train
+
+        self.trained = train(
+            self.trained, self.data, workers=self.workers, cluster=self.cluster, checkpoint=self.checkpoint,
+            resume=self.resume, after=self._watch, **self.reading,
+        )  # fmt: skip
+        return self.trained
+
+    def _watch(self, driver: Any) -> None:
+        """Print a line each time the number of rows has doubled, and keep the costs of the run."""
         from dataclasses import asdict
 
         self.costs = asdict(driver.costs) | {"rows_a_second_and_worker": driver.costs.rows_a_second}
         rows = driver.model.examples
-        if rows >= self._next:
-            self._next = 2 * rows
-            self._say(f"{rows:>15,} examples, average loss {driver.model.average_loss:.6f}")
+        if rows >= self._next_line:
+            self._next_line = 2 * rows
+            self.tell(f"{rows:>15,} examples, average loss {driver.model.average_loss:.6f}")
 
+    def facts(self) -> dict[str, Any]:
+        return {"cluster": {"workers": self.workers} | self.costs}
 
-def say_costs(
-    say: Callable[[str], None], summary: dict[str, Any], model_path: str | None, best: Any, note: str
-) -> None:
-    """Print what a run has come to, what is proved about it, and what it has cost."""
-    from giftrl.cli.terminal import counted, decimals
+    def results(self, summary: dict[str, Any], best: Any) -> list[str]:
+        from giftrl.cli.terminal import counted, decimals
+        from giftrl.distributed import PAYS
 
-    costs, seconds = summary["cluster"], summary["seconds_total"]
-    lines = ["\n" + ", ".join(counted(summary[f"{noun}s"], noun) for noun in ("example", "feature", "nonzero"))]
-    if summary["rejected"]:
-        lines.append(f"{counted(summary['rejected'], 'row')} could not be used and were skipped")
-    lines += [
-        f"average loss {decimals(summary['average_loss'])}",
-        f"{seconds:.1f} s with {counted(costs['workers'], 'worker')}, start-up included",
-    ]
-    if costs.get("rounds"):
-        rate, merging = costs["rows_a_second_and_worker"], costs["seconds_merging"]
-        moved = f"{costs['bytes_moved'] / 1e6:,.1f} MB moved"
-        lines.append(
-            f"{counted(costs['rounds'], 'round')}: {rate:,.0f} rows a second and worker, {merging:.1f} s in merging, "
-            f"{moved}"
-        )
-        if costs["repeated"]:
-            lines.append(f"{counted(costs['repeated'], 'order')} carried out twice, as workers died or were slow")
-    if note:
-        lines.append(note)
-    if model_path is not None:
-        lines.append(f"model written to {model_path}")
-    if best:
-        lines.append(f"certificate: {best[0].in_words(best[1])}")
-    say("\n".join(lines))
+        costs, seconds = summary["cluster"], summary["seconds_total"]
+        lines = [counts_of(summary)]
+        if summary["rejected"]:
+            lines.append(f"{counted(summary['rejected'], 'row')} could not be used and were skipped")
+        lines += [
+            f"average loss {decimals(summary['average_loss'])}",
+            f"{seconds:.1f} s with {counted(costs['workers'], 'worker')}, start-up included",
+        ]
+        if costs.get("rounds"):
+            rate, merging = costs["rows_a_second_and_worker"], costs["seconds_merging"]
+            moved = f"{costs['bytes_moved'] / 1e6:,.1f} MB moved"
+            rounds = counted(costs["rounds"], "round")
+            lines.append(f"{rounds}: {rate:,.0f} rows a second and worker, {merging:.1f} s in merging, {moved}")
+            if costs["repeated"]:
+                lines.append(f"{counted(costs['repeated'], 'order')} carried out twice, as workers died or were slow")
+        if not self.small and self.trained.examples - self.learned_before < PAYS:
+            lines.append(f"note: {SELDOM}; {ALONE}")
+        if self.model_path is not None:
+            lines.append(f"model written to {self.model_path}")
+        if best:
+            lines.append(f"certificate: {best[0].in_words(best[1])}")
+        return lines

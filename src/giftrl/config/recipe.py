@@ -135,7 +135,11 @@ class Recipe:
             if value is None:
                 continue
             if self.auto:
-                rule = ("must be left out with ", Given("beta", AUTO), ", which chooses the parts as it learns")
+                rule: Message = (
+                    "must be left out with ",
+                    Given("beta", AUTO),
+                    ", which chooses the parts as it learns",
+                )
                 remedy = ("give a beta, such as ", Given("beta", 1.0), ", to choose the parts yourself")
                 raise InvalidInput(name, value, rule, remedy)
             named = between((Given(part, getattr(self, part)) for part in DEFAULTS), ", ")

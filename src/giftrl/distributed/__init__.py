@@ -12,8 +12,8 @@
 >>> folder.cleanup()
 """
 
-from giftrl.distributed.cluster import connect
 from giftrl.distributed.driver import Costs, Driver
-from giftrl.distributed.run import PAYS, plan, train
+from giftrl.distributed.launch import PAYS, plan, train
+from giftrl.distributed.ray_crew import connect
 
 __all__ = ["PAYS", "Costs", "Driver", "connect", "plan", "train"]

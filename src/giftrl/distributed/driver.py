@@ -1,28 +1,216 @@
-"""The driver of a run: gives out rounds, merges what comes back, and learns the rows of the window."""
+"""A worker: learns rows of a shard from a given state, and sends back what has changed."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.sharing import Held, gather, shared
-from giftrl.distributed.reading import Place, Reading
-from giftrl.distributed.worker import Order, Reply, State
+from giftrl.certificates.sharing import Held, Left, Shared, begin, gather, left_by, shared
+from giftrl.distributed.shards import Place, Portion, Reading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
-from giftrl.kernels.engine import Engine
-from giftrl.merging import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
 from giftrl.streams.batch import Batch
+from giftrl.streams.names.features import News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.multi_pass import joined
+from giftrl.workers import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
+
+
+class Order(NamedTuple):
+    """What a worker is to do in a round.
+
+    Attributes:
+        version: of the state that the round begins with: how many merges there were before.
+        shard, place: where its rows begin.
+        rows: how many it learns.
+        window: how many rows behind them it sends back without learning them.
+        number: of its first row among all rows so far, for what is kept of them.
+    """
+
+    version: int
+    shard: int
+    place: Place
+    rows: int
+    window: int
+    number: int = 0
+
+
+class State(NamedTuple):
+    """The state of a run at some features: that of the learner, and the sums of its certificate, if it has some."""
+
+    piece: Any
+    sums: Shared | None
+
+
+class Counts(NamedTuple):
+    """Of rows that were learnt, and of rows that could not be used, those of the window included."""
+
+    examples: int = 0
+    nonzeros: int = 0
+    weight: float = 0.0
+    rejected: int = 0
+
+
+class Reply(NamedTuple):
+    """What a worker sends back.
+
+    Attributes:
+        shard: as in the order.
+        place: where the next row of the shard is.
+        done: whether there is none.
+        piece: the state at the features that have changed.
+        left: what is remembered of its rows, if anything is.
+        window: rows that it has not learnt.
+        counts: of its rows.
+        news: names of features that it had not met before.
+        seconds: that it took, reading included.
+    """
+
+    shard: int
+    place: Place
+    done: bool
+    piece: Any
+    left: Left | None
+    window: tuple[Batch, ...]
+    counts: Counts
+    news: tuple[News, ...]
+    seconds: float
+
+
+class Worker:
+    """A copy of the learner that is told before each round what has changed.
+
+    A reply is a function of the state, the place and the numbers of rows: whoever repeats a round, with the state as a
+    whole, sends the same bits.
+
+    Args:
+        reading: of all shards.
+        background: whether a thread reads and parses ahead.
+    """
+
+    def __init__(self, reading: Reading, background: bool = False) -> None:
+        self.reading = reading
+        self.version = -1  # of the state that the model had at the beginning of its last round; -1 before the first
+        self.model = LinearModel(reading.settings)
+        self._background = background
+        self._rows: ShardRows | None = None
+
+    def round(self, order: Order, state: State, whole: bool) -> Reply | None:
+        """Carry out an order; None if only the state as a whole will do, as it does for a worker that is new.
+
+        Args:
+            order: what to do.
+            state: at the features that have changed since the version before; or at all that were seen.
+            whole: whether it is at all that were seen.
+        """
+        begun = time.perf_counter()
+        if whole:
+            self.model = LinearModel(self.reading.settings)
+        elif self.version != order.version - 1:
+            return None
+        put(self.model.learner, state.piece)
+        witnesses = self.model.learner.witnesses
+        if witnesses is not None and state.sums is not None:
+            begin(witnesses, state.sums, order.number)
+        self.version = order.version
+        rows = self._at(order)
+        learner = self.model.learner
+        marks = np.zeros(learner.dimension, np.bool_)
+        touched(learner, [], marks)  # what is dense now may not be in the end
+        counts = Counts()
+        for portion in rows.take(order.rows):
+            for _ in self.model.learn(portion.batch):
+                pass
+            touched(learner, [(as_rows(portion.batch), len(portion.batch))], marks)
+            counts = added(counts, portion)
+        window = []
+        for portion in rows.take(order.window):
+            window.append(portion.batch)
+            counts = counts._replace(rejected=counts.rejected + portion.rejected)
+        touched(learner, [], marks)
+        features = np.flatnonzero(marks)
+        found = take(learner, features)
+        left = None if witnesses is None else left_by(witnesses, features, order.number)
+        news, rows.news = tuple(rows.news), []
+        seconds = time.perf_counter() - begun
+        return Reply(order.shard, rows.place, rows.done, found, left, tuple(window), counts, news, seconds)
+
+    def _at(self, order: Order) -> ShardRows:
+        """The rows of the order, gone on with where the last round ended, if that was there."""
+        rows = self._rows
+        if rows is None or (rows.shard, rows.place) != (order.shard, order.place):
+            if rows is not None:
+                rows.close()
+            rows = self._rows = ShardRows(self.reading, order.shard, order.place, background=self._background)
+        return rows
+
+    def close(self) -> None:
+        """End the thread that reads ahead."""
+        if self._rows is not None:
+            self._rows.close()
+
+
+def added(counts: Counts, portion: Portion) -> Counts:
+    """Counts with those of rows that were learnt; weights are added one by one, wherever portions begin and end."""
+    batch = portion.batch
+    return Counts(
+        counts.examples + len(batch),
+        counts.nonzeros + batch.nonzeros,
+        float(np.add.accumulate(np.append(counts.weight, batch.weights))[-1]),
+        counts.rejected + portion.rejected,
+    )
+
+
+# Workers in this process, one after the other: the results of many machines without any.
+
+
+class LocalCrew:
+    """Carries out the orders of a round in turn.
+
+    Args:
+        reading: of all shards.
+        workers: how many.
+    """
+
+    name = "this process, one worker after the other"
+
+    def __init__(self, reading: Reading, workers: int) -> None:
+        self.reading = reading
+        self.workers = [Worker(reading) for _ in range(workers)]
+        self.repeated = 0  # orders that were carried out once more
+
+    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
+        """The replies to orders, in their order.
+
+        Args:
+            orders: at most one for each worker; that of a shard goes to the worker of its number.
+            state: at the features that have changed since the version before.
+            whole: gives the state at all features that were seen.
+        """
+        return [self.one(order, state, whole) for order in orders]
+
+    def one(self, order: Order, state: State, whole: Callable[[], State]) -> Reply:
+        """The reply to an order."""
+        worker = self.workers[order.shard]
+        reply = worker.round(order, state, False) or worker.round(order, whole(), True)
+        assert reply is not None
+        return reply
+
+    def close(self) -> None:
+        """Let the workers go."""
+        for worker in self.workers:
+            worker.close()
+
+
+# The driver of a run: gives out rounds, merges what comes back, and learns the rows of the window.
 
 
 class Crew(Protocol):
-    """Workers, wherever they are; see :class:`giftrl.distributed.local.LocalCrew`."""
+    """Workers, wherever they are; see :class:`giftrl.distributed.driver.LocalCrew`."""
 
     repeated: int
 
@@ -225,7 +413,7 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
     []
     """
     learner: Any = model.learner
-    known = NonzeroRows.of(learner.coordinates if isinstance(learner, Engine) else learner.features.x).where
+    known = NonzeroRows.of(learner.features.x).where
     if learner.witnesses is None or not len(learner.witnesses.store.record):
         return known
     return np.union1d(known, NonzeroRows.of(learner.witnesses.store.record).where)

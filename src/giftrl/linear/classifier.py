@@ -1,4 +1,4 @@
-"""The classifier."""
+"""The scikit-learn classifier."""
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass, field
@@ -36,53 +36,55 @@ def _has_probabilities(estimator: "FTRLClassifier") -> bool:
 
 @dataclass(eq=False, repr=False)
 class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
-    """A linear classifier that learns in one pass, has nothing to tune, and proves how well it did.
+    """Linear classification without tuning, in one pass, with a certificate of how well it did.
 
-    By default a mixture of learners of many kinds and rates in one pass, combined into one linear model as they prove
-    themselves; features may have any scale. Given a beta, a single learner: generalized implicit FTRL.
+    By default, a mixture combines many base learners with different update rules and learning rates into one linear
+    model. Features may have any scale. With a number for ``beta``, a single learner: generalized implicit FTRL.
 
-    Two classes are one model of labels -1 (``classes_[0]``) and +1. With more, ``softmax`` and ``multiclass_hinge`` are
-    one loss of a score for each class, learnt in one step; any other loss is learnt one class against the rest, all
+    Binary classification trains one model of labels -1 (``classes_[0]``) and +1. Multiclass classification uses
+    ``softmax`` or ``multiclass_hinge``, one loss of all class scores; any other loss is trained one-vs-rest, all
     classes in one pass.
 
     Args:
-        loss: a loss for labels -1 and +1, or one of a score for each class, by name or as an object. ``"auto"`` is
-            ``"logistic"`` for two classes and ``"softmax"`` for more.
-        beta: ``"auto"`` for the mixture, which has nothing to choose; or a number, the scale of a single learner's
-            schedule: larger learns faster.
-        preset: which mixture, where beta is ``"auto"``: ``"default"``, or ``"light"`` with fewer experts.
-        update: how a step is chosen: ``"proximal"``, ``"linear"``, ``"twostep"``, ``"truncated"``, ``"iwa"``, or an
-            object. This and the next three are for a beta that is a number. None is ``"proximal"``, ``"squared_norm"``
-            and ``"temporal"`` then; with ``"auto"`` they must be None, as must gradient_bound.
-        lookahead: True for steps under the next regularizer, an error where that is not known in time; False for steps
-            under the present one; None for the next where it is known.
-        regularizer: ``"squared_norm"``, ``"adagrad"``, ``"elastic_net"``, ``"centred"``, ``"curvature"``, or an object.
-        schedule: the growth of its strength: ``"temporal"``, ``"sqrt"``, ``"constant"``, ``"adagrad_norm"``,
-            ``"ada_implicit"``, or an object, which then has its own beta.
+        loss: a loss for labels -1 and +1 or a multiclass loss, by name or as an object. ``"auto"`` is ``"logistic"``
+            for two classes and ``"softmax"`` for more.
+        beta: ``"auto"`` for the mixture, which has no hyperparameters; or a number, the scale of a single learner's
+            schedule: a larger beta learns faster.
+        preset: the mixture for beta="auto": ``"default"``, or ``"light"`` with fewer base learners.
+        update: the update rule of a single learner: ``"proximal"`` (the default), ``"linear"``, ``"twostep"``,
+            ``"truncated"``, ``"iwa"``, or an object. ``update``, ``lookahead``, ``regularizer``, ``schedule`` and
+            ``gradient_bound`` need a number for beta; with ``"auto"`` they must be None.
+        lookahead: True for steps under the next regularizer, an error if it is not known in time; False for steps
+            under the current one; None for the next if it is known.
+        regularizer: ``"squared_norm"`` (the default), ``"adagrad"``, ``"elastic_net"``, ``"centred"``, ``"curvature"``,
+            or an object.
+        schedule: the growth of the regularizer's strength: ``"temporal"`` (the default), ``"sqrt"``, ``"constant"``,
+            ``"adagrad_norm"``, ``"ada_implicit"``, or an object with its own beta.
         gradient_bound: a guess of the largest gradient, for schedules and regularizers that start from one.
-        normalize: ``"unit"`` divides each row by its Euclidean norm.
-        fit_intercept: whether rows get a constant feature 1.
-        passes: how often ``fit`` goes over the rows at most.
-        validation_fraction: with more than one pass, this part of the rows is held out: passes end when the loss on
-            them rises, the model of the best pass is kept, and then learns them too. 0 for none, and all passes.
-        shuffle: whether ``fit`` takes them in random order, a new one in each pass; rows that are sorted, by label or
-            by time, teach little in their order. ``partial_fit`` keeps the order.
+        normalize: ``"unit"`` divides each example by its Euclidean norm.
+        fit_intercept: add a constant feature 1.
+        passes: the maximum number of passes of ``fit``.
+        validation_fraction: the share of examples held out for early stopping if ``passes`` is more than 1. Training
+            stops when the validation loss rises. The best model is kept and then trained on the held-out examples.
+            0 disables early stopping.
+        shuffle: visit examples in random order in ``fit``, anew in each pass. Sorted examples are hard to learn from
+            in their order. ``partial_fit`` keeps the order.
         class_weight: a factor for the weight of each class, ``"balanced"`` (in ``fit`` only), or None.
-        dtype: ``"float32"`` or ``"float64"``, how weights are stored.
-        witness_nonzeros: the most nonzeros of examples to store for ``certificate_.best_loss()``, 12 bytes each; 0 or
-            None for no ``best_loss``.
-        random_state: the seed of the shuffling; None for an order that differs from call to call.
-        n_jobs: how many threads learn in the first pass, -1 for all cores; None is 1. Each number gives a model of its
-            own, the same in every call; with -1 it depends on how many cores there are. Models of columns of their own,
-            as of one class against the rest with beta="auto", are the same for any number.
-        classes_: the labels, sorted.
-        coef_, intercept_: a row for each class, or one row where there are two classes.
-        average_loss_: the progressive loss, of the first pass.
-        validation_losses_: after each pass, the loss on the rows held out.
-        certificate_: what the run proves about itself.
-        experts_: with beta="auto", (name, share, loss) of each expert.
-        n_features_in_, feature_names_in_: of the rows that it learnt from.
-        t_: the number of the next row, from 1.
+        dtype: the type of stored weights, ``"float32"`` or ``"float64"``.
+        witness_nonzeros: the maximum number of nonzeros of stored examples for ``certificate_.best_loss()``, 12 bytes
+            each; 0 or None for no ``best_loss``.
+        random_state: the seed of the shuffling; None for a different order in each call.
+        n_jobs: the number of threads of the first pass, -1 for all cores; None is 1. A single model needs beta="auto"
+            for that, and depends on the number of threads, but not on timing. One-vs-rest models are the same for any
+            number.
+        classes_: the class labels, sorted.
+        coef_, intercept_: a row for each class, or one row in binary classification.
+        average_loss_: the progressive validation loss of the first pass.
+        validation_losses_: the validation loss after each pass.
+        certificate_: the certificate of the run.
+        experts_: with beta="auto", (name, share, loss) of each base learner.
+        n_features_in_, feature_names_in_: the features of the training data.
+        t_: the number of the next example, from 1.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -95,19 +97,20 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
     class_weight: Any = field(default=None, kw_only=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows, in order.
+        """Learn from more examples, in order.
 
-        If a row leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the rows before it have been
-        learnt; where it has spoilt the model, the estimator is no longer fitted. Any other error leaves it as it was.
+        If an example leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the examples before it have
+        been learned; if the model has become unusable, the estimator is no longer fitted. Any other error leaves the
+        estimator unchanged.
 
         Args:
             X, y, sample_weight: as for :meth:`fit`.
-            classes: all labels there will ever be; needed in the first call, and may be left out later.
+            classes: all class labels that can occur; required in the first call only.
         """
         return self._teach(X, y, sample_weight, anew=False, classes=classes)
 
     def _read(self, y: Any, anew: bool, classes: Any = None) -> NDArray[np.int64]:
-        """The numbers of the classes."""
+        """Return class numbers for labels."""
         if anew:
             check_classification_targets(y)
             self.classes_, codes = np.unique(y, return_inverse=True)
@@ -119,7 +122,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
             raise InvalidInput("class_weight", self.class_weight, "needs all labels at once, as fit has", remedy)
         try:
             codes = Labels(self.classes_).codes(y)
-        except TypeError:  # labels of several kinds, which the check has words for
+        except TypeError:  # labels of mixed types, for which the check has a message
             check_classification_targets(y)
             raise
         if (codes < 0).any():
@@ -164,7 +167,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
         return np.asarray(factors[labels] if weights is None else factors[labels] * weights)
 
     def _balanced(self, labels: Any, weights: Array | None) -> Array:
-        """Factors that give all classes the same weight, and leave that of all rows as it was."""
+        """Return factors that give all classes the same weight without changing the total weight."""
         sums = np.bincount(labels, weights, len(self.classes_))
         if not sums.all():
             rule = f"needs rows of positive weight in each class, and {self.classes_[sums == 0.0][0]!r} has none"
@@ -174,48 +177,47 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Any:
-        """The weights of the features, a row for each class or one row where there are two classes."""
+        """The weights of the features: a row for each class, or one row in binary classification."""
         weights = _of_two(self._predictor.weights.T)
         return sparse.csr_array(weights) if self._sparse else weights
 
     @property
     def intercept_(self) -> Array:
-        """The constants."""
+        """The intercept of each class, or one in binary classification."""
         return _of_two(self._predictor.constants).copy()
 
     def decision_function(self, X: Any) -> Array:
-        """The score of each row: of ``classes_[1]`` against ``classes_[0]``, or a column for each class.
+        """Return the score of each example: of ``classes_[1]`` against ``classes_[0]``, or a column for each class.
 
-        It is linear in the features: where predictions in the course of learning are clipped, as with the hinge losses
-        and beta="auto", these are not.
+        Scores are linear in the features. They are not clipped, unlike progressive predictions of the hinge losses with
+        beta="auto".
         """
         scores = _of_two(self._scores(X).T).T
         return scores if len(self.classes_) > 2 else scores[:, 0]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most likely class of each row."""
+        """Return the most likely class of each example."""
         scores = _as_columns(self.decision_function(X))
         return Labels(self.classes_).best(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class; with ``logistic`` and more than two classes, those of each scaled to sum 1."""
+        """Return class probabilities; one-vs-rest probabilities of ``logistic`` are scaled to sum to 1."""
         scores = _as_columns(self.decision_function(X))
         link = Link.SIGMOID if scores.shape[1] == 1 else link_of(self._model.learners[0].loss)
         return link.probabilities(scores)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def to_sklearn(self) -> Any:
-        """A fitted estimator of scikit-learn with the same weights and predictions, which knows nothing of giftrl.
+        """Return a fitted scikit-learn estimator with the same weights and predictions, independent of giftrl.
 
-        ``LogisticRegression`` where there are probabilities (for ``logistic`` and more than two classes, one for each
-        class in a ``OneVsRestClassifier``), and ``LinearSVC`` where there are none. With ``normalize="unit"`` it is in
-        a pipeline, after a ``Normalizer``.
+        ``LogisticRegression`` for losses with probabilities (in a ``OneVsRestClassifier`` for multiclass
+        ``logistic``), ``LinearSVC`` for the others. With ``normalize="unit"`` it is a pipeline with a ``Normalizer``.
 
         >>> model = FTRLClassifier().fit([[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"])
         >>> plain = model.to_sklearn()
@@ -227,7 +229,7 @@ class FTRLClassifier(ClassifierMixin, FTRL):  # type: ignore[misc]
 
 
 def _of_two(rows: Array) -> Array:
-    """A row for each class; of two classes the difference, which is all that counts."""
+    """Return a row for each class, or the difference of the two rows of a binary model."""
     return rows[1:] - rows[:1] if len(rows) == 2 else rows
 
 

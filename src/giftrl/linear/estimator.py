@@ -25,26 +25,27 @@ from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
 from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
-from giftrl.merging.schedule import FIRST
-from giftrl.reports.run import Sample
+from giftrl.reports.record import Record, mean_base_learners
+from giftrl.workers.merging import require_auto
+from giftrl.workers.planner import FIRST
 
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 
 Array = NDArray[np.float64]
 
-#: The parameters that a model is made of; between two calls of partial_fit they must stay as they are.
+#: Parameters that define the model. They must not change between calls of partial_fit.
 MADE_OF = tuple(field.name for field in fields(Parameters))
-#: The rows that the compiled loops take as they are.
+#: Matrix types that the compiled loops accept without a copy.
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
 @dataclass(eq=False, repr=False)
 class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
-    """The part of an estimator that does not depend on what labels mean.
+    """The base class of both estimators: everything that does not depend on the meaning of labels.
 
-    An estimator brings ``_read``, from labels as they are given to numbers, ``_targets``, from these to labels of the
-    loss, and ``_make``, a model for them.
+    Subclasses define ``_read`` (raw labels to numbers), ``_targets`` (numbers to labels of the loss) and ``_make`` (a
+    new model).
     """
 
     _: KW_ONLY
@@ -54,7 +55,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     random_state: Any = 0
     n_jobs: int | None = None
 
-    #: What scikit-learn is to check of labels.
+    #: Arguments of validate_data for the labels.
     _checks: ClassVar[dict[str, Any]] = {}
 
     def _recipe(self, **chosen: Any) -> Recipe:
@@ -70,7 +71,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         return super()._recipe(**chosen)
 
     def _columns(self, recipe: Recipe, *, classes: int | None = None, models: int | None = None) -> EstimatorModel:
-        """A model that has learnt nothing: of one loss, or with a loss for each of the models."""
+        """Return an untrained model: one learner, or one for each column if ``models`` is given."""
         features = self.n_features_in_
         dimension, constant = (features + 1, features) if self.fit_intercept else (features, None)
         if models is not None:
@@ -78,17 +79,17 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         return EstimatorModel([make(recipe, dimension, classes, constant=constant)])
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows, forgetting what was learnt before.
+        """Train a new model on these examples.
 
         Args:
-            X: a matrix, sparse or dense, or a table.
-            y: the labels of rows: classes of any kind; or numbers, of which a row can have several.
-            sample_weight: the importance of each row; rows of weight 0 are as if they were not there.
+            X: a matrix, sparse or dense, or a data frame.
+            y: class labels of any type, or regression targets (a column for each target).
+            sample_weight: the weight of each example. Examples of weight 0 are ignored.
         """
         return self._teach(X, y, sample_weight, anew=True)
 
     def _teach(self, X: Any, y: Any, sample_weight: Any, *, anew: bool, **more: Any) -> Self:
-        """Validate rows and learn from them, in ``passes`` from the beginning or in order where the last rows ended."""
+        """Validate the examples and learn from them: all passes of ``fit``, or one pass of ``partial_fit``."""
         first = anew or not self.__sklearn_is_fitted__()
         with self._all_or_nothing():
             x, y = validate_data(self, as_frame(X), y, **ROWS, **self._checks, reset=first)
@@ -102,7 +103,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 self._weight_sum = self._loss_sum = 0.0
                 self._validation_losses: list[float] = []
                 self._sparse = False
-                self._sample = Sample()
+                self._record = Record()
             self._check_unchanged()
             weights = self._reweigh(y, labels, weights)
             passes, shuffle = (self.passes, self.shuffle) if anew else (1, False)
@@ -117,14 +118,14 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                 raise InvalidInput(name, value, rule, "call fit, or partial_fit on a clone, to begin anew")
 
     def _learn(self, x: Any, labels: Array, weights: Array | None, passes: int, shuffle: bool) -> None:
-        """Learn from validated rows, labels and weights; rows of weight 0 are left out."""
+        """Learn from validated examples, without those of weight 0."""
         random = check_random_state(self.random_state) if shuffle else None
         order = np.flatnonzero(weights) if weights is not None and not weights.all() else None
         n = len(labels) if order is None else len(order)
         if random is not None:
             order = random.permutation(n if order is None else order)
         held = np.flatnonzero(held_out(0, n, self.validation_fraction if passes > 1 else 0.0))
-        if len(held) > 0:  # places so far, and rows from here on
+        if len(held) > 0:  # positions in the order become example numbers
             taken = np.arange(n) if order is None else order
             held, order = taken[held], np.delete(taken, held)
         validate = None
@@ -132,6 +133,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
         course = EarlyStopping(self._model.learners, validate)
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)
@@ -153,16 +155,16 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     def _learn_once(
         self, x: Any, labels: Array, weights: Array | None, order: NDArray[np.int64] | None, kept: bool = False
     ) -> None:
-        """Learn from rows in this order, or from all of them in their own; predictions may be kept for a report."""
-        # The loop of a mixture takes long to compile: one version for float32 and float64 rows.
+        """Make one pass over the examples in ``order``. With ``kept``, store predictions for the report."""
+        # Mixtures take long to compile, so float32 data uses the loop for float64.
         real = np.float64 if self.beta == AUTO else None
         y = labels if order is None else labels[order]
         w = weights if weights is None or order is None else weights[order]
         unit = self.normalize == "unit"
         for begin, end, rows in blocks(x, constant=self.fit_intercept, unit=unit, order=order, dtype=real):
             learnt = self._model.rounds
-            if kept:
-                self._note_shares()
+            if kept and self._record.rows:
+                self._record.note_shares(lambda: mean_base_learners(self._model.every_experts))
             try:
                 own = None if w is None else w[begin:end]
                 made = self._model.learn(rows, y[begin:end], own)
@@ -175,21 +177,22 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
                     at,
                 ) from None
             if kept:
-                self._remember(made, y[begin:end], own)
+                self._record.add(made, y[begin:end], own)
 
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
-        """The mean loss of learners on rows that they have not learnt."""
+        """Return the mean validation loss of learners on held-out examples."""
         predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
         scores = clip_as_in_training(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
-        weights = None if weights is None else weights / weights.max()  # their sum stays within float64
+        weights = None if weights is None else weights / weights.max()  # so that their sum is finite
         return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was if what is done to it fails; after :class:`Overflowed`, with one exception.
+        """Restore the estimator if the block raises.
 
-        A model that ``partial_fit`` was adding to is not copied before, so it has learnt the rows before the one that
-        overflowed, which ``average_loss_`` leaves out. If that row has spoilt it, the estimator is no longer fitted.
+        The model of ``partial_fit`` is not copied. After :class:`Overflowed` it has learned the examples before the one
+        that overflowed, although ``average_loss_`` does not count them. If its numbers are no longer finite, the
+        estimator is not fitted any more.
         """
         before = dict(self.__dict__)
         try:
@@ -202,7 +205,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             raise
 
     def _reweigh(self, y: Any, labels: Any, weights: Array | None) -> Array | None:
-        """The weights of rows; classes can have a weight too."""
+        """Return example weights; classifiers multiply them by class weights."""
         return weights
 
     @property
@@ -217,7 +220,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         return self._model.predictor(intercept=self.fit_intercept, clip=self._clip)
 
     def _scores(self, X: Any) -> Array:
-        """<s, x> + intercept of new rows, a column for each column of the model."""
+        """Return <s, x> + intercept of new examples, a column for each column of the model."""
         check_is_fitted(self)
         x = validate_data(self, as_frame(X), **ROWS, reset=False)
         x = unit_rows(x) if self.normalize == "unit" else x
@@ -235,31 +238,31 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def sparsify(self) -> Self:
-        """Let ``coef_`` be a CSR matrix; predictions from few nonzero weights are then faster."""
+        """Convert ``coef_`` to a CSR matrix, which speeds up predictions if few weights are nonzero."""
         check_is_fitted(self)
         self._sparse = True
         return self
 
     def densify(self) -> Self:
-        """Let ``coef_`` be an array again."""
+        """Convert ``coef_`` back to an array."""
         check_is_fitted(self)
         self._sparse = False
         return self
 
     @property
     def average_loss_(self) -> float:
-        """The mean weighted loss of predictions made before each row was learnt, over rows met for the first time.
+        """Progressive validation loss: the weighted mean loss of predictions made before learning from each example.
 
-        In ``fit`` that is the first pass. Where each class or target has a loss of its own, their average.
+        With several passes it covers the first one. If each class or target has its own loss, it is their mean.
         """
         check_is_fitted(self)
         return self._loss_sum / self._weight_sum if self._weight_sum > 0.0 else float("nan")
 
     @property
     def validation_losses_(self) -> list[float]:
-        """The mean loss on the rows held out, after each pass; empty where none were.
+        """Validation loss after each pass; empty without held-out examples.
 
-        The model is that of the pass with the least one. It has learnt the rows held out too, after the last pass.
+        The model of the best pass is kept, and then trained on the held-out examples as well.
         """
         check_is_fitted(self)
         return list(self._validation_losses)
@@ -276,18 +279,18 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
 
     @property
     def experts_(self) -> Experts | list[Experts]:
-        """With beta="auto", the experts of the mixture: (name, share, loss) of each.
+        """With beta="auto", (name, share, loss) of each base learner of the mixture.
 
-        The share is the factor of its predictions in those of the model: shares are those of a linear combination, need
-        not sum to 1 and can be negative. The loss is the sum of its own progressive losses. A list of such lists where
-        each class or target has its own mixture.
+        The share is the coefficient of its predictions in the combined prediction. Shares need not sum to 1 and can be
+        negative. The loss is its own progressive loss, summed. If each class or target has its own mixture, this is a
+        list of such lists.
         """
         check_is_fitted(self)
         return self._model.experts
 
     @property
     def t_(self) -> int:
-        """The number of the next round, from 1. With beta="auto" rows of later passes are not rounds of their own."""
+        """The number of the next round, from 1. With beta="auto", later passes do not count as rounds."""
         check_is_fitted(self)
         return self._model.rounds + 1
 

@@ -14,15 +14,15 @@ from giftrl.config import Predictor, freeze
 from giftrl.config.recipe import Experts, Mixture, experts_of
 from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearners
-from giftrl.merging.team import Team
+from giftrl.workers.threads import Team
 
 Array = NDArray[np.float64]
-#: Rows with fewer nonzeros than this part of the features are few.
+#: For batches with fewer nonzeros than this share of the features, only the weights in use are computed.
 SPARSE_BATCH_SHARE = 0.1
 
 
 class EstimatorModel:
-    """Columns of weights that learn together: those of one learner; or, if ``each``, of one for each column of labels.
+    """Columns of weights that learn together: of one learner or, with ``each``, of a learner for each label column.
 
     >>> from giftrl.config import Recipe, make_each
     >>> model = EstimatorModel(make_each(Recipe("squared", beta=1.0), 2, 3, compiled=False), each=True)
@@ -34,7 +34,7 @@ class EstimatorModel:
 
     _team: Team | None = None
     _threads: ThreadPoolExecutor | None = None
-    _steps: Array | None = None  # of the last merge
+    _steps: Array | None = None  # step sizes of the last merge
 
     def __init__(self, learners: Sequence[Any], each: bool = False) -> None:
         self.learners = list(learners)
@@ -43,10 +43,10 @@ class EstimatorModel:
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads.
+        """Use that many threads inside the block.
 
-        Learners of columns of their own are dealt out to them, and learn what they would alone. One learner is taught
-        by a team (:mod:`giftrl.merging.team`). Many models in one pass stay with one thread.
+        Independent columns are distributed over the threads, with the same result as in one thread. A single learner
+        is trained by a team of workers (:mod:`giftrl.workers.threads`). Many models in one pass use one thread.
         """
         if workers == 1 or isinstance(self.learners[0], LinearLearners):
             yield
@@ -64,10 +64,10 @@ class EstimatorModel:
             self._team = self._threads = None
 
     def learn(self, x: Any, y: Array, weights: Array | None) -> Array:
-        """Learn from rows in order, and return the predictions, each made before its label was used."""
+        """Learn from the examples in order, and return each prediction made before its label was used."""
         if isinstance(self.learners[0], LinearLearners):
             made = self.learners[0].learn(x, y, weights)
-            # One of many models in one pass can overflow, while the others go on.
+            # One of many models may overflow while the others continue.
             lost = np.flatnonzero(~np.isfinite(self.learners[0].loss_sums))
             if len(lost) > 0:
                 raise Overflowed(
@@ -89,7 +89,7 @@ class EstimatorModel:
         return self._frozen[1]
 
     def scores(self, x: Any, *, intercept: bool, clip: bool | None) -> Array:
-        """The scores of new rows. From few sparse rows, no more weights are computed than they ask for."""
+        """Return the scores of new examples. For small sparse batches only the weights in use are computed."""
         known = self._frozen is not None and self._frozen[0] == (self.rounds, intercept, clip)
         if known or not sparse.issparse(x) or x.nnz > SPARSE_BATCH_SHARE * x.shape[1]:
             return self.predictor(intercept=intercept, clip=clip).scores(x)
@@ -100,12 +100,12 @@ class EstimatorModel:
         return frozen.scores(sparse.csr_array((x.data, places, x.indptr), (x.shape[0], frozen.weights.shape[0])))
 
     def replace(self, learners: Sequence[Any]) -> None:
-        """Go on with other learners of the same columns."""
+        """Replace the learners by others with the same columns."""
         self.learners, self._frozen = list(learners), None
 
     @property
     def loss_sum(self) -> float:
-        """The weighted sum of the losses met so far; the average over columns that have a loss each."""
+        """The weighted sum of progressive losses; the mean over columns that each have a loss."""
         sums = [total for learner in self.learners for total in learner.loss_sums.tolist()]
         return float(np.mean(sums)) if len(sums) > 1 else sums[0]
 
@@ -129,11 +129,11 @@ class EstimatorModel:
 
     @property
     def every_experts(self) -> list[Experts]:
-        """The experts of each mixture; none where a learner is no mixture."""
+        """The base learners of each mixture, without learners that are not mixtures."""
         return [experts_of(learner) for learner in self.learners if isinstance(learner, Mixture)]
 
     @property
     def experts(self) -> Experts | list[Experts]:
-        """The experts of the mixture, or a list of those of each; an AttributeError where there is no mixture."""
+        """The base learners of the mixture, or a list of them for each column; AttributeError without a mixture."""
         experts = [experts_of(learner) for learner in self.learners]
         return experts if self.each else experts[0]

@@ -1,4 +1,4 @@
-"""The regressor."""
+"""The scikit-learn regressor."""
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
 from dataclasses import dataclass, field
@@ -18,23 +18,23 @@ from giftrl.linear.plain import plain_regressor
 
 @dataclass(eq=False, repr=False)
 class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
-    """A linear model of numbers that learns in one pass, has nothing to tune, and proves how well it did.
+    """Linear regression without tuning, in one pass, with a certificate of how well it did.
 
-    Features and labels may have any scale. Several targets are models of their own, learnt in one pass. With the
-    Poisson loss the prediction is the mean exp(<s, x>); with every other it is <s, x>.
+    Features and targets may have any scale. Several targets are independent models, trained in one pass. The Poisson
+    loss predicts the mean exp(<s, x>); every other loss predicts <s, x>.
 
     Args:
-        loss: a loss of real labels, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
+        loss: a regression loss, by name or as an object: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"epsilon_insensitive"``, ``"quantile"``, ``"poisson"``.
         beta, preset, update, lookahead, regularizer, schedule, gradient_bound, normalize, fit_intercept, passes,
             validation_fraction, shuffle, dtype, random_state, n_jobs,
             witness_nonzeros: as for :class:`giftrl.linear.FTRLClassifier`.
-        clip: with beta="auto", True for predictions that stay in the range of the labels seen, as predictions in the
-            course of learning do, which ``average_loss_`` is about. By default they may leave it, as a trend asks for,
-            unless that would have been costly in the course of learning.
+        clip: with beta="auto", True to clip predictions to the range of the targets seen, as in progressive validation.
+            By default predictions may leave that range, to follow a trend, unless clipping was clearly better during
+            training.
 
     Attributes:
-        coef_: the weights of the features, or a row of them for each target.
+        coef_: the weights of the features; with several targets, a row for each.
         intercept_: one number, or one for each target.
         average_loss_, validation_losses_, certificate_, experts_, n_features_in_, feature_names_in_, t_: as for the
             classifier.
@@ -53,10 +53,11 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     _checks: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Go on learning from rows, in order.
+        """Learn from more examples, in order.
 
-        If a row leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the rows before it have been
-        learnt; where it has spoilt the model, the estimator is no longer fitted. Any other error leaves it as it was.
+        If an example leads to numbers beyond float64 (:class:`giftrl.errors.Overflowed`), the examples before it have
+        been learned; if the model has become unusable, the estimator is no longer fitted. Any other error leaves the
+        estimator unchanged.
 
         Args:
             X, y, sample_weight: as for :meth:`fit`.
@@ -74,7 +75,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
     def _make(self) -> EstimatorModel:
         recipe = self._recipe()
         if recipe.many:
-            raise Incompatible(f"{recipe.parts.loss!r} is a loss of classes; use FTRLClassifier, or a loss of numbers")
+            raise Incompatible(f"{recipe.parts.loss!r} is a multiclass loss; use FTRLClassifier, or a regression loss")
         return self._columns(recipe, models=self._outputs[0] if self._outputs else None)
 
     def _targets(self, numbers: Array) -> Array:
@@ -82,7 +83,7 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Any:
-        """The weights of the features, or a row of them for each target."""
+        """The weights of the features; with several targets, a row for each."""
         weights = self._predictor.weights.T
         if self._sparse:
             return sparse.csr_array(weights)
@@ -90,29 +91,29 @@ class FTRLRegressor(RegressorMixin, FTRL):  # type: ignore[misc]
 
     @property
     def intercept_(self) -> Any:
-        """The constant, or one for each target."""
+        """The intercept, or one for each target."""
         constants = self._predictor.constants
         return constants.copy() if self._outputs else float(constants[0])
 
     def predict(self, X: Any) -> Array:
-        """A number for each row, or a row of numbers.
+        """Return a prediction for each example, or a row of predictions for several targets.
 
-        That is ``X @ coef_`` plus the intercept; with the Poisson loss, exp of that. With ``clip``, or where it pays,
-        the score is clipped to the range of the labels seen, before exp; a Poisson mean is positive even while they are
-        all 0.
+        The score is ``X @ coef_ + intercept_``; the Poisson loss predicts its exponential. With ``clip``, or if
+        clipping was better during training, the score is first clipped to the range of the targets seen. A Poisson mean
+        is positive even if all targets were 0.
         """
         scores = self._scores(X)
         means: Array = link_of(self._model.learners[0].loss).means(scores)
         return means if self._outputs else means[:, 0]
 
     def to_sklearn(self, *, clip: bool = True) -> Any:
-        """A fitted estimator of scikit-learn with the same weights and predictions, which knows nothing of giftrl.
+        """Return a fitted scikit-learn estimator with the same weights and predictions, independent of giftrl.
 
-        ``PoissonRegressor`` for the Poisson loss, and ``LinearRegression`` for every other. With ``normalize="unit"``
-        it is in a pipeline, after a ``Normalizer``. A model whose predictions are clipped is refused.
+        ``PoissonRegressor`` for the Poisson loss, ``LinearRegression`` for every other. With ``normalize="unit"`` it is
+        a pipeline with a ``Normalizer``. A model with clipped predictions is refused.
 
         Args:
-            clip: False for the linear model before its predictions are clipped, where they are.
+            clip: False to convert the model without its clipping.
 
         >>> model = FTRLRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 6.0])
         >>> plain = model.to_sklearn(clip=False)

@@ -1,34 +1,21 @@
-"""Figures and pages of runs, for :mod:`giftrl.sweeps` and :mod:`giftrl.paper`.
+"""Pages, figures and the report of a run.
 
-==============================  =====================================================================
-:mod:`giftrl.reports.summary`   means and confidence intervals of repeated runs, and their best beta
-:mod:`giftrl.reports.figure`    how a figure looks, and its text as SVG
-:mod:`giftrl.reports.panel`     loss against beta, drawn the way the paper does
-:mod:`giftrl.reports.page`      an HTML page in one file
-:mod:`giftrl.reports.words`     numbers and curves in words
-==============================  =====================================================================
+A :class:`~giftrl.reports.record.Record` keeps the predictions of a run. A :class:`~giftrl.reports.run_page.Run`
+computes their diagnostics, and its page shows them beside certificate, weights and settings. A :class:`Summary` has the
+losses of repeated runs, and a :class:`Panel` draws it against beta. A :class:`Page` is one HTML file.
+
+>>> page = Page("A title", "An introduction.")
+>>> page.section("Numbers", "<p>1</p>")
+>>> page.html().count("<section")
+1
 """
 
-from giftrl.reports.figure import INK, Look, inline, new_figure, save, style, svg
+from giftrl.reports.figures import AXES, INK, Look, Panel, inline, new_figure, save, side_by_side, style, svg
+from giftrl.reports.loss_summary import Range, Summary, describe
 from giftrl.reports.page import Page
-from giftrl.reports.panel import AXES, Panel, side_by_side
-from giftrl.reports.summary import Range, Summary
-from giftrl.reports.words import describe, number
+from giftrl.reports.wording import number
 
 __all__ = [
-    "AXES",
-    "INK",
-    "Look",
-    "Page",
-    "Panel",
-    "Range",
-    "Summary",
-    "describe",
-    "inline",
-    "new_figure",
-    "number",
-    "save",
-    "side_by_side",
-    "style",
-    "svg",
-]
+    "AXES", "INK", "Look", "Page", "Panel", "Range", "Summary", "describe", "inline", "new_figure", "number", "save",
+    "side_by_side", "style", "svg",
+]  # fmt: skip

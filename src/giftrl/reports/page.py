@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from giftrl.files import write
-from giftrl.reports.figure import inline
+from giftrl.reports.figures import inline
 
 
 class Cell(NamedTuple):
@@ -89,7 +89,7 @@ def paragraph(text: str) -> str:
 
 
 def figure(svg_text: str, name: str, description: str, caption: str) -> str:
-    """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figure.inline`."""
+    """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figures.inline`."""
     drawn = inline(svg_text, name, description)
     return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, InvalidInput, Refused
+from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, Refused, render
 from giftrl.streams.batch import Batch, Rejected
 from giftrl.streams.formats import FORMATS, HEAD, detect
 from giftrl.streams.sources.lines import BOM
@@ -226,7 +226,7 @@ def require_usable(entry: Body, share: RowRange) -> None:
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
     """Rows that cannot be used, as answers list them."""
     return [
-        {"row": each.line, "column": each.column, "problem": each.problem, "expected": without_cli_terms(each.expected)}
+        {"row": each.line, "column": each.column, "problem": each.problem, "expected": each.expected}
         for each in rejected[:MAX_LISTED_ROWS]
     ]
 
@@ -238,12 +238,22 @@ def as_refused(problem: BaseException) -> Refused:
     if isinstance(problem, MemoryError):
         return Refused(413, "the rows do not fit in memory", "send fewer at a time")
     if isinstance(problem, InvalidInput):
-        return Refused(422, without_cli_terms(f"{problem.rule}"), without_cli_terms(problem.remedy))
-    return Refused(422, without_cli_terms(str(problem)), "change the rows or the settings")
+        return Refused(422, *(render(message, in_http) for message in problem.words))
+    return Refused(
+        422,
+        problem.told(in_http) if isinstance(problem, GiftrlError) else str(problem),
+        "change the rows or the settings",
+    )
 
 
-def without_cli_terms(words: str) -> str:
-    """A message of the command line for those who have no command line."""
-    for option, ours in (("--on-error skip", "?on_error=skip"), ("--labels", "labels"), ("--loss ", "loss ")):
-        words = words.replace(option, ours)
-    return words
+def in_http(given: Given) -> str:
+    """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value.
+
+    >>> in_http(Given("on_error", "skip")), in_http(Given("label_values", ["no", "yes"])), in_http(Given("label"))
+    ('?on_error=skip', 'labels no,yes', 'label')
+    """
+    if given.argument == "on_error":
+        return f"?on_error={given.value}"
+    name = "labels" if given.argument == "label_values" else given.argument
+    values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
+    return name if given.value is ... else f"{name} {','.join(map(str, values))}"

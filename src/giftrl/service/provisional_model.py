@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import GiftrlError, Refused, TooFewLabels
+from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
 from giftrl.service.bodies import (
     Answer,
     Body,
     RowRange,
     as_refused,
+    in_http,
     require_usable,
     row_ranges,
     sources,
-    without_cli_terms,
 )
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
@@ -91,7 +91,7 @@ class RequestedSettings(NamedTuple):
         except Refused:
             raise
         except GiftrlError as problem:
-            raise Refused(422, without_cli_terms(str(problem)), "change the settings") from None
+            raise Refused(422, problem.told(in_http), "change the settings") from None
         except (AttributeError, TypeError, ValueError, ArithmeticError, MemoryError) as problem:
             raise Refused(422, f"no model can have these settings ({type(problem).__name__})", "change them") from None
         return wanted
@@ -312,7 +312,7 @@ class ProvisionalModel:
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
         if self._rows + entry.lines >= ROWS or self._bytes + len(entry.data) >= MOST:
-            raise Refused(422, without_cli_terms(problem.rule), "create a model with settings, such as labels")
+            raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
         return Answer([None] * len(share.used), share.rejected, 0)
 
     def _note(self, entry: Body, answer: Answer) -> None:

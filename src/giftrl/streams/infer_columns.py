@@ -166,8 +166,8 @@ def remarks(seen: Mapping[str, Look], source: str, delimiter: str | None = None)
         looks_, is_ = ("look", "are") if len(dates) > 1 else ("looks", "is")
         said.append(
             [
-                f"{_some(dates)} {looks_} like dates that can be read in several ways, such as {seen[dates[0]].date!r}, "
-                f"and {is_} ignored; write 2024-03-05, or give ",
+                f"{_some(dates)} {looks_} like dates that can be read in several ways, such as "
+                f"{seen[dates[0]].date!r}, and {is_} ignored; write 2024-03-05, or give ",
                 *_each("categorical", dates),
             ]
         )

@@ -5,7 +5,7 @@
 (0.1, 1.0, 10.0)
 """
 
-from giftrl.reports.summary import Range, Summary
+from giftrl.reports.loss_summary import Range, Summary
 from giftrl.sweeps.data import PREPARATIONS, Data, fingerprint, load, prepare, read_all, signed
 from giftrl.sweeps.grid import Curve, Grid, parse_betas, parse_updates
 from giftrl.sweeps.repetitions import key, repeat

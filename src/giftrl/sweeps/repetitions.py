@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.distributed.cluster import connect, import_ray, require_version
+from giftrl.distributed.ray_crew import connect, import_ray, require_version
 from giftrl.errors import InvalidInput, require
 from giftrl.files import file_errors, write
-from giftrl.reports.summary import Summary
+from giftrl.reports.loss_summary import Summary
 from giftrl.sweeps.data import Data
 from giftrl.sweeps.grid import Grid
 from giftrl.system import cores

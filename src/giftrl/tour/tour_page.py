@@ -11,7 +11,7 @@ from giftrl.paper.pages import FIGURES, figures_of, write_verdicts
 from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
-from giftrl.reports.figure import require_matplotlib
+from giftrl.reports.figures import require_matplotlib
 from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, mean_ratio, read
 
 Table = tuple[tuple[str, ...], list[list[str]]]

@@ -20,7 +20,6 @@ from giftrl.errors import BadRow, BadSource, GiftrlError, Given, ModelFileError,
 from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
-from giftrl.merging.team import Spent, Team
 from giftrl.mixtures.state import DENSE
 from giftrl.models import load, save
 from giftrl.ops.loss import accepts, residual
@@ -29,6 +28,7 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
+from giftrl.workers.threads import Spent, Team
 
 Array = NDArray[np.float64]
 KIND = "linear"
@@ -82,7 +82,7 @@ class LinearModel:
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads (:mod:`giftrl.merging.team`); the learner is whole again at the end."""
+        """Learn with that many threads (:mod:`giftrl.workers.threads`); the learner is whole again at the end."""
         if workers == 1:
             return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:

@@ -90,7 +90,7 @@ class Settings(Recipe):
         if self.many:
             rule, remedy = (
                 f"must be the different labels of all classes for {self.loss}",
-                ["try ", Given("label_values", (0, 1, 2))],
+                ("try ", Given("label_values", (0, 1, 2))),
             )
             require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
         elif self.label_values is not None:

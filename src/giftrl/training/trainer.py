@@ -32,6 +32,7 @@ from giftrl.training.checkpoint import (
 from giftrl.training.model import LinearModel, under
 from giftrl.training.multi_pass import MultiPass
 from giftrl.training.predictions import lines_of
+from giftrl.workers.merging import require_auto
 
 Named = str | os.PathLike[str]
 #: Called after each piece of a batch with the trainer, the batch, the piece's first row and end in it, and predictions.
@@ -88,6 +89,7 @@ class Trainer:
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
+        require_auto(workers == 1 or model.settings.auto, "workers", workers)
         self.holdout = holdout if passes > 1 else 0
         self.multi_pass = MultiPass(model, self.holdout) if passes > 1 else None
         self.format, self.columns, self.on_error = format, columns, on_error
@@ -106,12 +108,11 @@ class Trainer:
         self._resumed = False
         self._finished = False
 
-    def resume(self, chosen: Sequence[str] = (), record: Callable[[LinearModel], Any] | None = None) -> None:
+    def resume(self, chosen: Sequence[str] = ()) -> None:
         """Resume from the checkpoint; an error if there is none, or if it belongs to another run.
 
         Args:
             chosen: settings that the first rows chose, and that are those of the checkpoint.
-            record: makes the record of a model, if there is to be one.
         """
         if self.checkpoint is None or not self.checkpoint.path.exists():
             raise InvalidInput(
@@ -140,7 +141,6 @@ class Trainer:
         if self.passes_done == 0:
             go_back_all(self._growing, path, more)
         self.model, model.steps = model, more["extra"].get("steps")
-        self.record = self.record if record is None else record(model)
         with unsound_checkpoint(path):
             if self.multi_pass is not None:
                 self.multi_pass = MultiPass(model, self.holdout)
@@ -154,6 +154,11 @@ class Trainer:
     def learned(self) -> int:
         """The number of examples learned, those of later passes included."""
         return self.model.examples + self.model.repeated.examples
+
+    @property
+    def held_out_losses(self) -> list[float]:
+        """The loss on the rows held out after each pass; nothing for one pass."""
+        return [] if self.multi_pass is None else self.multi_pass.passes.losses
 
     @cached_property
     def found(self) -> tuple[Source, ...]:

@@ -209,7 +209,7 @@ class Converted:
             own = "hashing" if hashing else "dictionary"
             raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
         if isinstance(self.features, Hashing) and bits != self.features.bits:
-            rule = [
+            rule: Message = [
                 "was converted with ",
                 Given("bits", bits),
                 ", and ",

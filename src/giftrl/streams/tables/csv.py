@@ -291,7 +291,7 @@ def layout(
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
     rows = None
-    said: tuple[str, ...] = ()
+    said: tuple[Message, ...] = ()
     own = [_count(field, columns.missing) for field in first]
     rest: Counts = []
     if schema is None:

@@ -1,12 +1,91 @@
-"""The state of a mixture at some features: what a worker sends, and what is written back after a merge."""
+"""How numbers of several workers that began from the same state become one."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.state import BY_FEATURE, DENSE, PLACE, FeatureState
+from giftrl.workers.planner import cut
+
+Array = NDArray[np.float64]
+
+
+def added(base: ArrayLike, *workers: ArrayLike) -> Any:
+    """What was there before, and what each worker has added; infinite where one of them is.
+
+    >>> float(added(1.0, 3.0, 6.0))
+    8.0
+    """
+    start = np.asarray(base, np.float64)
+    total = start.copy()
+    with np.errstate(invalid="ignore", over="ignore"):
+        for worker in workers:
+            total = total + np.where(np.isfinite(start), np.asarray(worker) - start, 0.0)
+    return total[()]
+
+
+def mean(values: list[Any], weights: list[Any]) -> Any:
+    """The mean of all rows, from the means of the rows until now: of the state before and of each worker.
+
+    The first value and weight are those of the state before; a worker's are of its rows and those before.
+
+    >>> float(mean([1.0, 2.0, 4.0], [1.0, 2.0, 2.0]))  # rows 1, 3 and 7
+    3.6666666666666665
+    """
+    before = np.asarray(values[0]) * weights[0]
+    total = before + sum(
+        np.asarray(value) * weight - before for value, weight in zip(values[1:], weights[1:], strict=True)
+    )
+    weight = weights[0] + sum(each - weights[0] for each in weights[1:])
+    return (total / weight if weight > 0.0 else np.asarray(values[0], np.float64))[()]
+
+
+# Work of a merge that is shared by threads: loops over features, rows or experts, each of which is on its own.
+
+#: Merging so few features takes no longer than handing them to a thread.
+FEW = 1024
+
+Task = Callable[[int, int], object]
+
+
+class Share(Protocol):
+    """Runs a task from 0 to a count, in parts or as a whole; a task takes where its part begins and ends."""
+
+    def __call__(self, task: Task, count: int, few: int = FEW) -> None:
+        """Run the task; a part of fewer than ``few`` is not worth a thread."""
+
+
+def in_one_part(task: Task, count: int, few: int = FEW) -> None:
+    """Run a task as a whole."""
+    task(0, count)
+
+
+class Shared:
+    """Runs a task in as many parts as there are threads, at the same time: the result is that of :func:`in_one_part`.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(2) as pool:
+    ...     seen = []
+    ...     Shared(pool, 2)(lambda first, last: seen.append((first, last)), 10, few=1)
+    >>> sorted(seen)
+    [(0, 5), (5, 10)]
+    """
+
+    def __init__(self, pool: Executor, threads: int) -> None:
+        self.pool, self.threads = pool, threads
+
+    def __call__(self, task: Task, count: int, few: int = FEW) -> None:
+        parts = min(self.threads, count // few)
+        if parts < 2:
+            in_one_part(task, count)
+        else:
+            list(self.pool.map(lambda edge: task(*edge), cut(count, parts)))
+
+
+# The state of a mixture at some features: what a worker sends, and what is written back after a merge.
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -48,7 +127,7 @@ def take(learner: Any, features: NDArray[np.int64]) -> Piece:
     return take_all([learner], features)[0]
 
 
-def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = alone) -> list[Piece]:
+def take_all(learners: list[Any], features: NDArray[np.int64], share: Share = in_one_part) -> list[Piece]:
     """:func:`take` for several mixtures, whose pieces lie one behind the other in memory (:func:`stacked`)."""
     made = {}
     for name in BY_FEATURE:
@@ -86,7 +165,7 @@ def stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(arrays)
 
 
-def put(learner: Any, piece: Piece, share: Share = alone) -> None:
+def put(learner: Any, piece: Piece, share: Share = in_one_part) -> None:
     """Write a piece into a mixture, whose other features stay as they are."""
     known: FeatureState = learner.features
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.merging.features import Known
-from giftrl.merging.pieces import Piece
-from giftrl.merging.sums import added
 from giftrl.mixtures.full_matrix import CREDIT, SUREST, Matrix, nothing_late
 from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.state import PLACE, SCALE
+from giftrl.workers.merge_features import Known
+from giftrl.workers.pieces import Piece, added
 
 Array = NDArray[np.float64]
 #: The eigenvalues of a precision are at least this part of the largest one.

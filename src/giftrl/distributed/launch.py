@@ -1,24 +1,76 @@
-"""Training on many machines: from settings and sources to a model."""
+"""Checkpoints of a run on many machines: the model, and where every shard is."""
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from giftrl.distributed import checkpoint as checkpoints
-from giftrl.distributed.cluster import SIMULATION, RayCrew, connect, require_cluster
-from giftrl.distributed.driver import Driver, Progress
-from giftrl.distributed.files import find_files, look_at_files, source_of
-from giftrl.distributed.local import LocalCrew
-from giftrl.distributed.reading import Reading
-from giftrl.distributed.shards import deal
+import numpy as np
+
+from giftrl.distributed.driver import Driver, LocalCrew, Progress
+from giftrl.distributed.ray_crew import SIMULATION, RayCrew, connect, require_cluster
+from giftrl.distributed.shards import Place, Reading, deal, find_files, look_at_files, source_of
 from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.training.checkpoint import Checkpoint, require_no_checkpoint
+from giftrl.training.checkpoint import (
+    Checkpoint,
+    differences,
+    require_no_checkpoint,
+    require_same_run,
+    unsound_checkpoint,
+    without_cluster,
+)
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
+from giftrl.workers.merging import require_auto
+
+
+def described(reading: Reading) -> dict[str, Any]:
+    """What decides which rows workers read, as JSON holds it: a run can go on only where this is the same."""
+    columns = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in reading.columns._asdict().items()
+    }
+    return {
+        "sources": [[file.name, file.size] for file in reading.files],
+        "workers": len(reading.shards),
+        "format": reading.format,
+        "columns": columns,
+        "on_error": reading.on_error,
+    }
+
+
+def write(path: Path, driver: Driver) -> None:
+    """Write a checkpoint, whole or not at all, in the place of the one before."""
+    now = driver.progress
+    more = described(driver.reading) | {
+        "position": [list(place) for place in now.places],
+        "done": list(now.done),
+        "version": now.version,
+    }
+    driver.model.save(path, more, {"steps": now.steps, "seen": np.flatnonzero(now.seen)})
+
+
+def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
+    """The model and the progress of a checkpoint; an error if it belongs to another run."""
+    model, more = LinearModel.load(path)
+    different = reading.settings.differences(model.settings) + without_cluster(more)
+    different += [each for name, value in described(reading).items() for each in differences(name, value, more)]
+    require_same_run(path, different, "settings or data")
+    with unsound_checkpoint(path):
+        places = [Place(*map(int, each)) for each in more["position"]]
+        seen = np.zeros(model.learner.dimension, np.bool_)
+        seen[more["extra"]["seen"]] = True
+        progress = Progress(
+            places, [bool(each) for each in more["done"]], int(more["version"]), np.array(more["extra"]["steps"]), seen
+        )
+        if len(progress.places) != len(reading.shards) or len(progress.done) != len(reading.shards):
+            raise ValueError("it has other shards")
+    return model, progress
+
+
+# Training on many machines: from settings and sources to a model.
 
 Named = str | os.PathLike[str]
 #: With fewer rows than this, many machines are hardly faster than one.
@@ -49,6 +101,7 @@ def plan(
     >>> folder.cleanup()
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
+    require_auto(settings.auto, "workers", workers)
     remedy = ("try ", Given("bits", 18), ", which hashes names")
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
@@ -128,7 +181,7 @@ def train(
     )  # fmt: skip
     progress: Progress | None = None
     if checkpoint is not None and resume:
-        model, progress = checkpoints.read(checkpoint.path, reading)
+        model, progress = read(checkpoint.path, reading)
     model = LinearModel(reading.settings) if model is None else model
     model.schema = reading.schema
     driver = Driver(model, reading, _crew(cluster, reading), progress)
@@ -138,7 +191,7 @@ def train(
         if checkpoint is not None:
             due = driver.model.examples - written[0] >= checkpoint.every or all(driver.progress.done)
             if due:
-                checkpoints.write(checkpoint.path, driver)
+                write(checkpoint.path, driver)
                 written[0] = driver.model.examples
         if after is not None:
             after(driver)

@@ -10,13 +10,23 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.merging.pieces import Piece, stacked
-from giftrl.merging.sharing import Share, alone
-from giftrl.merging.sums import mean
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.mixtures.scale_row import quick_scale
-from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, RECORD, ROWS, SCALE, TOTAL, WIDEST, Columns
+from giftrl.mixtures.state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    RECORD,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+    Columns,
+)
 from giftrl.ops.scalar import clamp
+from giftrl.workers.pieces import Piece, Share, in_one_part, mean, stacked
 
 Array = NDArray[np.float64]
 #: A feature becomes dense in half of the rows, and remains so down to this part of them.
@@ -120,7 +130,7 @@ def merge_records(
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = alone) -> Known:
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = in_one_part) -> Known:
     """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])

@@ -1,4 +1,4 @@
-"""The losses of repeated runs: means, confidence intervals, the best beta, and how much the choice of beta matters."""
+"""The losses of repeated runs: means, confidence intervals, the best beta, and the range of good betas."""
 
 import csv
 import io
@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.errors import require
+from giftrl.reports.wording import number
 
 Array = NDArray[np.float64]
 
-#: A beta counts as good when its loss exceeds the lowest loss by at most this share.
-TOLERANCE = 0.05
+#: A beta is good if its loss exceeds the lowest loss by at most this share.
+GOOD_BETA_TOLERANCE = 0.05
 
 
 class Range(NamedTuple):
     """The betas whose loss is within 5% of the lowest loss.
 
-    An end is open where the range reaches the end of the grid: it may go on beyond it.
+    An end is open if the range reaches the end of the grid.
 
     >>> Range(0.1, 1000.0, False, True).decades, str(Range(0.1, 1000.0, False, True))
     (4.0, '0.1 to 1e+03 or more')
@@ -68,7 +69,7 @@ class Summary:
 
     @property
     def repetitions(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.runs)
 
     @property
@@ -108,7 +109,7 @@ class Summary:
     def good_range(self, k: int) -> Range:
         """The betas around the best one whose loss is within 5% of the lowest, with ends interpolated in log(beta)."""
         mean, at = self.mean[k], int(np.argmin(self.mean[k]))
-        limit = (1.0 + TOLERANCE) * mean[at]
+        limit = (1.0 + GOOD_BETA_TOLERANCE) * mean[at]
         log_beta = np.log10(self.betas)
 
         def walk(step: int) -> tuple[float, bool]:
@@ -134,3 +135,13 @@ class Summary:
             for beta, mean, half in zip(self.betas, *curve, strict=True):
                 lines.writerow((name, f"{beta:.6g}", mean, half, self.repetitions))
         return text.getvalue()
+
+
+def describe(summary: Summary) -> str:
+    """A figure of loss against beta in words: the lowest point and the last point of each curve."""
+    curves = [
+        f"{name}: lowest {number(summary.best_loss(k))} at beta {summary.best_beta(k):.3g}, "
+        f"{number(float(summary.mean[k, -1]))} at beta {summary.betas[-1]:.3g}"
+        for k, name in enumerate(summary.names)
+    ]
+    return f"Average loss against beta. {'; '.join(curves)}."

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from giftrl.distributed.reading import Reading
-from giftrl.distributed.worker import Order, Reply, State, Worker
+from giftrl.distributed.driver import Order, Reply, State, Worker
+from giftrl.distributed.shards import Reading
 from giftrl.errors import GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch
 
@@ -199,7 +199,7 @@ class RayCrew:
         return self._actor.remote(self._reading, background=True)
 
     def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
-        """The replies to orders, in their order; see :meth:`giftrl.distributed.local.LocalCrew.round`."""
+        """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.LocalCrew.round`."""
         return _Round(self, orders, state, whole).replies()
 
     def replace(self, worker: int) -> None:

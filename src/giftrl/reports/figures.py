@@ -1,16 +1,20 @@
-"""How a figure looks: axes, colours that tell curves apart, and SVG text that a page can hold."""
+"""Figures of losses against beta by Matplotlib, in the paper's style, and their SVG text for pages."""
 
 import importlib.util
 import io
+import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from giftrl.errors import GiftrlError
+import numpy as np
+
+from giftrl.errors import GiftrlError, require
 from giftrl.files import write
+from giftrl.reports.loss_summary import Summary
 
 #: The colour of text and axes; :func:`inline` replaces it by the text colour of the page.
 INK = "#1b1f23"
@@ -20,7 +24,7 @@ COLOURS = ("#d1495b", "#c98a00", "#7b52ab", "#1f6fb4", "#2a9d6f", "#8c564b", "#0
 DASHES: tuple[Any, ...] = ("-", "-", "-", (0, (4, 2)), "-", (0, (1, 1.5)), (0, (6, 2, 1, 2)), "-", (0, (3, 1)))
 MARKERS = ("s", "^", "D", "o", "v", "P", "X", "<", ">")
 
-#: The place of each of the paper's rules in the lists above, so that a rule looks the same in every figure.
+#: The index of each of the paper's rules in the lists above, so that a rule looks the same in every figure.
 PLACES = {"linear": 0, "truncated": 1, "twostep": 2, "two-step": 2, "proximal": 3, "iwa": 4}
 
 
@@ -47,7 +51,7 @@ def style(names: Sequence[str]) -> dict[str, Look]:
 
 
 def require_matplotlib() -> None:
-    """Raise an error if figures cannot be drawn; called before the work whose results they show."""
+    """Raise an error without Matplotlib; called before the work whose results are drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise GiftrlError("figures need Matplotlib; pip install 'giftrl[experiments]'")
 
@@ -90,7 +94,7 @@ def inline(text: str, name: str, description: str) -> str:
     Args:
         text: SVG text from :func:`svg`.
         name: letters, digits and hyphens; each figure of a page needs its own.
-        description: what the figure shows, for screen readers.
+        description: the figure in words, for screen readers.
 
     >>> inline('<?xml?><svg width="9pt" height="9pt" viewBox="0 0 9 9"><g id="a"/></svg>', "one", "A & B")
     '<svg role="img" aria-label="A &amp; B" viewBox="0 0 9 9"><g id="one-a"/></svg>'
@@ -110,3 +114,80 @@ def save(figure: Any, path: Path) -> None:
     image = io.BytesIO()
     figure.savefig(image, format=path.suffix.lstrip("."), dpi=200)
     write(path, [image.getvalue()])
+
+
+#: The kinds of vertical axis.
+AXES = {
+    "clip": "ends at the highest value of the other curves, as in the paper",
+    "log": "logarithmic, long enough for every curve",
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Average loss against beta on a logarithmic axis, with shaded confidence intervals."""
+
+    summary: Summary  # the curves
+    title: str
+    loss: str  # the name of the loss, for the label of the vertical axis
+    axis: str = "clip"  # one of :data:`AXES`
+    may_leave: tuple[str, ...] = ("linear",)  # with ``axis="clip"``, the curves that may run out of the panel
+    limits: tuple[float, float] | None = None  # the ends of the vertical axis; None computes them from the curves
+    #: Points to draw over the curves: pairs of beta and loss, by curve.
+    published: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+
+    def draw(self) -> Any:
+        """The panel as a Matplotlib figure."""
+        figure, (axes,) = new_figure()
+        self.draw_on(axes)
+        return figure
+
+    def draw_on(self, axes: Any) -> None:
+        """Draw the panel on these axes."""
+        require(self.axis in AXES, "axis", self.axis, "must be clip or log", "clip is what the paper does")
+        summary, mean, half = self.summary, self.summary.mean, self.summary.half_width
+        for k, (name, look) in enumerate(style(summary.names).items()):
+            finite = np.isfinite(mean[k])
+            if not finite.any():
+                continue
+            beta = np.array(summary.betas)[finite]
+            middle, width = mean[k][finite], np.nan_to_num(half[k][finite])
+            axes.fill_between(beta, middle - width, middle + width, color=look.colour, alpha=0.2, linewidth=0)
+            axes.plot(
+                beta, middle, color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=3.2,
+                linewidth=1.5, label=name,
+            )  # fmt: skip
+        points = [point for curve in self.published.values() for point in curve]
+        if points:
+            axes.plot(
+                *zip(*points, strict=True), linestyle="none", marker="o", markersize=6.5, markerfacecolor="none",
+                markeredgecolor=INK, markeredgewidth=0.8, label="published",
+            )  # fmt: skip
+        axes.set(xscale="log", xlabel="beta", ylabel=f"average {self.loss} loss")
+        if self.axis == "log":
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(*self._limits())
+        axes.set_title(self.title, fontsize=10)
+        axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+
+    def _limits(self) -> tuple[float, float]:
+        if self.limits is not None:
+            return self.limits
+        mean, names = self.summary.mean, self.summary.names
+        stay = [k for k, name in enumerate(names) if name not in self.may_leave] or list(range(len(names)))
+        low = float(mean[np.isfinite(mean)].min(initial=math.inf))
+        values = mean[stay]
+        high = float(values[np.isfinite(values)].max(initial=-math.inf))
+        if not low < high:
+            return (0.0, 1.0) if math.isinf(low) else (low - 0.5, low + 0.5)
+        margin = 0.04 * (high - low)
+        return low - margin, high + margin
+
+
+def side_by_side(panels: Sequence[Panel]) -> Any:
+    """Several panels in one figure, side by side."""
+    figure, all_axes = new_figure(len(panels))
+    for panel, axes in zip(panels, all_axes, strict=True):
+        panel.draw_on(axes)
+    return figure

@@ -1,10 +1,4 @@
-"""A team of threads that learns one stream together, round by round (:mod:`giftrl.merging.schedule`).
-
-Compiled loops run without the lock of the interpreter, so that threads learn at the same time. What is learnt depends
-on the rows, on how they come in batches and on the number of workers, and never on timing. At the end of a batch no
-round is open unless it is longer than the batch, and such a round ends with a later batch: when no round is open, the
-learner has learnt all rows.
-"""
+"""What workers note of their rows, to be remembered once these are in order."""
 
 import time
 from collections.abc import Callable
@@ -18,10 +12,31 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.base import RowLearner
-from giftrl.merging.merge import Window, first_steps, known, merge, put, take, take_all, touched
-from giftrl.merging.notes import Notes
-from giftrl.merging.schedule import cut, first_rows, next_round
-from giftrl.merging.sharing import Shared, alone
+from giftrl.workers.merging import Window, first_steps, known, merge, touched
+from giftrl.workers.pieces import Shared, in_one_part, put, take, take_all
+from giftrl.workers.planner import cut, first_rows, next_round
+
+
+class Notes:
+    """Stands in for the witnesses of a worker: what is to be remembered of its rows is noted, for the team's own."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def add(self, *call: Any) -> None:
+        """Note rows."""
+        self.calls.append(call)
+
+    def grow(self, dimension: int) -> None:
+        """More features change nothing in what was noted."""
+
+
+# A team of threads that learns one stream together, round by round (:mod:`giftrl.workers.planner`).
+#
+# Compiled loops run without the lock of the interpreter, so that threads learn at the same time. What is learnt
+# depends on the rows, on how they come in batches and on the number of workers, and never on timing. At the end of a
+# batch no round is open unless it is longer than the batch, and such a round ends with a later batch: when no round
+# is open, the learner has learnt all rows.
 
 Array = NDArray[np.float64]
 
@@ -75,7 +90,7 @@ class Team(RowLearner):
         self._before: Any = None  # the witnesses without them, once some are remembered
         self._marks = np.zeros((workers + 1, 0), np.bool_)
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
-        self._share = Shared(self._pool, workers) if learner.compiled else alone
+        self._share = Shared(self._pool, workers) if learner.compiled else in_one_part
 
     @property
     def loss(self) -> Any:
@@ -137,9 +152,9 @@ class Team(RowLearner):
                 if self.learner.rounds + rows > first_rows(self.workers, self._features):
                     self._features = known(self.learner)
                 first = first_rows(self.workers, self._features)
-            alone = first - self.learner.rounds
-            if alone > 0:
-                return (rows if self._ends_with(first, rows - alone) else alone), self.learner.learn_rows
+            in_one_part = first - self.learner.rounds
+            if in_one_part > 0:
+                return (rows if self._ends_with(first, rows - in_one_part) else in_one_part), self.learner.learn_rows
             self._left, self._window = next_round(self.learner.rounds, self.workers, self._features)
             if inside:  # at least half of the round is here: see _ends_with
                 self._left = min(self._left, rows)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from giftrl.reports.wording import short
+
 #: The size of a chart and what is left of it around the axes, in units that are about a pixel of a phone.
 WIDTH, HEIGHT = 440.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 14.0, 12.0, 42.0
@@ -71,18 +73,6 @@ def round_values(low: float, high: float, about: int = 5) -> list[float]:
     step = next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= raw * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
-
-
-def short(value: float, digits: int = 3) -> str:
-    """A number for people in little space.
-
-    >>> short(2500.0), short(1e6), short(0.125), short(-3e9), short(1e-7)
-    ('2.5k', '1M', '0.125', '-3e9', '1e-7')
-    """
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if size <= abs(value) < 1e3 * size:
-            return f"{value / size:.{digits}g}{letter}"
-    return f"{value:.{digits}g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
 
 
 class Chart:

@@ -7,8 +7,8 @@ worker k after it, all in the units of the merged features,
 
 The sum adds duals, as one learner of all rows would if no worker had changed what the others see. On frequent features
 all workers have corrected the same error, and the sum overshoots; the average is right for these. Where several workers
-have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.merging.fit` finds
-where to stop between the two.
+have each seen a little of a rare feature, the sum is right, and the average too small. :mod:`giftrl.workers.step_size`
+finds where to stop between the two.
 
 The coin bets (WEALTH + W) theta/(1 + G) with G added up. Its ends are this bet with theta added and with all that the
 workers have won, and the bet of the average share theta/(1 + G) and of the average of what was won, both weighted by
@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.merging.features import Known, put_feature
-from giftrl.merging.pieces import Piece, stacked
-from giftrl.merging.sharing import Share, alone
 from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.mixtures.label_units import per_norm
 from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import SCALE, Columns
+from giftrl.mixtures.scoring import UNIT
+from giftrl.mixtures.state import NORM, SCALE, Columns
 from giftrl.ops.scalar import clamp
+from giftrl.workers.merge_features import Known, put_feature
+from giftrl.workers.pieces import Piece, Share, in_one_part, stacked
 
 Array = NDArray[np.float64]
 
@@ -225,7 +226,7 @@ def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: in
 
 
 def merge_experts(
-    learner: Any, base: Piece, workers: list[Piece], known: Known, place: int, share: Share = alone
+    learner: Any, base: Piece, workers: list[Piece], known: Known, place: int, share: Share = in_one_part
 ) -> Ends:
     """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
@@ -260,7 +261,7 @@ def by_row(ends: Ends) -> Ends:
 
 
 def blocks_of(
-    learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64], share: Share = alone
+    learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64], share: Share = in_one_part
 ) -> NDArray[Any]:
     """The blocks of the merged features; see :func:`write_blocks`."""
     x, places = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype), learner.places
@@ -269,3 +270,25 @@ def blocks_of(
     given = learner.grid, lines(places), places, known, by_row(ends), by_group, group, x
     share(lambda first, last: loop(*given, first, last), len(x))
     return x
+
+
+class Merger(NamedTuple):
+    """A merge that is done but for the weights of the experts, which are between two ends.
+
+    Attributes:
+        piece: the merged state, but for its blocks of features.
+        known: its features.
+        ends: what the weights are between.
+        offset: o, what predictions start from.
+    """
+
+    piece: Piece
+    known: Known
+    ends: Ends
+    offset: float
+
+
+def unit_of(learner: Any, piece: Piece) -> float:
+    """Y/N of a piece, the unit in which its coin bets."""
+    norm = piece.counts[NORM] if piece.counts[NORM] > 0.0 else 1.0
+    return per_norm(getattr(piece.mixing, "units", UNIT), norm)

@@ -1,0 +1,378 @@
+"""The page about a run, of the command line or of an estimator: results, diagnostics, weights, data and settings."""
+
+import math
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, cast
+
+import numpy as np
+
+from giftrl.certificates import BestLoss
+from giftrl.config.predictor import link_of, losses_of
+from giftrl.ops.vector_loss import multiclass
+from giftrl.reports import page as html
+from giftrl.reports.diagnostics import (
+    SHOWN_WEIGHTS,
+    Confusion,
+    FeatureWeight,
+    LearningCurve,
+    Ranking,
+    Residuals,
+    deviations,
+    draw_shares,
+    weights_table,
+)  # fmt: skip
+from giftrl.reports.page import Page
+from giftrl.reports.record import Record
+from giftrl.reports.wording import amount, counted, listed, loss_in_words, loss_name, printable, quoted
+from giftrl.streams.columns import Kind
+from giftrl.training import Trainer
+from giftrl.training.summary import certified_in_words, largest_weights, summary_of
+
+#: The libraries whose versions a page names.
+LIBRARIES = ("giftrl", "numpy", "numba", "scipy", "pyarrow")
+#: The largest number of columns of real labels with figures.
+MAX_TARGETS = 3
+#: The kinds of columns in words, in the order of the page.
+COLUMN_KINDS = {
+    Kind.LABEL: "label", Kind.WEIGHT: "weight of the row", Kind.NUMBER: "columns of numbers",
+    Kind.CATEGORY: "columns of categories", Kind.NUMBERS: "columns of lists of numbers",
+    Kind.CATEGORIES: "columns of lists of categories", Kind.DATE: "columns of dates", Kind.TEXT: "columns of text",
+    Kind.IGNORED: "ignored columns",
+}  # fmt: skip
+CALIBRATION_CAPTION = "A dot for each group of rows with similar probabilities, of about the same size."
+
+
+@dataclass
+class Run:
+    """The facts of a run, and its page.
+
+    Attributes:
+        title: of the page.
+        loss: of the run.
+        record: of its predictions.
+        rows: the number of rows learned, those before the record began included.
+        average_loss: the progressive loss over these rows; over the first pass if there were several.
+        names: the names of the classes; none if labels are numbers.
+        passes: the number of passes.
+        held_out_losses: the loss on held-out rows after each pass; empty if there were none.
+        best: lower bounds for models of this size and of larger ones; with ``each``, one entry for each model.
+        each: True if ``best`` is about several models, one for each class or target.
+        experts: (name, share, average loss) of each base learner at the end; none without a mixture.
+        weights: the largest weights, in order.
+        data: names and values of facts about the data.
+        columns: the names of columns by their kind.
+        settings: names and values.
+        command: a command or call that repeats the run.
+        notes: further remarks on the figures.
+    """
+
+    title: str
+    loss: Any
+    record: Record
+    rows: int
+    average_loss: float
+    names: Sequence[str] = ()
+    passes: int = 1
+    held_out_losses: Sequence[float] = ()
+    best: Sequence[BestLoss] = ()
+    each: bool = False
+    experts: Sequence[tuple[str, float, float]] = ()
+    weights: Sequence[FeatureWeight] = ()
+    data: Sequence[tuple[str, str]] = ()
+    columns: Sequence[tuple[str, Sequence[str]]] = ()
+    settings: Sequence[tuple[str, Any]] = ()
+    command: str = ""
+    notes: Sequence[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Compute the statistics of the predictions."""
+        self.link = link_of(self.loss)
+        self.ranking: Ranking | None = None  # of binary outcomes: the positive class, or the predicted one being right
+        self.confusion: Confusion | None = None
+        self.residuals: list[Residuals] = []
+        if not self.record.kept or not self.record.weights.any():
+            return
+        used = self.record.weights > 0.0
+        scores, labels = self.record.scores[used], self.record.labels[used]
+        weights = (self.record.weights * self.record.standing_for)[used]
+        if len(self.names) > 2 or multiclass(self.loss):
+            # Labels are class numbers, or columns of -1 and +1.
+            codes = labels.argmax(axis=1) if labels.ndim == 2 else labels.astype(np.int64)
+            predicted = scores.argmax(axis=1)
+            self.confusion = Confusion(codes, predicted, weights, len(self.names))
+            if self.link.probable:
+                chances = self.link.probabilities(scores)[np.arange(len(scores)), predicted]
+                self.ranking = Ranking(chances, codes == predicted, weights)
+        elif self.names:
+            self.ranking = Ranking(scores.reshape(len(weights)), labels.reshape(len(weights)) > 0.0, weights)
+        else:
+            means, labels = self.link.means(scores.reshape(len(weights), -1)), labels.reshape(len(weights), -1)
+            self.residuals = [Residuals(y, p, weights) for y, p in zip(means.T, labels.T, strict=True)][:MAX_TARGETS]
+
+    @property
+    def page(self) -> Page:
+        """The page."""
+        made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        page = Page(self.title, self._introduction(), f"Made by giftrl on {made}.")
+        page.section("Result", *self._result())
+        if self.record.kept:
+            page.section("Predictions before each label was seen", *self._predictions())
+        if len(self.experts):
+            page.section("Base learners", *self._base_learners())
+        if self.weights:
+            text = (
+                "A weight is the change of the score for one unit of its feature. Units differ, so features are ranked "
+                "by weight times standard deviation: the effect of a usual change of the feature."
+            )
+            page.section("Largest weights", html.paragraph(text), weights_table(self.weights))
+        columns = [(printable(kind), listed(names, 40)) for kind, names in self.columns if names]
+        page.section("Data", html.definitions([*self.data, *columns], short=True))
+        settings = [(name, printable(value, 400)) for name, value in self.settings]
+        page.section("Settings", html.definitions(settings, short=True))
+        again = [html.code(self.command)] if self.command else []
+        versions = [("Python", f"{platform.python_version()} on {sys.platform}, {platform.machine()}")]
+        versions += [(name, version(name)) for name in LIBRARIES]
+        page.section("To repeat it", *again, html.definitions(versions, short=True))
+        return page
+
+    def _introduction(self) -> str:
+        if len(self.names) == 2:
+            what = f"two classes, {quoted(self.names[0])} and {quoted(self.names[1])}"
+        else:
+            what = f"{len(self.names):,} classes" if self.names else "real numbers"
+        earlier = f", {self.record.start:,} of them earlier" if self.record.start else ""
+        return (
+            f"A linear model of {what}, learned from {counted(self.rows, 'row')}{earlier}. Each row was predicted "
+            f"before its label was used. The loss is the {loss_name(self.loss)} loss: {loss_in_words(self.loss)}."
+        )
+
+    @property
+    def _bound(self) -> BestLoss | None:
+        """The lower bound for models of this size, if it says anything."""
+        best = None if self.each or not self.best else self.best[0]
+        return best if best is not None and best.lower_bound > best.least else None
+
+    def _result(self) -> list[str]:
+        if self.each:
+            words = [each.in_words() for each in self.best[:10]]
+        else:
+            words = [self.best[0].in_words(*self.best[1:2])] if self.best else []
+        told = [html.callout(f"Certificate: {each}") for each in words]
+        if not self.best:
+            told = [html.paragraph("No certificate was asked for, or no rows were kept for one.")]
+        told += [html.paragraph(note) for note in self._notes()]
+        tiles, record = html.tiles(self._tiles()), self.record
+        if record.kept:
+            curve = LearningCurve.of(record, losses_of(self.loss, record.scores, record.labels))
+            if np.isfinite(curve.average[-1]):
+                # The bound is about all rows: a curve of the last ones may well go below it.
+                best = None if record.start else self._bound
+                drawn, description = curve.draw(loss_name(self.loss), best)
+                caption = "The loss of each prediction before its label was used, so this is the loss on new rows."
+                if best is not None:
+                    caption += (
+                        " The hatched part: no linear model of this size has an average below "
+                        f"{amount(best.average)} on the certificate's rows."
+                    )
+                    caption += " This run beat every one of them." if best.regret < 0.0 else ""
+                return [tiles, html.beside(html.figure(drawn, "curve", description, caption), *told)]
+        return [tiles, *told]
+
+    def _notes(self) -> list[str]:
+        """Remarks on the rows behind the figures, and the notes of the run."""
+        record, notes = self.record, list(self.notes)
+        if record.start:
+            notes.append(
+                f"The model had learned {counted(record.start, 'row')} before; the figures begin with row "
+                f"{record.start + 1:,}."
+            )
+        if record.step > 1:
+            notes.append(
+                f"The figures count all of the first {record.capacity:,} rows, and then one in two, in four and so on, "
+                f"up to one in {record.step}, as so many rows."
+            )
+        if self.passes > 1:
+            said = f"The figures are about the first of {self.passes} passes, as later passes reuse rows."
+            if len(self.held_out_losses):
+                kept = int(np.argmin(self.held_out_losses))
+                said += f" The loss on the rows held out is {self.held_out_losses[kept]:.4g} after pass {kept + 1}."
+            notes.append(said)
+        return notes
+
+    def _tiles(self) -> list[tuple[str, str, str]]:
+        record, start = self.record, self.record.start
+        # The rows behind a number, if these are not all rows, or not those of another number.
+        first_pass = "first pass" if self.passes > 1 else ""
+        scope = f"since row {start + 1:,}" if start else first_pass
+        of_all = "since row 1" if start else first_pass
+        tiles = [("average loss", amount(self.average_loss), _joined(f"{loss_name(self.loss)} loss", of_all, ", "))]
+        if self._bound is not None:
+            tiles.append(("lower bound", amount(self._bound.average), self._distance(self._bound)))
+        if not record.kept:
+            return tiles
+        if self.confusion is not None:
+            usual = f"{self.confusion.most_frequent:.2%} for the most frequent class"
+            tiles.append(("accuracy", f"{self.confusion.accuracy:.2%}", _joined(scope, usual)))
+        elif self.ranking is not None:
+            no, yes = sum(self.ranking.at_zero[:2]), sum(self.ranking.at_zero[2:])
+            usual = f"{max(no, yes) / (no + yes):.2%} for the most frequent class"
+            tiles.append(("accuracy", f"{self.ranking.accuracy:.2%}", _joined(scope, usual)))
+            if self.ranking.both:
+                tiles.append(("area under ROC", amount(self.ranking.auc), _joined(scope, "0.5 is chance")))
+        for k, each in enumerate(self.residuals):
+            of = f" of target {k + 1}" if len(self.residuals) > 1 else ""
+            r_squared = each.r_squared
+            told = ("-", "all labels are the same") if math.isnan(r_squared) else (amount(r_squared), "1 is perfect")
+            tiles.append((f"R²{of}", told[0], _joined(scope, told[1])))
+            if len(self.residuals) == 1:
+                bias = _joined(scope, f"bias {amount(each.mean_error)}")
+                tiles.append(("mean absolute error", amount(each.mean_absolute), bias))
+                tiles.append(("root mean square", amount(each.root_mean_square), _joined(scope, "of the residuals")))
+        return tiles
+
+    def _distance(self, best: BestLoss) -> str:
+        """The distance of the run to the lower bound, to the digits shown."""
+        paid, least = amount(best.average_loss), amount(best.average)
+        gap = float(paid.replace(",", "")) - float(least.replace(",", ""))
+        run = "the run" if paid == amount(self.average_loss) else f"the run, with {paid} on the certificate's rows,"
+        if gap == 0.0:
+            return f"{run} is as good, to these digits"
+        return f"{run} is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
+
+    def _predictions(self) -> list[str]:
+        ranking, drawn = self.ranking, []
+        if self.confusion is not None:
+            table = self.confusion.table(tuple(printable(name, 24) for name in self.names))
+            if ranking is None:
+                return [table]
+            axes = "probability of the predicted class", "how often it was right"
+            svg, words = ranking.draw_calibration(ranking.values, *axes)
+            return [html.beside(html.figure(svg, "calibration", words, CALIBRATION_CAPTION), table)]
+        if ranking is not None:
+            if not ranking.both:
+                return [html.paragraph("All rows have the same label, so there is nothing to compare scores with.")]
+            yes = printable(self.names[1], 24)
+            if self.link.probable:
+                chances = self.link.probabilities(ranking.values[:, None])[:, 1]
+                axes = f"predicted probability of {yes}", f"observed share of {yes}"
+                svg, words = ranking.draw_calibration(chances, *axes)
+                drawn.append(html.figure(svg, "calibration", words, CALIBRATION_CAPTION))
+            svg, words = ranking.draw(yes)
+            caption = (
+                f"Of the rows of {quoted(yes, 24)} and of the others, the shares whose score is above a threshold."
+            )
+            if ranking.share_at_ends > 0.1:
+                caption += f" {ranking.share_at_ends:.0%} of the rows have the lowest or the highest score of all."
+            drawn.append(html.figure(svg, "roc", words, caption))
+        for k, each in enumerate(self.residuals):
+            if math.isnan(each.r_squared):
+                continue
+            of = f"Target {k + 1}. " if len(self.residuals) > 1 else ""
+            svg, words = each.draw_pairs()
+            caption = f"{of}The stronger the colour, the more rows. It shows the central 99% of labels and predictions."
+            drawn.append(html.figure(svg, f"pairs{k}", words, caption))
+            svg, words = each.draw_errors()
+            drawn.append(html.figure(svg, f"residuals{k}", words, f"{of}Residuals of the central 99% of the rows."))
+        if not drawn:
+            alike = bool(self.residuals)
+            return [html.paragraph("All labels are the same." if alike else "All rows have the weight 0.")]
+        return [html.figures(*drawn, two=True)]
+
+    def _base_learners(self) -> list[str]:
+        most = max(abs(share) for _, share, _ in self.experts) or 1.0
+        rows: list[list[str | html.Cell]] = [
+            [name, html.Cell(f"{round(share, 3) + 0.0:.3f}", bar=share / most), amount(loss)]
+            for name, share, loss in sorted(self.experts, key=lambda each: -abs(each[1]))
+        ]
+        text = (
+            "The model mixes base learners (experts) of several kinds and rates. The share of a base learner is the "
+            "factor of its prediction in the prediction of the model. Shares need not sum to 1, and can be negative."
+        )
+        heads = ("base learner", "share at the end", "average loss alone")
+        table = html.table("The base learners at the end of the run", heads, rows)
+        if len(self.record.shares) > 1:
+            svg, words = draw_shares(self.record.shares)
+            caption = "Shares by the number of rows. Base learners with low losses gain."
+            return [html.paragraph(text), html.beside(html.figure(svg, "shares", words, caption), table)]
+        return [html.paragraph(text), table]
+
+
+def _joined(first: str, second: str, between: str = "; ") -> str:
+    """Two remarks, of which one may be empty."""
+    return between.join(each for each in (first, second) if each)
+
+
+def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: str) -> Run:
+    """The facts of a finished run of the command line.
+
+    Args:
+        trainer: has trained.
+        record: of its predictions.
+        best: lower bounds on the loss of linear models.
+        command: the command of the run.
+    """
+    model, reader = trainer.model, trainer.reader
+    summary, settings, learner = summary_of(model), model.settings, cast("Any", model.learner)
+    if settings.auto:
+        record.note_shares(lambda: learner.experts, last=True)
+    if reader is None:
+        files = [str(source) for source in trainer.sources]
+    else:
+        files = ["standard input" if source.path is None else source.name for source in reader.sources]
+    data = [
+        ("file" if len(files) == 1 else f"{len(files):,} files", listed(files)),
+        ("format", ", ".join(dict.fromkeys(reader.formats.values() if reader else ())) or "not read again"),
+        ("rows learned", f"{summary['examples']:,}" + (f", {record.start:,} of them earlier" if record.start else "")),
+        *((f"{name}", f"{summary[key]:,}") for name, key in
+          (("rows rejected", "rejected"), ("nonzeros", "nonzeros"), ("features", "features"))),
+    ]  # fmt: skip
+    names = model.features.report()
+    if names.collided:
+        about = "" if names.exact else "about "
+        data.append(("hash collisions", f"{about}{names.collided:,} of {names.names:,} names"))
+    if settings.class_names:
+        meaning = "" if settings.many else "; scores above 0 stand for the second"
+        data.append(("labels", listed(settings.class_names) + meaning))
+    spread = deviations(model.certificate)
+    classes = settings.class_names if settings.many else ("",)
+    shown = summary["settings"] | {"on_error": trainer.on_error}
+    if trainer.passes > 1:
+        shown |= {"passes": trainer.passes, "holdout": trainer.holdout}
+    notes = [
+        certified_in_words(model) if best else "",
+        f"Note: {trainer.sorted_labels.note}." if trainer.sorted_labels.note else "",
+    ]
+    notes += [f"Note: {quoted(each, 200)}." for each in (reader.unmatched if reader else ())]
+    return Run(
+        title=f"Run on {listed(files, 1)}",
+        loss=learner.loss,
+        record=record,
+        rows=model.examples,
+        average_loss=model.average_loss,
+        names=settings.class_names,
+        passes=trainer.passes_done,
+        held_out_losses=trainer.held_out_losses,
+        best=best,
+        experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
+        weights=[
+            FeatureWeight(w.name, w.weight, math.nan if spread is None else float(spread[w.slot]), classes[w.column])
+            for w in largest_weights(model, SHOWN_WEIGHTS, spread)
+        ],
+        data=data,
+        columns=_columns(model.schema),
+        settings=[(name, value) for name, value in shown.items() if value not in (None, {}, [])],
+        command=command,
+        notes=list(filter(None, notes)),
+    )
+
+
+def _columns(schema: Any) -> list[tuple[str, list[str]]]:
+    """The columns of a table by their kind."""
+    pairs = [] if schema is None else list(zip(schema.names, schema.kinds, strict=True))
+    kinds = [(words, [name for name, own in pairs if own == kind]) for kind, words in COLUMN_KINDS.items()]
+    return [(f"{words} ({len(names):,})" if len(names) > 1 else words, names) for words, names in kinds if names]
