@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from benchmarks.datasets import DATASETS, Data
 from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, publish, wide_console
-from giftrl.certificates.witnesses import BUDGET
+from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.config import Recipe, make
 
 __all__ = ["DATA", "LEARNERS", "Cost", "grid", "main", "measure"]
@@ -71,7 +71,7 @@ class Cost(NamedTuple):
         return statistics.median(a / b for a, b in zip(self.with_rows, self.without, strict=True))
 
 
-def measure(data: Data, name: str, repetitions: int, budget: int = BUDGET) -> Cost:
+def measure(data: Data, name: str, repetitions: int, budget: int = DEFAULT_BUDGET) -> Cost:
     """Time one learner on one data set.
 
     >>> x, y = rcv1_like(50, 100)
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             continue
         with console.status(name):
             data = load(options.quick)
-            budget = 10_000 if options.quick else BUDGET
+            budget = 10_000 if options.quick else DEFAULT_BUDGET
             costs += [measure(data, learner, options.repetitions, budget) for learner in LEARNERS]
     publish(console, [grid(costs)], options.out, "certificates")
 

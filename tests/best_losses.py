@@ -9,7 +9,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 from giftrl import losses
-from giftrl.certificates import Kept, Units
+from giftrl.certificates import Evidence, Units
 from giftrl.ops.loss import slope, value
 from giftrl.ops.vector_loss import multiclass
 from giftrl.ops.vector_loss import slope as slopes
@@ -21,21 +21,21 @@ EVERY = [cls() for cls in losses.EVERY.values()] + VARIANTS["loss"]
 
 @dataclass
 class Case:
-    """Rows, labels and weights, all of them kept."""
+    """Rows, labels and weights, all of them stored."""
 
     loss: Any
     x: Any
     y: Any
     h: Any
-    kept: Kept
+    evidence: Evidence
     rng: Any
 
     @property
     def classes(self):
-        return self.kept.theta.shape[1] if self.kept.theta.ndim == 2 else None
+        return self.evidence.theta.shape[1] if self.evidence.theta.ndim == 2 else None
 
     def zero(self):
-        return np.zeros_like(self.kept.theta)
+        return np.zeros_like(self.evidence.theta)
 
     def total(self, u):
         """The loss of a model."""
@@ -132,11 +132,11 @@ def make(loss, seed, n=12, d=3, constant=True, orders=0.0):
             y = y * 10.0 ** rng.uniform(-orders, orders)
         y = np.array([label_for(loss, t) for t in y])
     c = x.shape[1] - 1 if constant else None
-    return Case(loss, x, y, h, Kept.of_rows(loss, x, y, h, loss_sum=1.0, classes=classes, constant=c), rng)
+    return Case(loss, x, y, h, Evidence.of_rows(loss, x, y, h, loss_sum=1.0, classes=classes, constant=c), rng)
 
 
 def any_model(case: Case, units: Units, radius: float):
     """A model at the edge of the ball."""
-    u = case.rng.normal(size=case.kept.theta.shape)
+    u = case.rng.normal(size=case.evidence.theta.shape)
     z = units.coordinates(units.compared(u))
     return units.model(z * (radius / np.linalg.norm(z)))

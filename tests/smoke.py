@@ -64,7 +64,7 @@ def main() -> None:
         assert run("--version")[0].split()[-1] == giftrl.__version__
         labels = write_table(folder / "table.csv")
         said = "".join(run("train", "table.csv", "--label", "churned", "--model", "table.giftrl"))
-        assert "certificate: average loss" in said and "No linear model" in said, said
+        assert "certificate: average loss" in said and "no linear model" in said, said
         answers = run("predict", "table.giftrl", "table.csv")[0].split()
         right = sum(answer == label for answer, label in zip(answers, labels, strict=True))
         assert right > 0.9 * len(labels), f"{right} of {len(labels)} labels are right"

@@ -29,8 +29,8 @@ def below(bound, total):
 @given(seed=seeds, constant=st.booleans(), radius=radii, n=st.integers(1, 14), d=st.integers(1, 4))
 def test_with_all_rows_the_bound_is_the_optimum(loss, seed, constant, radius, n, d):
     case = make(loss, seed, n, d, constant)
-    for units in case.kept.units():
-        best = case.kept.within(units, radius)
+    for units in case.evidence.units():
+        best = case.evidence.within(units, radius)
         optimum, _ = case.best(units, radius)
         assert below(best.lower_bound, optimum)
         assert best.lower_bound >= optimum - 1e-6 * max(abs(optimum), 1e-2 * case.total(case.zero()))
@@ -42,8 +42,8 @@ def test_with_all_rows_the_bound_is_the_optimum(loss, seed, constant, radius, n,
 def test_committed_rows_and_early_stops_only_lower_the_bound(loss, seed, share, steps, radius):
     case = make(loss, seed)
     gone = case.rng.random(len(case.y)) < share
-    kept = case.kept.commit(gone, case.slopes_at(any_model(case, case.kept.units()[0], radius))[gone])
-    assert (kept.committed, len(kept.labels)) == (gone.sum(), (~gone).sum())
+    kept = case.evidence.commit(gone, case.slopes_at(any_model(case, case.evidence.units()[0], radius))[gone])
+    assert (kept.committed, len(kept.examples.labels)) == (gone.sum(), (~gone).sum())
     for units in kept.units():
         optimum, model = case.best(units, radius)
         for limit in (steps, 1000):
@@ -58,17 +58,16 @@ def test_committed_rows_and_early_stops_only_lower_the_bound(loss, seed, share, 
 @few
 @given(seed=seeds, radius=radii)
 def test_committing_with_the_duals_of_the_optimum_loses_nothing(loss, seed, radius):
-    from giftrl.certificates.problem import Problem
-    from giftrl.certificates.scaled import Scaled
+    from giftrl.certificates.problem import Problem, ScaledRows
     from giftrl.certificates.solver import solve
 
     case = make(loss, seed)
-    units = case.kept.units()[0]
-    rows = Scaled(case.kept.rows, units, case.kept.theta)
-    problem = Problem(loss, rows, case.kept.labels, case.h, case.zero()[rows.features], radius)
+    units = case.evidence.units()[0]
+    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
+    problem = Problem(loss, rows, case.evidence.examples.labels, case.h, case.zero()[rows.features], radius)
     duals = solve(problem, case.zero()[rows.features]).duals
     half = np.arange(len(case.y)) % 2 == 0
-    best, partly = case.kept.within(units, radius), case.kept.commit(half, duals[half]).within(units, radius)
+    best, partly = case.evidence.within(units, radius), case.evidence.commit(half, duals[half]).within(units, radius)
     scale = abs(best.lower_bound) + case.total(case.zero())
     assert partly.lower_bound == pytest.approx(best.lower_bound, rel=1e-6, abs=1e-6 * scale)
 
@@ -78,30 +77,30 @@ def test_committing_with_the_duals_of_the_optimum_loses_nothing(loss, seed, radi
 @given(seed=seeds, mu=radii)
 def test_ridge_is_a_bound_for_every_model(loss, seed, mu):
     case = make(loss, seed)
-    for units in case.kept.units():
-        best = case.kept.within(units, math.inf, mu)
+    for units in case.evidence.units():
+        best = case.evidence.within(units, math.inf, mu)
         found = [any_model(case, units, radius) for radius in (0.1, 1.0, 10.0)]
         for u in [*found, case.zero()]:
             assert below(best.lower_bound, case.total(u) + 0.5 * mu * units.norm(u) ** 2)
-    assert case.kept.ridge(mu).lower_bound >= best.lower_bound - 1e-6 * abs(best.lower_bound)
+    assert case.evidence.ridge(mu).lower_bound >= best.lower_bound - 1e-6 * abs(best.lower_bound)
 
 
 @each_loss
 def test_a_ridge_and_the_ball_of_its_solution_agree(loss):
     case = make(loss, 5)
-    units = case.kept.units()[0]
-    ball = case.kept.within(units, 0.1)
+    units = case.evidence.units()[0]
+    ball = case.evidence.within(units, 0.1)
     # The least loss plus penalty is not above that of the best model in any ball.
-    assert case.kept.within(units, math.inf, 3.0).lower_bound <= ball.lower_bound + 1.5 * 0.1**2 + 1e-6
-    both = case.kept.within(units, 0.1, 3.0).lower_bound
+    assert case.evidence.within(units, math.inf, 3.0).lower_bound <= ball.lower_bound + 1.5 * 0.1**2 + 1e-6
+    both = case.evidence.within(units, 0.1, 3.0).lower_bound
     assert ball.lower_bound - 1e-6 <= both <= ball.lower_bound + 1.5 * 0.1**2 + 1e-6
 
 
 @each_loss
 def test_a_larger_ball_has_a_lower_bound(loss):
     case = make(loss, 1)
-    model = any_model(case, case.kept.units()[0], 0.3)
-    bounds = [case.kept.best_loss(model, scale).lower_bound for scale in (0.0, 0.5, 1.0, 10.0)]
+    model = any_model(case, case.evidence.units()[0], 0.3)
+    bounds = [case.evidence.best_loss(model, scale).lower_bound for scale in (0.0, 0.5, 1.0, 10.0)]
     assert bounds[0] == pytest.approx(case.total(case.zero()), rel=1e-9)
     assert all(larger >= smaller - 1e-7 * abs(larger) for larger, smaller in pairwise(bounds))
 
@@ -109,18 +108,18 @@ def test_a_larger_ball_has_a_lower_bound(loss):
 @each_loss
 def test_no_bound_is_below_the_infimum(loss):
     case = make(loss, 2)
-    kept = case.kept.commit(np.full(len(case.y), True), case.slopes_at(case.zero()))
+    kept = case.evidence.commit(np.full(len(case.y), True), case.slopes_at(case.zero()))
     best = kept.within(kept.units()[0], 1e6)
-    assert best.lower_bound == best.least == pytest.approx(case.kept.least)
-    assert "Too few rows were kept to prove anything" in best.in_words()
+    assert best.lower_bound == best.least == pytest.approx(case.evidence.least)
+    assert "Too few examples were stored for a lower bound" in best.in_words()
 
 
 @each_loss
 def test_a_time_limit_of_nothing_still_gives_a_bound(loss):
     case = make(loss, 3)
-    best = case.kept.best_loss(any_model(case, case.kept.units()[0], 1.0), time_limit=0.0)
+    best = case.evidence.best_loss(any_model(case, case.evidence.units()[0], 1.0), time_limit=0.0)
     assert math.isfinite(best.lower_bound)
-    assert best.lower_bound <= case.kept.best_loss(case.zero(), 0.0).lower_bound
+    assert best.lower_bound <= case.evidence.best_loss(case.zero(), 0.0).lower_bound
 
 
 class Bowl(NamedTuple):
@@ -135,8 +134,8 @@ class Bowl(NamedTuple):
 
 def test_a_loss_with_values_and_slopes_only():
     case = make(Bowl(), 6)
-    for units in case.kept.units():
-        best, start = case.kept.within(units, 0.5), case.zero()
+    for units in case.evidence.units():
+        best, start = case.evidence.within(units, 0.5), case.zero()
         ball = {"type": "ineq", "fun": lambda z: 0.25 - z @ z}
         found = minimize(lambda z, units=units: case.total(units.model(z)), start, constraints=ball, method="SLSQP")
         assert best.least == -math.inf
@@ -146,4 +145,4 @@ def test_a_loss_with_values_and_slopes_only():
 def test_duals_outside_the_domain_are_refused():
     case = make(EVERY[0], 4)
     with pytest.raises(ValueError, match="domain of the conjugate"):
-        case.kept.commit([0], [7.0])
+        case.evidence.commit([0], [7.0])

@@ -9,9 +9,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from giftrl.certificates import Kept
-from giftrl.certificates.problem import Problem
-from giftrl.certificates.scaled import Scaled
+from giftrl.certificates import Evidence
+from giftrl.certificates.problem import Problem, ScaledRows
 from giftrl.certificates.solver import solve
 
 FOLDER = os.environ.get("GIFTRL_DATA")
@@ -43,7 +42,7 @@ OPTIMA = [
 @pytest.mark.parametrize(("name", "loss", "free", "radius", "within"), OPTIMA)
 def test_all_rows_kept(name, loss, free, radius, within):
     x, y = load(name)
-    kept = Kept.of_rows(loss, x, y, constant=x.shape[1] - 1)
+    kept = Evidence.of_rows(loss, x, y, constant=x.shape[1] - 1)
     centred, plain = kept.units()
     assert kept.within(plain, radius).average == pytest.approx(within, rel=1e-5)
     for units in (centred, plain):
@@ -55,7 +54,7 @@ def test_all_rows_kept(name, loss, free, radius, within):
 
 def test_the_constrained_optimum_of_another_program():
     x, y = load("australian")
-    kept = Kept.of_rows("logistic", x, y, constant=x.shape[1] - 1)
+    kept = Evidence.of_rows("logistic", x, y, constant=x.shape[1] - 1)
     for units in kept.units():
         a = x @ units.model(np.eye(x.shape[1]))
 
@@ -71,7 +70,7 @@ def test_the_constrained_optimum_of_another_program():
 
 def test_fewer_rows_kept_lower_the_bound():
     x, y = load("australian")
-    kept = Kept.of_rows("logistic", x, y, constant=x.shape[1] - 1)
+    kept = Evidence.of_rows("logistic", x, y, constant=x.shape[1] - 1)
     units = kept.units()[0]
     model = np.zeros(x.shape[1])
     bounds = []
@@ -101,10 +100,10 @@ def multiclass_hinge(p, y):
 def test_several_classes(loss):
     x, y = load("segment.scale")
     y = np.unique(y, return_inverse=True)[1]
-    kept = Kept.of_rows(loss.__name__, x, y, classes=7, constant=x.shape[1] - 1)
+    kept = Evidence.of_rows(loss.__name__, x, y, classes=7, constant=x.shape[1] - 1)
     units = kept.units()[0]
-    rows = Scaled(kept.rows, units, kept.theta)
-    problem = Problem(kept.loss, rows, kept.labels, kept.weights, kept.theta[rows.features], 5.0)
+    rows = ScaledRows(kept.rows, units, kept.theta)
+    problem = Problem(kept.loss, rows, kept.examples.labels, kept.examples.weights, kept.theta[rows.features], 5.0)
     z = kept.theta.copy()
     z[rows.features] = solve(problem, z[rows.features]).z
     model = units.model(z)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from giftrl import losses
-from giftrl.certificates import Kept, Moments
-from giftrl.certificates.problem import Problem
-from giftrl.certificates.scaled import Scaled
+from giftrl.certificates import Evidence, Moments
+from giftrl.certificates.problem import Problem, ScaledRows
 from giftrl.certificates.solver import solve
 from tests.best_losses import EVERY, any_model, make
 
@@ -24,8 +23,8 @@ exponents = st.floats(-2.0, 2.0)
 
 def solved(case, units, radius):
     """The model that the solver reaches, which is nearly the best one."""
-    rows = Scaled(case.kept.rows, units, case.kept.theta)
-    problem = Problem(case.loss, rows, case.kept.labels, case.h, case.zero()[rows.features], radius)
+    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
+    problem = Problem(case.loss, rows, case.evidence.examples.labels, case.h, case.zero()[rows.features], radius)
     z = case.zero()
     z[rows.features] = solve(problem, z[rows.features]).z
     return units.model(z)
@@ -36,13 +35,13 @@ def solved(case, units, radius):
 @given(seed=seeds, orders=st.sampled_from([0.0, 2.0, 8.0]), exponent=exponents, constant=st.booleans())
 def test_no_rounding_lifts_the_bound_above_the_loss_of_a_model(loss, seed, orders, exponent, constant):
     case = make(loss, seed, orders=orders, constant=constant)
-    for units in case.kept.units():
+    for units in case.evidence.units():
         # Where labels are large, so are the models that matter.
         unit = 1.0 if case.classes else max(1e-9, float(np.abs(case.y).max()))
         radius = 10.0**exponent * unit
         if isinstance(loss, losses.Poisson):
             radius = min(radius, 30.0)
-        best = case.kept.within(units, radius, steps=50)
+        best = case.evidence.within(units, radius, steps=50)
         for u in (solved(case, units, radius), any_model(case, units, radius)):
             assert mpf(best.lower_bound) <= case.exact(u, units, radius)
 
@@ -81,7 +80,7 @@ def least_squares(x, y, h):
 def test_squared_loss_against_fractions(seed, orders, offset, n, batches):
     case = make(losses.Squared(), seed, n, 3, orders=orders)
     x, y, h = case.x, case.y + offset * np.abs(case.y).max(), case.h
-    kept = Kept.of_rows("squared", x, y, h, constant=case.kept.constant)
+    kept = Evidence.of_rows("squared", x, y, h, constant=case.evidence.constant)
     moments = Moments.empty(x.shape[1], kept.constant)
     for part in np.array_split(np.arange(n), batches):
         moments = moments.add(x[part], y[part], h[part])

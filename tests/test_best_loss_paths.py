@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from giftrl import losses
-from giftrl.certificates import Kept, scaled, solver
-from giftrl.certificates.problem import Problem
+from giftrl.certificates import Evidence, solver
+from giftrl.certificates import problem as problem_module
+from giftrl.certificates.problem import Problem, ScaledRows
 from tests.best_losses import EVERY, any_model, make
 
 each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
@@ -17,21 +18,23 @@ each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 
 @pytest.fixture
 def sparse(monkeypatch):
-    monkeypatch.setattr(scaled, "SMALL", 0)
-    monkeypatch.setattr(scaled, "DENSE", 2.0)
+    monkeypatch.setattr(problem_module, "MAX_SMALL_MATRIX", 0)
+    monkeypatch.setattr(problem_module, "MIN_DENSE_SHARE", 2.0)
 
 
 @pytest.fixture
 def many(monkeypatch):
-    monkeypatch.setattr(solver, "DIRECT", 0)
+    monkeypatch.setattr(solver, "MAX_DIRECT_COORDINATES", 0)
 
 
 def bounds(case, radius):
     """The bounds in all units, with half of the rows committed and with none."""
     half = np.arange(len(case.y)) % 2 == 0
-    committed = case.kept.commit(half, case.slopes_at(any_model(make(case.loss, 8), case.kept.units()[0], 0.2))[half])
+    committed = case.evidence.commit(
+        half, case.slopes_at(any_model(make(case.loss, 8), case.evidence.units()[0], 0.2))[half]
+    )
     return np.array(
-        [kept.within(units, radius).lower_bound for kept in (case.kept, committed) for units in kept.units()]
+        [kept.within(units, radius).lower_bound for kept in (case.evidence, committed) for units in kept.units()]
     )
 
 
@@ -73,12 +76,12 @@ def test_many_features_and_sparse_rows(loss, radius, request):
 @pytest.mark.plain
 def test_blocks_of_rows_add_up(monkeypatch):
     rng = np.random.default_rng(0)
-    kept = Kept.of_rows("hinge", rng.normal(size=(50, 3)), np.ones(50))
-    rows = scaled.Scaled(kept.rows, kept.units()[0], kept.theta)
+    kept = Evidence.of_rows("hinge", rng.normal(size=(50, 3)), np.ones(50))
+    rows = ScaledRows(kept.rows, kept.units()[0], kept.theta)
     weights = rng.random(50) * (np.arange(50) > 20)
     whole = rows.moments(weights)
-    monkeypatch.setattr(scaled, "FEW", 0)
-    monkeypatch.setattr(scaled, "BLOCK", 21)
+    monkeypatch.setattr(problem_module, "MAX_LOOP_FEATURES", 0)
+    monkeypatch.setattr(problem_module, "BLOCK_ENTRIES", 21)
     np.testing.assert_allclose(rows.moments(weights), whole, rtol=1e-12)
     np.testing.assert_allclose(whole, (rows.x.T * weights) @ rows.x, rtol=1e-12)
 
@@ -87,11 +90,13 @@ def test_blocks_of_rows_add_up(monkeypatch):
 @each_loss
 def test_the_solver_brackets_the_optimum_also_from_a_model_that_is_too_large(loss):
     case = make(loss, 8)
-    units = case.kept.units()[0]
-    rows = scaled.Scaled(case.kept.rows, units, case.kept.theta)
-    shape = (len(rows.features), *case.kept.theta.shape[1:])
+    units = case.evidence.units()[0]
+    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
+    shape = (len(rows.features), *case.evidence.theta.shape[1:])
     zero = np.zeros(shape)
-    problem = Problem(case.kept.loss, rows, case.kept.labels, case.kept.weights, zero, 10.0)
+    problem = Problem(
+        case.evidence.loss, rows, case.evidence.examples.labels, case.evidence.examples.weights, zero, 10.0
+    )
     near = solver.solve(problem, zero)
     far = solver.solve(problem, (10.0 / max(1e-9, float(np.linalg.norm(near.z)))) * near.z)
     size = problem.primal(zero, rows.scores(zero))
@@ -102,9 +107,9 @@ def test_the_solver_brackets_the_optimum_also_from_a_model_that_is_too_large(los
 @pytest.mark.plain
 def test_a_ridge_with_many_features(many):
     case = make(EVERY[0], 3)
-    ridge = case.kept.ridge(0.7).lower_bound
+    ridge = case.evidence.ridge(0.7).lower_bound
     solver.DIRECT = 400
-    assert ridge == pytest.approx(case.kept.ridge(0.7).lower_bound, rel=1e-5)
+    assert ridge == pytest.approx(case.evidence.ridge(0.7).lower_bound, rel=1e-5)
 
 
 def wide(rng, n, d):
@@ -116,7 +121,7 @@ def wide(rng, n, d):
 
 def test_wide_rows_within_the_time_limit():
     x, y = wide(np.random.default_rng(0), 400, 5000)
-    kept = Kept.of_rows("logistic", x, y, constant=5000)
+    kept = Evidence.of_rows("logistic", x, y, constant=5000)
     model = np.full(5001, 0.01)
     kept.best_loss(model, time_limit=0.0)  # compiles
     begin = time.monotonic()
@@ -127,8 +132,10 @@ def test_wide_rows_within_the_time_limit():
     p = x @ model
     assert best.lower_bound <= float(np.logaddexp(0.0, -y * p).sum())
     units = next(units for units in kept.units() if units.name == best.units)
-    rows = scaled.Scaled(kept.rows, units, kept.theta)
-    problem = solver.Problem(kept.loss, rows, kept.labels, kept.weights, kept.theta[rows.features], best.radius)
+    rows = ScaledRows(kept.rows, units, kept.theta)
+    problem = solver.Problem(
+        kept.loss, rows, kept.examples.labels, kept.examples.weights, kept.theta[rows.features], best.radius
+    )
     assert solver.solve(problem, kept.theta[rows.features]).gap <= 1e-6 * best.lower_bound
 
 
@@ -151,7 +158,7 @@ def test_wide_rows_within_the_time_limit():
 def test_extremes_break_nothing(name, rows, weight, size):
     n, classes = len(rows), 3 if name in losses.MULTICLASS else None
     with np.errstate(over="ignore"):
-        kept = Kept.of_rows(name, rows, [1] * n, [weight] * n, classes=classes, constant=None)
+        kept = Evidence.of_rows(name, rows, [1] * n, [weight] * n, classes=classes, constant=None)
     model = np.zeros(kept.theta.shape)
     model[0, ...] = size * np.arange(3) if classes else size
     best = kept.best_loss(model, time_limit=1.0)
@@ -162,7 +169,7 @@ def test_extremes_break_nothing(name, rows, weight, size):
 
 
 def test_a_model_that_is_no_number_is_refused():
-    kept = Kept.of_rows("squared", np.ones((1, 1)), [1.0])
+    kept = Evidence.of_rows("squared", np.ones((1, 1)), [1.0])
     with pytest.raises(ValueError, match="must be finite"):
         kept.best_loss([math.nan])
     with pytest.raises(ValueError, match="must have the shape"):

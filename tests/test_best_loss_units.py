@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from giftrl.certificates import BestLoss, Kept, Moments, Units
-from giftrl.certificates.ball import newton_step, price
+from giftrl.certificates import BestLoss, Evidence, Moments, Units
+from giftrl.certificates.bound import price
+from giftrl.certificates.solver import newton_step
 
 seeds = st.integers(0, 10**6)
 
@@ -63,12 +64,12 @@ def test_units_do_not_depend_on_how_features_are_measured():
     y = np.where(x @ [0.2, 1.0, -1.0] + rng.normal(size=30) > 0.0, 1.0, -1.0)
     factors, u = np.array([1.0, 1e-3, 1e4]), np.array([0.1, 0.5, -0.5])
     moved = x * factors + np.array([0.0, 7.0, 0.0])
-    plain = Kept.of_rows("logistic", x, y, constant=0)
-    scaled = Kept.of_rows("logistic", x * factors, y, constant=0)
+    plain = Evidence.of_rows("logistic", x, y, constant=0)
+    scaled = Evidence.of_rows("logistic", x * factors, y, constant=0)
     for a, b in zip(plain.units(), scaled.units(), strict=True):
         assert a.norm(u) == pytest.approx(b.norm(u / factors))
     assert plain.best_loss(u).lower_bound == pytest.approx(scaled.best_loss(u / factors).lower_bound)
-    centred = Kept.of_rows("logistic", moved, y, constant=0).units()[0]
+    centred = Evidence.of_rows("logistic", moved, y, constant=0).units()[0]
     same = u / factors
     same[0] -= 7.0 * same[1]
     assert centred.norm(same) == pytest.approx(plain.units()[0].norm(u))
@@ -104,17 +105,17 @@ def test_price_is_the_largest_gain(norm, radius, ridge, share):
     assert norm * length - 0.5 * ridge * length**2 <= price(norm, radius, ridge) * (1.0 + 1e-12) + 1e-300
 
 
-WORDS = {"rows": 581012, "rows_kept": 77000, "units": "each feature in its own units", "radius": 9.0, "solver": ""}
+WORDS = {"rows": 581012, "rows_kept": 77000, "units": "scaled features", "radius": 9.0, "solver": ""}
 
 
 def test_words_when_rows_were_dropped():
     best = BestLoss(0.511 * 581012, 0.5142 * 581012, 581012.0, scale=1.0, **WORDS)
     assert best.in_words() == (
-        "average loss 0.5142. No linear model with weights up to this one's size (each feature in its own units) has "
-        "an average loss below 0.511 on these rows; 77,000 of 581,012 rows were kept."
+        "average loss 0.5142. Lower bound: no linear model with a weight norm up to this one's (scaled features) has "
+        "an average loss below 0.511 on these examples. 77,000 of 581,012 examples were stored."
     )
-    assert "up to 10 times this one's size" in BestLoss(1.0, 2.0, 1.0, scale=10.0, **WORDS).in_words()
-    assert "of size 9 or less" in BestLoss(1.0, 2.0, 1.0, **WORDS).in_words()
+    assert "up to 10 times this one's" in BestLoss(1.0, 2.0, 1.0, scale=10.0, **WORDS).in_words()
+    assert "with a weight norm of 9 or less" in BestLoss(1.0, 2.0, 1.0, **WORDS).in_words()
 
 
 def test_words_when_the_run_beat_every_model():
@@ -125,7 +126,7 @@ def test_words_when_the_run_beat_every_model():
 
 def test_words_of_a_ridge_name_the_penalty():
     words = BestLoss(1.0, 2.0, 1.0, ridge=3.0, **WORDS).in_words()
-    assert "an average loss plus 3/2 times its squared size" in words
+    assert "an average loss plus 3/2 times its squared norm" in words
 
 
 def test_moments_do_not_depend_on_batches():

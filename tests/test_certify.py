@@ -106,18 +106,18 @@ def test_the_words(folder, tmp_path):
     found = certified(folder / "m", folder / "rows.svm")
     first, last = done.stdout.decode().splitlines()
     assert first.startswith(
-        f"average loss {found['average_loss']:.4g}. No linear model with weights up to this one's size"
+        f"average loss {found['average_loss']:.4g}. Lower bound: no linear model with a weight norm up to this one's"
     )
-    assert f"below {found['lower_bound']:.4g} on these rows; all rows were kept." in first
+    assert f"below {found['lower_bound']:.4g} on these examples. All examples were stored." in first
     assert last == f"This model is at most {100 * found['gap']:.2g}% from the best."
     assert "300 rows, 7 features, kept in memory" in done.stderr.decode()
     quiet = giftrl("certify", folder / "m", folder / "rows.svm", "--quiet")
     assert (quiet.stdout, quiet.stderr) == (done.stdout, b"")
     passes = giftrl("certify", folder / "m", folder / "rows.svm", "--witness-nonzeros", 10)
-    assert re.search("all rows were read [0-9]+ times", passes.stdout.decode())
+    assert re.search("All examples were read [0-9]+ times", passes.stdout.decode())
     assert "pass 1: no model of that size below" in passes.stderr.decode()
     larger = giftrl("certify", folder / "m", folder / "rows.svm", "--scale", 10).stdout.decode()
-    assert "up to 10 times this one's size" in larger and larger.endswith("from the best of these.\n")
+    assert "up to 10 times this one's" in larger and larger.endswith("from the best of these.\n")
 
 
 def test_a_loss_of_0_and_a_bound_of_0(tmp_path):
@@ -130,7 +130,7 @@ def test_a_loss_of_0_and_a_bound_of_0(tmp_path):
     assert certified("--weights", tmp_path / "best", *weights)["gap"] is None
     (tmp_path / "large").write_text("1 3\n")
     said = giftrl("certify", "--weights", tmp_path / "large", *weights).stdout.decode()
-    assert "may have the least loss that is possible" in said
+    assert "may have the least possible loss" in said
     assert "at most 1.25 above the best, which may be as low as 0." in said
 
 

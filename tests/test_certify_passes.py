@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from giftrl.certificates import Kept, passes
-from giftrl.certificates.blocks import Block, Sample
-from giftrl.certificates.passes import by_passes
+from giftrl.certificates import Evidence, passes
+from giftrl.certificates.passes import DataSample, by_passes
+from giftrl.certificates.record import Examples
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
 from giftrl.ops.loss_scale import kinked
@@ -21,17 +21,13 @@ pytestmark = pytest.mark.plain
 
 def pieces(kept, size=25):
     """The rows of a record, in blocks."""
-    bounds = [(first, first + size) for first in range(0, len(kept.labels), size)]
-    return [
-        Block(part.data, part.indices, part.indptr, kept.labels[a:b], kept.weights[a:b])
-        for a, b in bounds
-        for part in [kept.sparse_rows[a:b]]
-    ]
+    numbers = np.arange(len(kept.examples.labels))
+    return [kept.examples.only(numbers // size == block) for block in range(-(-len(numbers) // size))]
 
 
 def answer(case, u, **options):
-    blocks = pieces(case.kept)
-    return by_passes(case.kept.without_rows(), lambda: blocks, u, **options)
+    blocks = pieces(case.evidence)
+    return by_passes(case.evidence.without_rows(), lambda: blocks, u, **options)
 
 
 @pytest.mark.parametrize("loss", EVERY, ids=repr)
@@ -39,12 +35,12 @@ def answer(case, u, **options):
 def test_passes_prove_nearly_as_much_as_all_rows(loss, many, monkeypatch):
     case = make(loss, seed=3, n=100, d=4)
     if many:  # as if there were more features than a matrix is made for
-        monkeypatch.setattr(passes, "DIRECT", 0)
-    u = 0.5 * case.rng.normal(size=case.kept.theta.shape)
-    whole = case.kept.best_loss(u, time_limit=60.0)
-    best = answer(case, u, sample=Block.joined(pieces(case.kept)[::2]), time_limit=60.0)
+        monkeypatch.setattr(passes, "MAX_HESSIAN_COORDINATES", 0)
+    u = 0.5 * case.rng.normal(size=case.evidence.theta.shape)
+    whole = case.evidence.best_loss(u, time_limit=60.0)
+    best = answer(case, u, sample=Examples.joined(pieces(case.evidence)[::2]), time_limit=60.0)
     assert best.loss_sum == pytest.approx(case.total(u), rel=1e-12)
-    assert (best.rows, best.weight, best.least) == (100, case.kept.weight, pytest.approx(whole.least, abs=1e-9))
+    assert (best.rows, best.weight, best.least) == (100, case.evidence.weight, pytest.approx(whole.least, abs=1e-9))
     room = whole.lower_bound - whole.least
     # Above that of all rows only where the other units, or the solver's tolerance, make it so.
     assert best.lower_bound <= whole.lower_bound + 1e-3 * room
@@ -56,12 +52,12 @@ def test_passes_prove_nearly_as_much_as_all_rows(loss, many, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_no_pass_claims_too_much(loss, seed):
     case = make(loss, seed=seed, n=40, d=3, orders=2.0)
-    u = case.rng.normal(size=case.kept.theta.shape) / np.sqrt(
-        np.maximum(case.kept.squares, 1e-9) / case.kept.weight
-    ).reshape((-1,) + (1,) * (case.kept.theta.ndim - 1))
+    u = case.rng.normal(size=case.evidence.theta.shape) / np.sqrt(
+        np.maximum(case.evidence.squares, 1e-9) / case.evidence.weight
+    ).reshape((-1,) + (1,) * (case.evidence.theta.ndim - 1))
     found = []
     best = answer(case, u, watch=lambda number, bound: found.append(bound), time_limit=3.0)
-    for units in case.kept.units():
+    for units in case.evidence.units():
         if units.name == best.units:
             least = case.exact(u, units, units.norm(u))
             assert best.lower_bound <= least
@@ -73,13 +69,13 @@ def test_no_pass_claims_too_much(loss, seed):
 def test_a_pass_at_numbers_beyond_float64():
     case = make(Logistic(), seed=1)
     with np.errstate(all="ignore"):
-        best = answer(case, np.full(case.kept.theta.shape, 1e308))
+        best = answer(case, np.full(case.evidence.theta.shape, 1e308))
     assert best.lower_bound == best.least == 0.0
 
 
 def test_gap_and_time():
     case = make(Logistic(), seed=1, n=100)
-    u = 0.1 * case.rng.normal(size=case.kept.theta.shape)
+    u = 0.1 * case.rng.normal(size=case.evidence.theta.shape)
     tight, loose = answer(case, u), answer(case, u, gap=5.0)
     assert loose.passes < tight.passes and loose.loss_sum <= 6.0 * loose.lower_bound
     begun = time.monotonic()
@@ -94,31 +90,30 @@ def test_the_model_0_and_a_ball_of_size_0():
     zero = answer(case, case.zero())
     assert zero.lower_bound == pytest.approx(case.total(case.zero()), rel=1e-9)
     assert zero.lower_bound <= case.total(case.zero())
-    u = case.rng.normal(size=case.kept.theta.shape)
+    u = case.rng.normal(size=case.evidence.theta.shape)
     assert answer(case, u, scale=0.0).lower_bound == pytest.approx(case.total(case.zero()), rel=1e-9)
 
 
 def test_a_sample_is_the_same_however_rows_come():
     case = make(Squared(), seed=2, n=200)
-    whole, parts = Sample(300), Sample(300)
-    whole.add(Block.joined(pieces(case.kept)))
-    for block in pieces(case.kept, 7):
+    whole, parts = DataSample(300), DataSample(300)
+    whole.add(Examples.joined(pieces(case.evidence)))
+    for block in pieces(case.evidence, 7):
         parts.add(block)
     assert whole.share == parts.share < 1.0
     assert whole.entries == parts.entries <= 300
     for one, other in zip(whole.rows(), parts.rows(), strict=True):
         assert np.array_equal(one, other)
-    everything = Sample(10_000)
-    for block in pieces(case.kept, 7):
+    everything = DataSample(10_000)
+    for block in pieces(case.evidence, 7):
         everything.add(block)
     assert everything.share == 1.0
-    assert np.array_equal(everything.rows().matrix(4).toarray(), case.kept.sparse_rows.toarray())
+    assert np.array_equal(everything.rows().matrix(4).toarray(), case.evidence.examples.matrix(4).toarray())
 
 
 def test_rows_without_features():
-    kept = Kept.of_rows("squared", np.empty((3, 0)), [1.0, 2.0, 3.0])
-    block = Block(kept.data, kept.indices, kept.indptr, kept.labels, kept.weights)
-    assert by_passes(kept.without_rows(), lambda: [block], np.empty(0)).lower_bound == pytest.approx(7.0)
+    kept = Evidence.of_rows("squared", np.empty((3, 0)), [1.0, 2.0, 3.0])
+    assert by_passes(kept.without_rows(), lambda: [kept.examples], np.empty(0)).lower_bound == pytest.approx(7.0)
 
 
 def test_data_that_changes_is_refused(tmp_path):

@@ -99,7 +99,7 @@ def test_names_in_text_and_json(folder, fit, tmp_path):
     said = giftrl(
         "certify", "--weights", tmp_path / "w.json", *call, folder / "rows.csv", "--scale", 0.1
     ).stdout.decode()
-    assert "up to 0.1 times this one's size" in said
+    assert "up to 0.1 times this one's" in said
     assert said.endswith("This model is better than every one of that size.\n")
 
 

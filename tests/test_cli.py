@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from giftrl.certificates import Kept
+from giftrl.certificates import Evidence
 from giftrl.cli.options import OPTIONS
 from giftrl.kernels import LinearLearner
 from tests.commands import GIFTRL, environment, giftrl, write_rows
@@ -66,10 +66,13 @@ def test_train_is_the_learner_and_the_summary_says_so(rows, tmp_path):
     assert [line.split()[0] for line in lines[1:10]] == ["1", "2", "4", "8", "16", "32", "64", "128", "256"]
     assert "certificate: no linear model of Euclidean norm 2.5 or less has an average loss below 0." in shown
     best = found["certificate"]["best_loss"]
-    assert lines[-1].startswith(f"certificate: average loss {found['average_loss']:.4g}. No linear model with weights")
-    assert f"has an average loss below {best['1']['average']:.4g} on these rows; all rows were kept." in lines[-1]
+    assert lines[-1].startswith(f"certificate: average loss {found['average_loss']:.4g}. Lower bound: no linear model")
+    assert (
+        f"has an average loss below {best['1']['average']:.4g} on these examples. All examples were stored."
+        in lines[-1]
+    )
     assert best["1"]["rows_kept"] == best["1"]["rows"] == 400
-    kept = Kept.of_rows("logistic", x, y, constant=x.shape[1] - 1)
+    kept = Evidence.of_rows("logistic", x, y, constant=x.shape[1] - 1)
     for scale in (1.0, 10.0):
         twin = kept.best_loss(learner.x, scale)
         assert best[f"{scale:g}"]["lower_bound"] == pytest.approx(twin.lower_bound, rel=1e-3)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from giftrl import distributed
-from giftrl.certificates import store as at
+from giftrl.certificates import record as at
 from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import shards
 from giftrl.distributed.driver import Driver, LocalCrew
@@ -45,7 +45,7 @@ def test_the_certificate_is_about_all_rows_and_nearly_as_good_as_that_of_one_wor
     assert 0.0 < best.lower_bound <= best.loss_sum
     assert best.lower_bound > 0.8 * alone.lower_bound
     budget = reading.settings.witness_nonzeros
-    assert model.learner.witnesses.store.sums[at.COST] <= budget
+    assert model.learner.witnesses.record.sums[at.STORED_COST] <= budget
     assert (best.rows_kept == 700) == (budget == 1_000_000 or reading.settings.loss == "squared")
     for what in (model.certificate.theorem_terms, model.certificate.lemma_4_1, model.certificate.corollary_4_3):
         with pytest.raises(Incompatible, match="is about one sequence of rounds"):

@@ -47,7 +47,7 @@ def test_the_bound_of_the_squared_loss_is_the_least_squares_fit():
     for budget in (1_000_000, 500):
         best = FTRLRegressor(witness_nonzeros=budget).fit(x, y).certificate_.best_loss(scale=10.0)
         assert best.lower_bound == pytest.approx(optimum, rel=1e-6) and best.rows_kept == len(y)
-    assert "second moments of all rows were kept" in best.in_words()
+    assert "Second moments of all examples were stored" in best.in_words()
 
 
 def test_the_bound_of_softmax_is_that_of_logistic_regression():
@@ -92,7 +92,7 @@ def test_weights_of_rows_count(cancer):
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
     assert best.weight == len(repeated) and best.rows == (weights > 0).sum()
     twin = FTRLClassifier(shuffle=False).fit(x[repeated], y[repeated]).certificate_
-    kept = twin.evidence.kept
+    kept = twin.evidence
     units = next(each for each in kept.units() if each.name == best.units)
     assert kept.within(units, best.radius).lower_bound == pytest.approx(best.lower_bound, rel=1e-5)
 
@@ -108,7 +108,7 @@ def test_witnesses_can_be_switched_off(cancer):
 
 @pytest.mark.parametrize(
     ("budget", "words"),
-    [(1, "0 of 400 rows were kept"), (10**6, "all rows were kept"), (700, " of 400 rows were kept")],
+    [(1, "0 of 400 examples were stored"), (10**6, "All examples were stored"), (700, " of 400 examples were stored")],
 )
 def test_the_command_keeps_as_many_rows_as_it_is_told(tmp_path, budget, words):
     rows = write_rows(tmp_path / "rows.svm")

@@ -29,6 +29,6 @@ def test_an_example_runs_on_the_real_data(example, tmp_path):
         pytest.skip(f"there is no {packed.name} in the folder GIFTRL_DATA")
     (tmp_path / DATA[example.stem]).write_bytes(gzip.decompress(packed.read_bytes()))
     said = run(example, GIFTRL_DATA=str(tmp_path))
-    assert "No linear model" in said
+    assert "no linear model" in said
     losses = [float(line.split()[-1]) for line in said.splitlines() if "rate" in line or "nothing set" in line]
     assert losses == [] or losses[0] < min(losses[1:])

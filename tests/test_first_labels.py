@@ -19,12 +19,12 @@ def test_how_much_is_read_at_a_time_does_not_matter(ending, tmp_path, monkeypatc
     path = tmp_path / f"rows.{ending}"
     labels = [f"{NAMES[int(each)]}{k % 3}" for k, each in enumerate(TRUE)]
     WRITERS[ending](path, labels if ending != "csv" else [f'"\n{each}"' for each in labels])
-    monkeypatch.setattr("giftrl.streams.first_labels.FIRST", 7)
+    monkeypatch.setattr("giftrl.streams.first_labels.BLOCK_BYTES", 7)
     assert [each.strip() for each in first_labels(path).labels] == labels
-    monkeypatch.setattr("giftrl.streams.first_labels.ROWS", 25)
+    monkeypatch.setattr("giftrl.streams.first_labels.MAX_ROWS", 25)
     assert [each.strip() for each in first_labels(path).labels] == labels[:25]
     if ending in STRANGE:
-        monkeypatch.setattr("giftrl.streams.first_labels.MOST", 60)
+        monkeypatch.setattr("giftrl.streams.first_labels.MAX_BYTES", 60)
         assert 0 < len(first_labels(path).labels) < 25
 
 

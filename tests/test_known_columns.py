@@ -71,7 +71,7 @@ def test_scores_of_several_classes_have_a_head(folder):
 
 
 def test_labels_of_converted_files_can_be_named(folder, monkeypatch):
-    monkeypatch.setattr("giftrl.streams.first_labels.ROWS", 60)
+    monkeypatch.setattr("giftrl.streams.first_labels.MAX_ROWS", 60)
     late, arrow = folder / "late.csv", folder / "late.arrow"
     late.write_text((folder / "rows.csv").read_text() + "0.1,none\n")
     refused = giftrl("convert", late, arrow, check=False).stderr.decode()

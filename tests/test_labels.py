@@ -172,7 +172,7 @@ def test_a_label_that_the_first_rows_did_not_have(ending, tmp_path, monkeypatch)
     path, model, (line, place) = tmp_path / f"rows.{ending}", tmp_path / "m.giftrl", STRANGE[ending]
     WRITERS[ending](path, [NAMES[int(each)] for each in TRUE])
     path.write_text(f"{path.read_text()}{line}\n")
-    monkeypatch.setattr("giftrl.streams.first_labels.ROWS", 60)
+    monkeypatch.setattr("giftrl.streams.first_labels.MAX_ROWS", 60)
     done = giftrl("train", path, "--model", model, check=False)
     assert done.returncode == 1 and not model.exists()
     said = f"{path}:{place}: the label 'maybe', expected no or yes ("

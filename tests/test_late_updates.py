@@ -98,22 +98,6 @@ def test_what_is_late_is_part_of_the_state(classes, way):
     assert_same_state(copy, learner)
 
 
-@pytest.mark.parametrize("classes", CLASSES)
-def test_a_state_of_an_earlier_version_has_nothing_late(classes):
-    """Such a version had taken everything in: it goes on as a learner does that has just done so."""
-    learner, after = with_late(classes)
-    matrix = learner.matrix
-    matrix.inverse[...] -= np.swapaxes(matrix.late, -1, -2) @ matrix.late
-    state = {name: array.copy() for name, array in learner.state().items()}
-    for name in ("matrix.late", "matrix.waiting"):
-        del state[name]
-    old = made(classes)
-    old.restore(state)
-    matrix.late[...], matrix.waiting[0] = 0.0, 0
-    assert_same_state(old, learner)
-    assert_array_equal(old.learn(*after), learner.learn(*after))
-
-
 @pytest.mark.parametrize("waiting", [-1, LATE])
 @pytest.mark.parametrize("classes", CLASSES)
 def test_a_row_that_is_not_there_is_refused(classes, waiting):

@@ -147,7 +147,7 @@ def test_the_curve_is_the_running_mean_of_the_loss(runs):
     assert tile(text, "average loss") == pytest.approx(average[-1], abs=1e-4)
     best = tile(text, "lower bound")
     assert 0.0 < best < average[-1] and "proved out of reach" in text
-    assert "No linear model with weights up to this one&#x27;s size" in text
+    assert "no linear model with a weight norm up to this one&#x27;s" in text
 
 
 def test_residuals_are_those_of_the_predictions(runs):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from giftrl import losses
-from giftrl.certificates import store as at
-from giftrl.certificates.summed import Summed
+from giftrl.certificates import record as at
+from giftrl.certificates.moments import FeatureMoments
+from giftrl.certificates.reservoir import add_moments
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners
@@ -24,7 +25,7 @@ DAMAGE = {
     "indices": lambda a: a.__setitem__(0, 99),
     "ends": lambda a: a.__setitem__(1, -5),
     "weights": lambda a: a.__setitem__(0, -1.0),
-    "sums": lambda a: a.__setitem__(at.KEPT, 1e9),
+    "sums": lambda a: a.__setitem__(at.STORED_COUNT, 1e9),
     "keys": lambda a: a.__setitem__(0, math.nan),
     "data": lambda a: a.__setitem__(0, math.inf),
 }
@@ -108,11 +109,11 @@ def test_rows_without_nonzeros_do_not_fill_the_memory():
     learner = LinearLearner(3, "squared", compiled=False)
     learner.keep_witnesses(1)
     learner.learn(np.zeros((500, 3)), np.ones(500))
-    assert learner.witnesses.kept <= 1 and learner.witnesses.rows == 500
+    assert learner.witnesses.stored <= 1 and learner.witnesses.rows == 500
     other = LinearLearner(3, "logistic", compiled=False)
     other.keep_witnesses(100)
     other.learn(np.zeros((500, 3)), np.ones(500))
-    assert other.witnesses.kept <= 100
+    assert other.witnesses.stored <= 100
 
 
 def test_a_run_beats_nobody_by_rounding():
@@ -128,7 +129,7 @@ def test_many_models_go_on_from_a_state():
     parts = case.x.shape[1], [("proximal", "temporal")] * 2, "logistic"
     whole, first, second = (LinearLearners(*parts, compiled=False) for _ in range(3))
     for each in (whole, first, second):
-        each.keep_witnesses(60, case.kept.constant)
+        each.keep_witnesses(60, case.evidence.constant)
     whole.learn(case.x, case.y)
     first.learn(case.x[:30], case.y[:30])
     second.restore(first.state())
@@ -141,7 +142,7 @@ def test_many_models_go_on_from_a_state():
 def test_before_the_first_row_and_with_no_weights_there_are_words():
     learner = LinearLearner(1, "squared", compiled=False)
     learner.keep_witnesses(10)
-    assert learner.certificate.in_words() == "No rows have been learnt."
+    assert learner.certificate.in_words() == "No examples have been learned."
     learner.learn([[1.0]], [2.0])
     assert "with all weights 0" in learner.certificate.best_loss(0.0).in_words()
 
@@ -157,10 +158,10 @@ def test_a_time_limit_is_a_number(limit):
 @pytest.mark.parametrize(
     ("name", "entry", "value"),
     [
-        ("sums", at.COMMITTED, 1e300),
-        ("sums", at.COMMITTED, 0.5),
-        ("sums", at.WEIGHT, -1.0),
-        ("sums", at.ROWS, math.nan),
+        ("sums", at.COMMITTED_COUNT, 1e300),
+        ("sums", at.COMMITTED_COUNT, 0.5),
+        ("sums", at.COMMITTED_WEIGHT, -1.0),
+        ("sums", at.EXAMPLE_COUNT, math.nan),
     ],
 )
 def test_sums_that_no_run_can_have_are_refused(name, entry, value):
@@ -177,30 +178,30 @@ def test_each_committed_row_adds_what_its_dual_says(loss):
     """The dual of a row is what theta moved by; sums follow from it by the formulas of the loss."""
     case = make(loss, 4, n=30)
     learner = learner_for(case, 1, auto=False)
-    before, theta = np.zeros(at.ENTRIES), np.zeros(case.x.shape[1])
+    before, theta = np.zeros(at.SUMS_LENGTH), np.zeros(case.x.shape[1])
     for x, y, h in zip(case.x, case.y, case.h, strict=True):
         learner.learn(x[None], [y], [h])
-        sums, record = learner.witnesses.store.sums.copy(), learner.witnesses.store.record
-        a = round(-(record[-1, at.THETA] - theta[-1]) / h, 14)  # of the constant feature, which is 1
-        assert record[:, at.THETA] == pytest.approx(theta - h * a * x, rel=1e-9, abs=1e-12)
+        sums, record = learner.witnesses.record.sums.copy(), learner.witnesses.record.by_feature
+        a = round(-(record[-1, at.THETA_COLUMN] - theta[-1]) / h, 14)  # of the constant feature, which is 1
+        assert record[:, at.THETA_COLUMN] == pytest.approx(theta - h * a * x, rel=1e-9, abs=1e-12)
         with np.errstate(invalid="ignore"):  # the threshold is infinite
             added = sums - before
-        assert added[at.CONJUGATE] == pytest.approx(h * conjugate(loss, a, y), rel=1e-6, abs=1e-9)
+        assert added[at.CONJUGATE_SUM] == pytest.approx(h * conjugate(loss, a, y), rel=1e-6, abs=1e-9)
         assert added[at.DUAL_SQUARES] == pytest.approx(h * a * a, rel=1e-6, abs=1e-9)
-        assert added[at.INFIMUM] == pytest.approx(h * infimum(loss, y)) and added[at.WEIGHT] == pytest.approx(h)
-        before, theta = sums, record[:, at.THETA].copy()
+        assert added[at.INFIMUM_SUM] == pytest.approx(h * infimum(loss, y)) and added[
+            at.COMMITTED_WEIGHT
+        ] == pytest.approx(h)
+        before, theta = sums, record[:, at.THETA_COLUMN].copy()
 
 
 def test_second_moments_are_committed_with_the_residuals_of_their_best_model():
     case = make(losses.Squared(), 6, n=60)
     learner = learn(learner_for(case, 10**6), case)
-    moments = Summed.of(case.loss, learner.witnesses.store, case.kept.constant, None)
-    empty = learner.witnesses.store._replace(
-        record=np.zeros((case.x.shape[1], at.THETA + 1)), sums=np.zeros(at.ENTRIES)
-    )
-    moments.commit(empty)
-    residuals = case.x @ moments.moments.best_model(moments.units()) - case.y
-    twin = case.kept.commit(np.arange(60), residuals)
-    assert empty.sums[at.CONJUGATE] == pytest.approx(twin.conjugate, rel=1e-9)
-    assert empty.record[:, at.THETA] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())
-    assert empty.record[:, at.SQUARES] == pytest.approx(case.kept.squares)
+    moments = FeatureMoments.of(case.loss, learner.witnesses.record.examples, case.evidence.constant, None)
+    by_feature, sums = np.zeros((case.x.shape[1], at.THETA_COLUMN + 1)), np.zeros(at.SUMS_LENGTH)
+    add_moments(by_feature, sums, moments.moments, moments.features)
+    residuals = case.x @ moments.moments.best_model(moments.moments.units()) - case.y
+    twin = case.evidence.commit(np.arange(60), residuals)
+    assert sums[at.CONJUGATE_SUM] == pytest.approx(twin.conjugate, rel=1e-9)
+    assert by_feature[:, at.THETA_COLUMN] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())
+    assert by_feature[:, at.SQUARES_COLUMN] == pytest.approx(case.evidence.squares)

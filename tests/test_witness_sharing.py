@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from giftrl.certificates import Witnesses, summed
-from giftrl.certificates import store as at
-from giftrl.certificates.sharing import begin, gather, left_by, shared
+from giftrl.certificates import RowReservoir, moments
+from giftrl.certificates import record as at
+from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather
 from giftrl.compiled.rows import as_rows
 from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
@@ -24,8 +24,8 @@ schedules = st.lists(
 
 
 def remembering(case, budget):
-    return Witnesses(
-        case.loss, case.x.shape[1], budget, classes=case.classes, constant=case.kept.constant, compiled=False
+    return RowReservoir(
+        case.loss, case.x.shape[1], budget, classes=case.classes, constant=case.evidence.constant, compiled=False
     )
 
 
@@ -42,13 +42,13 @@ def merged(case, scores, budget, schedule, turned=False, rest=True):
     workers = [remembering(case, budget) for _ in range(4)]
     n, done, features = len(case.y), 0, np.arange(case.x.shape[1])
     for sizes, window in schedule:
-        state, every = shared(driver, features), []
+        state, every = WorkerSums.of(driver, features), []
         for worker, size in zip(workers, sizes, strict=False):
             part = slice(min(n, done), min(n, done + size))
-            begin(worker, state, done)
+            begin_round(worker, state, done)
             add(worker, case, scores, part)
             if part.stop > part.start:
-                every.append(left_by(worker, features, done))
+                every.append(WorkerSums.of_worker(worker, features, done))
             done = part.stop
         if every:
             gather(driver, every[::-1] if turned else every)
@@ -61,7 +61,7 @@ def merged(case, scores, budget, schedule, turned=False, rest=True):
 
 def scores_for(case):
     """Predictions of some model: bounds hold for any."""
-    u = case.rng.normal(size=case.kept.theta.shape)
+    u = case.rng.normal(size=case.evidence.theta.shape)
     return case.x @ u
 
 
@@ -74,22 +74,22 @@ def scores_for(case):
 )  # fmt: skip
 def test_no_bound_is_above_the_optimum(loss, seed, budget, schedule, constant, scale, many):
     case = make(loss, seed, n=30, constant=constant)
-    model = case.rng.normal(size=case.kept.theta.shape)
+    model = case.rng.normal(size=case.evidence.theta.shape)
     with pytest.MonkeyPatch.context() as patch:
         if many:  # so that second moments of the squared loss have to be committed
-            patch.setattr("giftrl.certificates.sharing.FEW", 2)
-            patch.setattr(summed, "FEW", 2)
+            patch.setattr("giftrl.certificates.worker_sums.MAX_FEATURES", 2)
+            patch.setattr(moments, "MAX_FEATURES", 2)
         witnesses = merged(case, scores_for(case), budget, schedule)
         evidence = witnesses.evidence(0.0, model, merged=True)
-        best = evidence.kept.best_loss(model[evidence.features], scale)
+        best = evidence.best_loss(model[evidence.features], scale)
     assert best.rows == 30 and best.weight == pytest.approx(case.h.sum())
-    assert witnesses.rows == 30 and witnesses.store.sums[at.COST] <= budget
-    for units in evidence.kept.units():
-        found = evidence.kept.within(units, scale * units.norm(model[evidence.features]))
-        full = case.kept.units()[0 if units.name.startswith("each feature c") else -1]
+    assert witnesses.rows == 30 and witnesses.record.sums[at.STORED_COST] <= budget
+    for units in evidence.units():
+        found = evidence.within(units, scale * units.norm(model[evidence.features]))
+        full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
         assert below(found.lower_bound, case.best(full, found.radius)[0])
     if budget == 10**6:
-        twin = case.kept.best_loss(model, scale)
+        twin = case.evidence.best_loss(model, scale)
         assert best.rows_kept == 30
         assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
     going_on = remembering(case, budget)
@@ -107,12 +107,12 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, schedule, constant, s
 def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, schedule, orders, scale):
     case = make(loss, seed, n=30, orders=orders)
     with np.errstate(all="ignore"):
-        model = case.rng.normal(size=case.kept.theta.shape)
+        model = case.rng.normal(size=case.evidence.theta.shape)
         evidence = merged(case, scores_for(case), budget, schedule).evidence(0.0, model, merged=True)
         if len(evidence.features) < case.x.shape[1]:
             return
-        for units in evidence.kept.units():
-            found = evidence.kept.within(units, scale * units.norm(model))
+        for units in evidence.units():
+            found = evidence.within(units, scale * units.norm(model))
             for u in (model, any_model(case, units, found.radius or 1.0), case.zero()):
                 assert found.lower_bound <= case.exact(u, units, found.radius)
 
@@ -124,9 +124,9 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, sch
 def test_the_order_of_workers_does_not_matter_to_sums(loss, seed, sizes):
     case = make(loss, seed, n=30)
     scores = scores_for(case)
-    one, other = (merged(case, scores, 0, [(sizes, 0)], turned, rest=False).store for turned in (False, True))
-    assert one.sums[at.ROWS] == sum(sizes) and one.sums[at.COMMITTED] > 0.0
-    for name in ("record", "sums"):
+    one, other = (merged(case, scores, 0, [(sizes, 0)], turned, rest=False).record for turned in (False, True))
+    assert one.sums[at.EXAMPLE_COUNT] == sum(sizes) and one.sums[at.COMMITTED_COUNT] > 0.0
+    for name in ("by_feature", "sums"):
         ours, theirs = getattr(one, name), getattr(other, name)
         size = np.abs(np.where(np.isfinite(ours), ours, 0.0)).max(initial=1e-300)
         assert np.allclose(ours, theirs, rtol=1e-12, atol=1e-12 * size)

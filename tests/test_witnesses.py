@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from giftrl import losses
-from giftrl.certificates import Witnesses, summed
-from giftrl.certificates import store as at
-from giftrl.certificates.keeping import chance
+from giftrl.certificates import RowReservoir, moments
+from giftrl.certificates import record as at
+from giftrl.certificates.reservoir import chance
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
@@ -31,7 +31,7 @@ budgets = st.just(1) | st.integers(1, 60)
 
 def learner_for(case, budget, auto=True, compiled=False):
     """A learner of the rows of a case that keeps witnesses."""
-    d, constant = case.x.shape[1], case.kept.constant
+    d, constant = case.x.shape[1], case.evidence.constant
     if auto:
         own = {"constant": constant, "compiled": compiled}
         made = (
@@ -74,13 +74,13 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, auto, constant, n, sc
     case = make(loss, seed, n, constant=constant)
     learner = learn(learner_for(case, budget, auto), case)
     best = learner.certificate.best_loss(scale)
-    kept = learner.certificate.evidence.kept
+    kept = learner.certificate.evidence
     for units in kept.units():
         found = kept.within(units, scale * units.norm(learner.x[learner.certificate.evidence.features]))
-        full = case.kept.units()[0 if units.name.startswith("each feature c") else -1]
+        full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
         optimum, _ = case.best(full, found.radius)
         assert below(found.lower_bound, optimum)
-    assert best.lower_bound >= learner.certificate.evidence.kept.least
+    assert best.lower_bound >= learner.certificate.evidence.least
     assert best.rows == n and best.rows_kept <= n
     assert best.weight == pytest.approx(case.h.sum())
     assert best.loss_sum == learner.certificate.loss_sum
@@ -95,7 +95,7 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, ord
     case = make(loss, seed, n=30, orders=orders)
     with np.errstate(all="ignore"):
         evidence = learn(learner_for(case, budget), case).certificate.evidence
-        kept = evidence.kept
+        kept = evidence
         if len(evidence.features) < case.x.shape[1] or not np.isfinite(evidence.model).all():
             return
         for units in kept.units():
@@ -111,7 +111,7 @@ def test_in_exact_arithmetic_no_model_is_below_the_bound(loss, seed, budget, ord
 def test_within_the_budget_the_bound_is_that_of_all_rows(loss, seed, auto, constant, scale):
     case = make(loss, seed, constant=constant)
     learner = learn(learner_for(case, 10**6, auto), case)
-    best, twin = learner.certificate.best_loss(scale), case.kept.best_loss(learner.x, scale)
+    best, twin = learner.certificate.best_loss(scale), case.evidence.best_loss(learner.x, scale)
     assert best.rows_kept == best.rows == len(case.y)
     assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
 
@@ -164,12 +164,12 @@ def test_the_certificate_of_two_runs_is_about_the_rows_of_both(loss, seed, budge
     merged = parts[0].certificate.merge(parts[1].certificate)
     best, evidence = merged.best_loss(scale), merged.evidence
     assert best.rows == 20
-    for units in case.kept.units():
-        own = next(each for each in evidence.kept.units() if each.name == units.name)
-        found = evidence.kept.within(own, scale * own.norm(evidence.model[evidence.features]))
+    for units in case.evidence.units():
+        own = next(each for each in evidence.units() if each.name == units.name)
+        found = evidence.within(own, scale * own.norm(evidence.model[evidence.features]))
         assert below(found.lower_bound, case.best(units, found.radius)[0])
     if best.rows_kept == 20:
-        twin = case.kept.best_loss(evidence.model, scale)
+        twin = case.evidence.best_loss(evidence.model, scale)
         assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
 
 
@@ -179,8 +179,8 @@ def test_second_moments_of_the_squared_loss_lose_nothing(seed, budget, constant,
     case = make(losses.Squared(), seed, n=60, constant=constant)
     learner = learn(learner_for(case, budget, auto), case)
     if budget < np.count_nonzero(case.x) + 60:
-        assert learner.witnesses.summed is not None and learner.witnesses.kept < 60
-    best, twin = learner.certificate.best_loss(2.0), case.kept.best_loss(learner.x, 2.0)
+        assert learner.witnesses.moments is not None and learner.witnesses.stored < 60
+    best, twin = learner.certificate.best_loss(2.0), case.evidence.best_loss(learner.x, 2.0)
     assert best.rows_kept == best.rows == 60
     assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
 
@@ -197,27 +197,27 @@ def test_second_moments_are_committed_when_features_become_many(seed, constant, 
     learner = MixtureLearner(d, "squared", constant=0 if constant else None, compiled=False)
     learner.keep_witnesses(25, 0 if constant else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(summed, "FEW", 5)
+        patch.setattr(moments, "MAX_FEATURES", 5)
         learner.learn(x, y)
         best = learner.certificate.best_loss(3.0)
     optimum = 0.5 * np.linalg.lstsq(x, y)[1].sum()
     assert best.rows == n
-    reach = 3.0 * max(units.norm(learner.x) for units in learner.certificate.evidence.kept.units())
+    reach = 3.0 * max(units.norm(learner.x) for units in learner.certificate.evidence.units())
     assert reach > 0.0 and best.lower_bound >= 0.0
     free = np.linalg.lstsq(x, y)[0]
-    if all(units.norm(free) <= 3.0 * units.norm(learner.x) for units in learner.certificate.evidence.kept.units()):
+    if all(units.norm(free) <= 3.0 * units.norm(learner.x) for units in learner.certificate.evidence.units()):
         assert below(best.lower_bound, optimum * (1.0 + 1e-9))
 
 
 def test_what_is_kept_fills_the_budget_and_prefers_curvature():
     rng = np.random.default_rng(0)
-    witnesses = Witnesses(losses.Logistic(), 1, 500, compiled=False)
+    witnesses = RowReservoir(losses.Logistic(), 1, 500, compiled=False)
     rows, scores = np.ones((5000, 1)), rng.choice([0.0, 6.0], 5000)
     witnesses.add(as_rows(rows, 1)[0], np.ones(5000), np.zeros(0), scores)
-    assert 0.6 * 500 <= 2 * witnesses.kept <= 500 and witnesses.rows == 5000  # a nonzero, and 1 for the row
-    kept = witnesses.store.scores[: witnesses.kept, 0]
+    assert 0.6 * 500 <= 2 * witnesses.stored <= 500 and witnesses.rows == 5000  # a nonzero, and 1 for the row
+    kept = witnesses.record.scores[: witnesses.stored, 0]
     assert (kept == 0.0).mean() > 0.9  # the curvature at 6 is a hundredth of that at 0
-    assert witnesses.store.sums[at.COMMITTED] == 5000 - witnesses.kept
+    assert witnesses.record.sums[at.COMMITTED_COUNT] == 5000 - witnesses.stored
 
 
 def test_chances_are_uniform_and_differ():
@@ -246,7 +246,7 @@ def test_hostile_numbers_are_survived(loss, budget):
     learner = learn(learner_for(case, budget), case)
     with np.errstate(all="ignore"):
         best = learner.certificate.best_loss()
-    assert not math.isnan(best.lower_bound) and best.lower_bound >= learner.certificate.evidence.kept.least
+    assert not math.isnan(best.lower_bound) and best.lower_bound >= learner.certificate.evidence.least
     assert best.in_words()
 
 
@@ -263,11 +263,11 @@ def test_many_models_share_a_budget_and_have_a_certificate_each():
     case = make(losses.Logistic(), 2, n=50)
     labels = np.column_stack([case.y, -case.y])
     many = LinearLearners(case.x.shape[1], [("proximal", "temporal")] * 2, "logistic", compiled=False)
-    many.keep_witnesses(60, case.kept.constant)
+    many.keep_witnesses(60, case.evidence.constant)
     many.learn(case.x, labels, case.h)
     for m, certificate in enumerate(many.certificates):
         alone = LinearLearner(case.x.shape[1], "logistic", compiled=False)
-        alone.keep_witnesses(30, case.kept.constant)
+        alone.keep_witnesses(30, case.evidence.constant)
         alone.learn(case.x, labels[:, m], case.h)
         twin = alone.certificate.best_loss()
         assert certificate.best_loss().lower_bound == pytest.approx(twin.lower_bound, rel=1e-6)

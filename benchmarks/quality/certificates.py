@@ -18,12 +18,10 @@ from scipy import sparse
 from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Case, Task, cases
 from benchmarks.run import chosen
 from benchmarks.table import Grid, publish, wide_console
-from giftrl.certificates import BestLoss
-from giftrl.certificates.kept import Kept
-from giftrl.certificates.problem import Problem
-from giftrl.certificates.scaled import Scaled
+from giftrl.certificates import BestLoss, Evidence
+from giftrl.certificates.problem import Problem, ScaledRows
+from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.certificates.solver import solve
-from giftrl.certificates.witnesses import BUDGET
 from giftrl.errors import GiftrlError, require
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
@@ -102,7 +100,7 @@ def learner(case: Case, loss: str) -> tuple[Any, Any]:
         made: Any = MixtureLearner(width + 1, loss, constant=width)
     else:
         made = MulticlassMixture(width + 1, case.classes, "softmax", constant=width)
-    made.keep_witnesses(BUDGET, width)
+    made.keep_witnesses(DEFAULT_BUDGET, width)
     made.learn(rows, case.y)
     return made, rows
 
@@ -119,9 +117,9 @@ def optimum(run: Any, rows: Any, y: Any, best: BestLoss, time_limit: float = LON
         best: the bound.
         time_limit: in seconds.
     """
-    every = Kept.of_rows(run.loss, rows, y, classes=run.classes, constant=rows.shape[1] - 1)
+    every = Evidence.of_rows(run.loss, rows, y, classes=run.classes, constant=rows.shape[1] - 1)
     units = next(each for each in every.units() if each.name == best.units)
-    scaled = Scaled(every.rows, units, every.theta)
+    scaled = ScaledRows(every.rows, units, every.theta)
     shape = (len(scaled.features), *every.theta.shape[1:])
     problem = Problem(every.loss, scaled, every.labels, every.weights, np.zeros(shape), best.radius, floor=every.least)
     z = units.coordinates(units.compared(np.asarray(run.x, dtype=float)))[scaled.features]

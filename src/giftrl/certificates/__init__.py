@@ -1,32 +1,35 @@
-"""What a run proves about itself, and about every model that it did not play.
+"""Certificates: bounds that a run proves about itself and about every linear model, in one pass.
 
-======================================= =====================================================================
-:mod:`giftrl.certificates.certificate`  bounds on the regret, from the sums of a run and its trace
-:mod:`giftrl.certificates.kept`         what a run leaves for :meth:`~giftrl.certificates.kept.Kept.best_loss`
-:mod:`giftrl.certificates.best_loss`    the answer: what no linear model of a given size can go below
-:mod:`giftrl.certificates.units`        the size of a model, with each feature in its own units
-:mod:`giftrl.certificates.bound`        the bound that follows from any dual numbers, with an allowance for rounding
-:mod:`giftrl.certificates.solver`       dual numbers for which that bound is nearly as high as it can be
-:mod:`giftrl.certificates.problem`      the rows as that solver sees them, with :mod:`~giftrl.certificates.scaled`,
-                                        :mod:`~giftrl.certificates.ball` and :mod:`~giftrl.certificates.loops`
-:mod:`giftrl.certificates.passes`       the same for rows that do not fit in memory and are read again and again, with
-                                        :mod:`~giftrl.certificates.blocks`, :mod:`~giftrl.certificates.one_pass` and
-                                        :mod:`~giftrl.certificates.sampled`
-:mod:`giftrl.certificates.moments`      the squared loss with few features: exact from second moments
-:mod:`giftrl.certificates.witnesses`    what a learner remembers of its rows as they come, with
-                                        :mod:`~giftrl.certificates.store`, :mod:`~giftrl.certificates.keeping`,
-                                        :mod:`~giftrl.certificates.steering` and :mod:`~giftrl.certificates.summed`
-:mod:`giftrl.certificates.evidence`     that memory at one moment, from which bounds follow
-======================================= =====================================================================
+A learner's :class:`Certificate` bounds its regret. While it learns, a :class:`RowReservoir` stores examples within a
+budget and *commits* the others: each gets a dual number, and only sums are left. From both, the :class:`Evidence` of
+the run at one moment, a solver finds duals for the stored examples, and with them a lower bound on the loss of every
+linear model up to a given size (:class:`Units`): the :class:`BestLoss`.
+
+>>> from giftrl import FTRLRegressor
+>>> model = FTRLRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 2.0, 3.0, 5.0])
+>>> best = model.certificate_.best_loss(scale=10.0)  # no model up to 10 times this one's size has a lower loss
+>>> round(best.lower_bound, 6), best.rows_kept
+(0.15, 4)
+
+========================================== ====================================================================
+:mod:`giftrl.certificates.certificate`     bounds on the regret, from the sums of a run and its trace
+:mod:`giftrl.certificates.bound`           sizes of models, the bound from any dual numbers, and the result
+:mod:`giftrl.certificates.evidence`        stored examples and sums, from which bounds are computed
+:mod:`giftrl.certificates.record`          the arrays of stored examples and sums
+:mod:`giftrl.certificates.reservoir`       the random sample of stored examples while a run learns
+:mod:`giftrl.certificates.dual_choice`     duals for committed examples
+:mod:`giftrl.certificates.moments`         the squared loss with few features: exact bounds from second moments
+:mod:`giftrl.certificates.problem`         the optimization problem behind the best bound
+:mod:`giftrl.certificates.solver`          Newton's method and coordinate ascent for this problem
+:mod:`giftrl.certificates.passes`          bounds for data beyond memory, which is read repeatedly
+:mod:`giftrl.certificates.worker_sums`     merging the records of workers
+========================================== ====================================================================
 """
 
-from giftrl.certificates.best_loss import BestLoss
-from giftrl.certificates.certificate import Certificate
+from giftrl.certificates.bound import BestLoss, Units
+from giftrl.certificates.certificate import Certificate, TheoremTerms
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.kept import Kept
 from giftrl.certificates.moments import Moments
-from giftrl.certificates.theorem_terms import TheoremTerms
-from giftrl.certificates.units import Units
-from giftrl.certificates.witnesses import Witnesses
+from giftrl.certificates.reservoir import RowReservoir
 
-__all__ = ["BestLoss", "Certificate", "Evidence", "Kept", "Moments", "TheoremTerms", "Units", "Witnesses"]
+__all__ = ["BestLoss", "Certificate", "Evidence", "Moments", "RowReservoir", "TheoremTerms", "Units"]

@@ -1,24 +1,24 @@
-"""Certificates: what a run proves about itself.
+"""Certificates: bounds on the regret of a run, and on the loss of every linear model.
 
 The inequality of Fenchel and Young, l_t(u) >= <z_t, u> - l*_t(z_t), holds for any z_t whatever. Summed over the rounds,
 
     R_T(u) = sum_t l_t(x_t) - l_t(u) <= B_T + <theta_{T+1}, u>,     B_T = sum_t l_t(x_t) + l*_t(z_t),
 
 for every u, with theta_{T+1} = -sum_t z_t. The right side is computed, not estimated: one scalar a round and one inner
-product. The least loss of any u in a ball follows without ever computing the best one.
+product. A lower bound on the loss of any u in a ball follows without computing the best one.
 """
 
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from giftrl import mirror
-from giftrl.certificates.best_loss import BestLoss
+from giftrl.certificates.bound import BestLoss
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.theorem_terms import TheoremTerms
 from giftrl.errors import AssumptionFailed, Incompatible, require
 from giftrl.losses.vector import Vector
 from giftrl.regularizers import SquaredNorm
@@ -26,13 +26,37 @@ from giftrl.schedules import TemporalVariability
 from giftrl.trace import Trace
 from giftrl.updates import Proximal
 
-#: The dual of each norm that a ball of comparators can be measured in.
-DUAL = {1: np.inf, 2: 2, np.inf: 1}
+#: The dual of each norm for balls of comparators.
+DUAL_NORMS = {1: np.inf, 2: 2, np.inf: 1}
+
+
+class TheoremTerms(NamedTuple):
+    """The terms of Theorem 3.1 at a comparator u; their sum is the regret bound at u.
+
+    regularizer: psi_{T+1}(u) - psi_1(x_1), the price of the comparator.
+    linearized: sum_t psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>, what linearized FTRL would pay.
+    gain: -sum_t delta_t, what the choice of z saves; positive means that it cost.
+    growth: sum_t psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}), for H' only; not positive when psi grows.
+    slack: F_{T+1}(x_{T+1}) - F_{T+1}(u) with F = psi_{T+1} - <theta_{T+1}, .>; not positive for u in V.
+
+    >>> from giftrl import Learner
+    >>> learner = Learner(1)
+    >>> _ = learner.observe("squared", [1.0], 1.0)
+    >>> terms = learner.certificate.theorem_terms([0.5])
+    >>> round(sum(terms), 6) == round(learner.certificate.regret_bound([0.5]), 6), terms.growth
+    (True, 0.0)
+    """
+
+    regularizer: float
+    linearized: float
+    gain: float
+    growth: float
+    slack: float
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the regret of a run, from its sums and, where one was kept, its trace.
+    """Bounds on the regret of a run, from its sums and, if there is one, its trace.
 
     Attributes:
         loss_sum: sum_t l_t(x_t), the progressive loss.
@@ -40,10 +64,10 @@ class Certificate:
         delta_sum: sum_t H(g_t) - H(z_t).
         theta: theta_{T+1} = -sum_t z_t.
         trace: the rounds one by one, for the bounds that need them.
-        theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, where theta was stored in
+        theta_error: a bound on the Euclidean distance of theta from minus the sum of the z, if theta was stored in
             fewer bits than it was computed in; the bounds allow for it.
-        evidence: rows that were kept and sums over the others, for :meth:`best_loss`.
-        merged: whether the run is not one sequence of rounds, but several that were put together.
+        evidence: stored examples and sums over the others, for :meth:`best_loss`.
+        merged: True if several sequences of rounds were merged.
 
     >>> import numpy as np
     >>> certificate = Certificate(loss_sum=3.0, conjugate_sum=-1.0, delta_sum=0.0, theta=np.array([3.0, 4.0]))
@@ -66,7 +90,7 @@ class Certificate:
 
     @classmethod
     def from_trace(cls, trace: Trace) -> "Certificate":
-        """The certificate of a recorded run; sums are exact to rounding of their result."""
+        """The certificate of a recorded run; sums are rounded once."""
         return cls(
             loss_sum=math.fsum(r.loss for r in trace.rounds),
             conjugate_sum=math.fsum(r.conjugate for r in trace.rounds),
@@ -81,7 +105,7 @@ class Certificate:
         return self.loss_sum + self.conjugate_sum
 
     def regret_bound(self, u: ArrayLike) -> float:
-        """B_T + <theta_{T+1}, u>, never below the regret against u."""
+        """B_T + <theta_{T+1}, u>: an upper bound on the regret against u."""
         v = self._comparator(u)
         return self.bound_sum + float(self.theta @ v) + self.theta_error * float(np.linalg.norm(v))
 
@@ -95,18 +119,18 @@ class Certificate:
         return self.bound_sum + radius * self._theta_norm(radius, norm)
 
     def best_loss_lower_bound(self, radius: float, norm: float = 2) -> float:
-        """A number that sum_t l_t(u) is never below, for every u with norm(u) <= radius.
+        """A lower bound on sum_t l_t(u) for every u with norm(u) <= radius.
 
         loss_sum minus this number is :meth:`regret_bound_ball`: the certified gap to the best model of that norm.
         """
         return -self.conjugate_sum - radius * self._theta_norm(radius, norm)
 
     def best_loss(self, scale: float = 1.0, time_limit: float = 10.0) -> BestLoss:
-        """What no linear model up to ``scale`` times this one's size goes below, in each feature's own units.
+        """A lower bound on the loss of every linear model up to ``scale`` times this one's size.
 
         Args:
             scale: not negative.
-            time_limit: in seconds. The bound is right whenever its solver stops, and higher the longer it runs.
+            time_limit: in seconds. The bound is valid whenever its solver stops, and higher the longer it runs.
 
         >>> from giftrl.kernels import LinearLearner
         >>> learner = LinearLearner(1, "absolute", compiled=False)
@@ -116,11 +140,10 @@ class Certificate:
         >>> round(best.lower_bound, 6), best.rows, best.rows_kept
         (3.0, 3, 3)
         """
-        evidence = self._evidence("best_loss")
-        return evidence.kept.best_loss(evidence.model[evidence.features], scale, time_limit)
+        return self._evidence("best_loss").best_loss(None, scale, time_limit)
 
     def in_words(self, time_limit: float = 10.0) -> str:
-        """What the run achieved and what no linear model of its size goes below, in a few sentences.
+        """The loss of the run and the lower bound for linear models of its size, in a few sentences.
 
         Args:
             time_limit: as for :meth:`best_loss`.
@@ -129,14 +152,14 @@ class Certificate:
         return best.in_words(self.best_loss(10.0, 0.3 * time_limit))
 
     def best_ridge_loss(self, mu: float, time_limit: float = 10.0) -> BestLoss:
-        """What loss plus (mu/2) times the squared size is never below, for a linear model of any size.
+        """A lower bound on loss plus (mu/2) times the squared size, for a linear model of any size.
 
         Args:
             mu: positive.
             time_limit: as for :meth:`best_loss`.
         """
         evidence = self._evidence("best_ridge_loss")
-        return evidence.kept.ridge(mu, time_limit, evidence.model[evidence.features])
+        return evidence.ridge(mu, time_limit, evidence.model[evidence.features])
 
     def merge(self, other: "Certificate", model: ArrayLike | None = None) -> "Certificate":
         """The certificate of two runs over different rows with the same features.
@@ -256,10 +279,10 @@ class Certificate:
 
     def _theta_norm(self, radius: float, norm: float) -> float:
         require(0.0 <= radius < math.inf, "radius", radius, "must be finite and not negative", "try radius=1.0")
-        require(norm in DUAL, "norm", norm, "must be 1, 2 or infinity", "norm=2 is the Euclidean ball")
+        require(norm in DUAL_NORMS, "norm", norm, "must be 1, 2 or infinity", "norm=2 is the Euclidean ball")
         # An error of Euclidean norm e is at most e in the maximum norm and e sqrt(d) in the sum of absolute values.
         error = self.theta_error * (math.sqrt(len(self.theta)) if norm == np.inf else 1.0)
-        return float(np.linalg.norm(self.theta, DUAL[norm])) + error
+        return float(np.linalg.norm(self.theta, DUAL_NORMS[norm])) + error
 
     def _evidence(self, what: str) -> Evidence:
         if self.evidence is None:

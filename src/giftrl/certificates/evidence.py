@@ -1,143 +1,355 @@
-"""What a run leaves behind at one moment, and what follows from it."""
+"""The examples and sums of a run from which bounds on the best loss are computed."""
 
-from dataclasses import dataclass, field
+import math
+import time
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl.certificates import store as at
-from giftrl.certificates.kept import Kept
-from giftrl.certificates.store import Store, joined
-from giftrl.certificates.summed import Summed
+from giftrl.certificates.bound import (
+    SECOND_MOMENTS,
+    Array,
+    BestLoss,
+    Units,
+    conjugate_sizes,
+    conjugates,
+    exact_sum,
+    lower_bound,
+)
+from giftrl.certificates.moments import FeatureMoments
+from giftrl.certificates.problem import MAX_SMALL_MATRIX, Problem, ScaledRows
+from giftrl.certificates.record import Examples
+from giftrl.certificates.solver import solve
+from giftrl.compiled.compiler import ready
 from giftrl.errors import require
+from giftrl.losses import EVERY, MulticlassHinge, Softmax
+from giftrl.ops import formula
+from giftrl.ops import loss as scalar
 
-Array = NDArray[np.float64]
+#: The least mean square of a feature: squares of numbers below 1e-154 underflow to 0.
+MIN_MEAN_SQUARE = 1e-300
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Rows that were kept, sums over the others, what was paid, and the model that was learnt.
+    """Stored examples, sums over the committed ones, the loss of the run, and its model.
+
+    A committed example t has a dual a_t in the domain of phi*, chosen by any rule, and was summed up: theta is minus
+    the sum of h_t a_t s_t, and ``conjugate`` the sum of h_t phi*(a_t). The duals of stored examples are computed on
+    request.
 
     Attributes:
-        loss: of the run.
-        store: the rows and sums; its arrays may have room for more, and its record has the rows of ``committed``.
-        committed: the features of committed rows, in order.
-        summed: second moments of rows that are not in the store, or None.
-        dimension: the number of features.
-        constant: the feature that is 1 in every row, or None.
-        loss_sum: what the run paid.
-        model: its weights, d or d x K.
+        loss: a component of ``giftrl.losses``.
+        examples: the stored examples; their indices are positions in ``features``.
+        features: the numbers of the features that were not 0 in every example, and of the constant one.
+        model: the weights of the run, d or d x K.
+        theta: of committed examples, with a row for each of ``features``; one column for each of K scores.
+        squares: for each feature the sum of h_t s_tj^2 over all examples.
+        sums: for each feature the sum of h_t s_tj over all examples.
+        weight: the sum of h_t over all examples.
+        loss_sum: the weighted sum of the run's losses.
+        conjugate: the sum of h_t phi*(a_t) over committed examples.
+        conjugate_size: the sum of h_t times the size of the terms of phi*(a_t), for the allowance for rounding
+            (:func:`giftrl.certificates.bound.conjugate_sizes`).
+        dual_squares: the sum of h_t a_t^2 over committed examples (and over classes), for the same.
+        infimum: the sum of h_t inf phi over committed examples.
+        committed: the number of committed examples.
+        constant: the position of the feature that is 1 in every example, or None.
+        moments: second moments in place of all examples, for the squared loss with few features.
 
     >>> import numpy as np
-    >>> from giftrl import FTRLRegressor
-    >>> model = FTRLRegressor().fit(np.arange(4.0)[:, None], np.array([1.0, 2.0, 3.0, 4.0]))
-    >>> evidence = model.certificate_.evidence
-    >>> evidence.dimension, evidence.loss_sum > 0.0
-    (2, True)
+    >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
+    >>> evidence = Evidence.of_rows("squared", rows, [0.0, 1.0, 5.0], loss_sum=2.0, constant=0)
+    >>> best = evidence.best_loss(np.array([0.0, 1.5]))
+    >>> round(best.lower_bound, 6), round(best.regret, 6), best.rows_kept
+    (0.25, 1.75, 3)
     """
 
     loss: Any
-    store: Store = field(repr=False)
-    committed: NDArray[np.int64] = field(repr=False)
-    summed: Summed | None = field(repr=False)
-    dimension: int
-    constant: int | None
+    examples: Examples
+    features: NDArray[np.int64]
+    model: Array
+    theta: Array
+    squares: Array
+    sums: Array
+    weight: float
     loss_sum: float
-    model: Array = field(repr=False)
+    conjugate: float = 0.0
+    conjugate_size: float = 0.0
+    dual_squares: float = 0.0
+    infimum: float = 0.0
+    committed: int = 0
+    constant: int | None = None
+    moments: FeatureMoments | None = None
 
-    @property
-    def moments(self) -> Summed | None:
-        """The second moments of all rows, those in the store too; None where they are not those of all rows."""
-        if self.summed is None or self.store.sums[at.COMMITTED] > 0.0:
-            return None
-        return Summed.of(self.loss, self.store, self.constant, self.summed)
+    @classmethod
+    def of_rows(
+        cls,
+        loss: Any,
+        rows: Any,
+        labels: ArrayLike,
+        weights: ArrayLike | None = None,
+        *,
+        loss_sum: float = math.nan,
+        classes: int | None = None,
+        constant: int | None = None,
+    ) -> "Evidence":
+        """Store all rows of a matrix, dense or sparse.
+
+        Args:
+            loss: a component of ``giftrl.losses`` or its name.
+            rows: n x d.
+            labels: n labels; classes from 0 for a loss of K scores.
+            weights: n weights, or None for 1 each.
+            loss_sum: the loss of a run over these rows.
+            classes: K, for a loss of K scores.
+            constant: the feature that is 1 in every row, or None.
+        """
+        import scipy.sparse as sp
+
+        x = sp.csr_array(rows, dtype=float)
+        x.sum_duplicates()
+        h = np.ones(x.shape[0]) if weights is None else np.asarray(weights, dtype=float)
+        typed = np.asarray(labels, dtype=float if classes is None else np.int64)
+        theta = np.zeros(x.shape[1] if classes is None else (x.shape[1], classes))
+        return cls(
+            EVERY.member(loss, "slope"), Examples(x.data, x.indices, x.indptr, typed, h), np.arange(x.shape[1]),
+            model=theta, theta=theta, squares=(x * x).T @ h, sums=x.T @ h, weight=exact_sum(h), loss_sum=loss_sum,
+            constant=constant,
+        )  # fmt: skip
+
+    @classmethod
+    def of_moments(cls, loss: Any, moments: FeatureMoments, model: Array, loss_sum: float) -> "Evidence":
+        """Evidence from the second moments of all examples."""
+        exact, none = moments.moments, np.zeros(0)
+        examples = Examples(none, np.zeros(0, np.int32), np.zeros(1, np.int64), none, none)
+        return cls(
+            loss, examples, moments.features, model, theta=np.zeros(len(moments.features)),
+            squares=positive_squares(exact.squares, exact.weight), sums=exact.sums, weight=exact.weight,
+            loss_sum=loss_sum, committed=exact.rows, constant=exact.constant, moments=moments,
+        )  # fmt: skip
+
+    def without_rows(self) -> "Evidence":
+        """The same sums over features, without any examples, stored or committed."""
+        return replace(
+            self, examples=self.examples.only(np.zeros(len(self.examples.labels), bool)),
+            theta=np.zeros_like(self.theta), conjugate=0.0, conjugate_size=0.0, dual_squares=0.0, infimum=0.0,
+            committed=0, moments=None,
+        )  # fmt: skip
 
     @cached_property
-    def features(self) -> NDArray[np.int64]:
-        """The features that were not 0 in every row, and the constant one."""
-        store, kept = self.store, int(self.store.sums[at.KEPT])
-        seen = np.zeros(self.dimension, bool)
-        seen[store.indices[: store.ends[kept]]] = True
-        seen[self.committed] = True
-        if self.summed is not None:
-            seen[self.summed.features] = True
-        if self.constant is not None:
-            seen[self.constant] = True
-        return np.flatnonzero(seen)
+    def rows(self) -> Any:
+        """The stored examples as a matrix: sparse, or dense if it is small."""
+        shape = len(self.examples.labels), len(self.squares)
+        if shape[0] * shape[1] > MAX_SMALL_MATRIX:
+            return self.examples.matrix(shape[1])
+        dense = np.zeros(shape)  # importing SciPy would take longer than the solver
+        dense[np.repeat(np.arange(shape[0]), np.diff(self.examples.indptr)), self.examples.indices] = self.examples.data
+        return dense
 
     @cached_property
+    def least(self) -> float:
+        """The sum over all examples of h inf phi: a lower bound for any model."""
+        inf = self.examples.weights * _infima(self.loss, self.examples.labels)
+        total = exact_sum([self.infimum, *inf.tolist()])
+        return total if math.isfinite(total) else -math.inf
+
+    def units(self) -> list[Units]:
+        """The units in which models are measured: standardised if there is a constant feature, and scaled features."""
+        relative = isinstance(self.loss, Softmax | MulticlassHinge)  # these compare classes
+        scaled = Units.of_features(self.squares, self.weight, self.constant, relative)
+        if self.constant is None:
+            return [scaled]
+        return [Units.centred(self.squares, self.sums, self.weight, self.constant, relative), scaled]
+
+    def commit(self, which: ArrayLike, duals: ArrayLike) -> "Evidence":
+        """The same evidence after some stored examples are committed.
+
+        Args:
+            which: a mask, or positions of stored examples.
+            duals: for each of these any a in the domain of phi*; a row of K numbers for K scores.
+        """
+        chosen = np.zeros(len(self.examples.labels), bool)
+        chosen[np.asarray(which)] = True
+        a = np.array(duals, dtype=float)
+        _, _, _, labels, h = gone = self.examples.only(chosen)
+        checked = a.copy()
+        phi_star = conjugates(self.loss, a, labels, checked)
+        require(np.array_equal(a, checked), "duals", duals, "must be in the domain of the conjugate", "use slopes")
+        return replace(
+            self,
+            examples=self.examples.only(~chosen),
+            theta=self.theta - gone.matrix(len(self.squares)).T @ (a.T * h).T,
+            conjugate=exact_sum([self.conjugate, *(h * phi_star)]),
+            conjugate_size=self.conjugate_size + float(h @ conjugate_sizes(self.loss, a, labels, phi_star)),
+            dual_squares=self.dual_squares + float(np.vdot((a.T * h).T, a)),
+            infimum=self.infimum + float(h @ _infima(self.loss, labels)),
+            committed=self.committed + len(a),
+        )
+
     @np.errstate(all="ignore")
-    def kept(self) -> Kept:
-        """The record from which bounds are computed, over :attr:`features` alone."""
-        store, features, moments = self.store, self.features, self.moments
-        constant = None if self.constant is None else int(np.searchsorted(features, self.constant))
-        shape = (len(features), *self.model.shape[1:])
-        if moments is not None:
-            exact, none = moments.moments, np.zeros(0)
-            return Kept(
-                loss=self.loss, data=none, indices=np.zeros(0, np.int32), indptr=np.zeros(1, np.int64), labels=none,
-                weights=none, theta=np.zeros(shape), squares=_positive(exact.squares, exact.weight), sums=moments.sums,
-                weight=exact.weight, loss_sum=self.loss_sum, committed=exact.rows, constant=constant, moments=exact,
-            )  # fmt: skip
-        record = np.zeros((len(features), store.record.shape[1]))
-        record[np.searchsorted(features, self.committed)] = store.record
-        store = store._replace(record=record, sums=store.sums.copy())
-        if self.summed is not None:
-            places = np.searchsorted(features, self.summed.features)
-            self.summed._replace(features=places).commit(store)
-        kept, sums = int(store.sums[at.KEPT]), store.sums
-        entries = slice(0, int(store.ends[kept]))
-        places = np.zeros(self.dimension, np.int32)
-        places[features] = np.arange(len(features), dtype=np.int32)
-        data, indices, indptr = store.data[entries], places[store.indices[entries]], store.ends[: kept + 1]
-        h = np.repeat(store.weights[:kept], np.diff(indptr))
-        squares: Array = np.bincount(indices, h * data * data, len(features)).astype(np.float64)
-        totals: Array = np.bincount(indices, h * data, len(features)).astype(np.float64)
-        weight = float(store.weights[:kept].sum() + sums[at.WEIGHT])
-        return Kept(
-            loss=self.loss, data=data, indices=indices, indptr=indptr, labels=store.labels[:kept],
-            weights=store.weights[:kept], theta=record[:, at.THETA :].reshape(shape),
-            squares=_positive(squares + record[:, at.SQUARES], weight), sums=totals + record[:, at.SUMS],
-            weight=weight, loss_sum=self.loss_sum,
-            conjugate=float(sums[at.CONJUGATE]), conjugate_size=float(sums[at.SIZE]),
-            dual_squares=float(sums[at.DUAL_SQUARES]), infimum=float(sums[at.INFIMUM]),
-            committed=int(sums[at.COMMITTED]), constant=constant,
+    def best_loss(
+        self, model: ArrayLike | None = None, scale: float = 1.0, time_limit: float = 10.0, target: float = math.inf
+    ) -> BestLoss:
+        """A lower bound for every linear model up to the size of this one, in the units that give the larger bound.
+
+        Args:
+            model: weights of ``features``, at which the solver also begins; None for the model of the run.
+            scale: the size of the other models as a multiple of the size of ``model``.
+            time_limit: in seconds; the bound is valid whenever the solver stops, and higher the longer it runs.
+            target: the solver stops when the bound has this value.
+        """
+        u = np.asarray(self.model[self.features] if model is None else model, dtype=float)
+        require(u.shape == self.theta.shape, "model", u.shape, f"must have the shape {self.theta.shape}", "see theta")
+        require(bool(np.isfinite(u).all()), "model", model, "must be finite", "it holds infinities or NaN")
+        require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
+        end = time.monotonic() + as_seconds(time_limit)
+        bounds: list[BestLoss] = []
+        for number, units in enumerate(reversed(self.units())):
+            radius = scale * units.norm(u)
+            share = (end - time.monotonic()) / (2 if number == 0 and self.constant is not None else 1)
+            bounds.append(self.within(units, radius, start=u, time_limit=share, target=target))
+            if bounds[-1].lower_bound >= target:
+                break
+        return replace(max(bounds, key=lambda best: best.lower_bound), scale=scale)
+
+    @np.errstate(all="ignore")
+    def ridge(self, mu: float, time_limit: float = 10.0, start: ArrayLike | None = None) -> BestLoss:
+        """A lower bound on loss plus (mu/2)|u|^2 for any u, in the units that give the larger bound."""
+        require(0.0 < mu < math.inf, "mu", mu, "must be positive and finite", "try mu=1.0")
+        first = None if start is None else np.asarray(start, dtype=float)
+        units = self.units()
+        share = as_seconds(time_limit) / len(units)
+        bounds = [self.within(each, math.inf, mu, first, share) for each in units]
+        return max(bounds, key=lambda best: best.lower_bound)
+
+    @np.errstate(all="ignore")
+    def within(
+        self, units: Units, radius: float, ridge: float = 0.0, start: Array | None = None, time_limit: float = 10.0,
+        steps: int = 1000, target: float = math.inf,
+    ) -> BestLoss:  # fmt: skip
+        """A lower bound on loss plus (ridge/2)|u|^2 for any u with |u| <= radius, in given units.
+
+        Args:
+            units: one of :meth:`units`, or any other.
+            radius: may be infinite with a ridge.
+            ridge: not negative.
+            start: a model to begin with, or None for the model 0.
+            time_limit: in seconds.
+            steps: the most steps of Newton's method.
+            target: the solver stops when the bound has this value.
+        """
+        stored = len(self.examples.labels)
+        if self.moments is not None:
+            bound, solver = self.moments.moments.lower_bound(units, radius, ridge), SECOND_MOMENTS
+        elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):
+            bound, solver = -math.inf, "none: the features are too large"
+        else:
+            rows = ScaledRows(self.rows, units, self.theta)
+            theta = units.compared(units.dual(self.theta))[rows.features]
+            floor = self.least + self.conjugate
+            labels, weights = self.examples.labels, self.examples.weights
+            problem = Problem(self.loss, rows, labels, weights, theta, radius, ridge, floor)
+            z = np.zeros_like(theta) if start is None else units.coordinates(units.compared(start))[rows.features]
+            norm = float(np.linalg.norm(z))
+            z = z * (radius / norm) if norm > radius else z
+            # A little more than the target, for the allowance that is subtracted.
+            enough = target + self.conjugate + 1e-9 * abs(target)
+            solution = solve(problem, z, time_limit, steps, enough)
+            bound = lower_bound(self, solution.duals, units, radius, ridge)
+            solver = f"{solution.steps} {solution.what}"
+        return BestLoss(
+            lower_bound=max(bound, self.least) + 0.0, loss_sum=self.loss_sum, weight=self.weight,
+            rows=self.committed + stored, rows_kept=stored if self.moments is None else self.committed,
+            units=units.name, radius=radius, solver=solver, ridge=ridge, least=self.least,
         )  # fmt: skip
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
-        """What two runs over different rows with the same features leave behind.
+        """The evidence of two runs over different examples with the same features.
 
         Args:
             other: of a run with the same loss.
-            model: the weights whose size counts; None for the mean of both, by the weight of their rows.
+            model: the weights whose size counts; None for the mean of both models, by the weight of their examples.
         """
         same = type(other.loss) is type(self.loss) and other.loss == self.loss
         require(same, "other", other.loss, f"must be of the loss {self.loss!r}", "merge runs of the same loss")
-        fits = (other.dimension, other.constant) == (self.dimension, self.constant)
-        rule, remedy = f"must have {self.dimension} features and the same constant", "merge runs over the same features"
-        require(fits, "other", other.dimension, rule, remedy)
+        fits = other.model.shape == self.model.shape and other._constant_feature == self._constant_feature
+        rule = f"must have {len(self.model)} features and the same constant"
+        require(fits, "other", len(other.model), rule, "merge runs over the same features")
         if model is None:
-            part = other.kept.weight / max(self.kept.weight + other.kept.weight, 1e-300)
-            mean = (1.0 - part) * self.model + part * other.model
+            share = other.weight / max(self.weight + other.weight, 1e-300)
+            mean = (1.0 - share) * self.model + share * other.model
         else:
             mean = np.asarray(model, dtype=float)
             require(mean.shape == self.model.shape, "model", mean.shape, f"must be {self.model.shape}", "see model")
-        summed = self.summed
-        if summed is None or other.summed is None:
-            summed = summed or other.summed
-        else:
-            summed = summed.merge(other.summed, self.constant)
-        committed = np.union1d(self.committed, other.committed)
-        record = np.zeros((len(committed), self.store.record.shape[1]))
-        for each in (self, other):
-            record[np.searchsorted(committed, each.committed)] += each.store.record
-        store = joined(self.store, other.store)._replace(record=record)
-        paid = self.loss_sum + other.loss_sum
-        return Evidence(self.loss, store, committed, summed, self.dimension, self.constant, paid, mean)
+        loss_sum, constant = self.loss_sum + other.loss_sum, self._constant_feature
+        if self.moments is not None or other.moments is not None:
+            exact = [run.moments or run._as_moments() for run in (self, other)]
+            if exact[0] is not None and exact[1] is not None:
+                return Evidence.of_moments(self.loss, exact[0].merge(exact[1], constant), mean, loss_sum)
+        features = np.union1d(self.features, other.features)
+        one, two = (run._among(features) for run in (self, other))
+        names = ("theta", "squares", "sums", "weight", "conjugate", "conjugate_size", "dual_squares", "infimum",
+                 "committed")  # fmt: skip
+        total: dict[str, Any] = {name: getattr(one, name) + getattr(two, name) for name in names}
+        return Evidence(
+            self.loss, Examples.joined([one.examples, two.examples]), features, mean, loss_sum=loss_sum,
+            constant=None if constant is None else int(np.searchsorted(features, constant)), **total,
+        )  # fmt: skip
+
+    @property
+    def _constant_feature(self) -> int | None:
+        return None if self.constant is None else int(self.features[self.constant])
+
+    def _as_moments(self) -> FeatureMoments | None:
+        """Second moments of all examples, if all of them are stored."""
+        if self.committed:
+            return None
+        examples = self.examples._replace(indices=self.features[self.examples.indices])
+        return FeatureMoments.of(self.loss, examples, self._constant_feature)
+
+    def _among(self, features: NDArray[np.int64]) -> "Evidence":
+        """The same evidence with further features, and with second moments committed."""
+        where, run = np.searchsorted(features, self.features), self
+        if self.moments is not None:
+            sums = self.moments.moments.committed()
+            run = replace(self, **sums._asdict())
+        arrays: dict[str, Any] = {}
+        for name in ("theta", "squares", "sums"):
+            array = getattr(run, name)
+            arrays[name] = np.zeros((len(features), *array.shape[1:]))
+            arrays[name][where] = array
+        examples = self.examples._replace(indices=where[self.examples.indices].astype(np.int32))
+        return replace(run, examples=examples, features=features, **arrays)
 
 
-def _positive(squares: Array, weight: float) -> Array:
-    """Sums of squares of features that occur, none of them 0: the squares of numbers below 1e-154 are."""
-    return np.maximum(squares, 1e-300 * weight)
+@formula
+def _fill_infima(loss: Any, y: Any, out: Any) -> None:
+    for i in range(len(y)):
+        out[i] = scalar.infimum(loss, y[i])
+
+
+def _infima(loss: Any, labels: NDArray[Any]) -> Array:
+    """inf phi for each label."""
+    out = np.empty(len(labels))
+    ready(_fill_infima)(loss, labels, out)
+    return out
+
+
+def positive_squares(squares: Array, weight: float) -> Array:
+    """Sums of squares of features, with a tiny positive number in place of those that underflowed to 0."""
+    return np.maximum(squares, MIN_MEAN_SQUARE * weight)
+
+
+def as_seconds(limit: Any) -> float:
+    """A time limit, checked.
+
+    >>> as_seconds(2)
+    2.0
+    """
+    good = isinstance(limit, (int, float, np.number)) and bool(limit >= 0.0)  # NaN is not
+    require(good, "time_limit", limit, "must be a number of seconds that is not negative", "try time_limit=10.0")
+    return float(limit)

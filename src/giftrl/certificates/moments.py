@@ -1,46 +1,67 @@
-"""The squared loss with few features: exact from second moments, in one pass and without keeping a row."""
+"""The squared loss with few features: exact bounds from second moments, in one pass and without stored examples."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from giftrl.certificates.ball import newton_step, price
-from giftrl.certificates.units import EPS, TINY, Array, Units, exact_sum
+from giftrl.certificates.bound import EPS, TINY, Array, Units, exact_sum, price
+from giftrl.certificates.record import Examples
+from giftrl.certificates.solver import newton_step
+from giftrl.errors import require
+from giftrl.losses import Squared
+
+#: With more features, second moments would take more time than learning.
+MAX_FEATURES = 64
+#: About how many numbers are dense at a time.
+DENSE_NUMBERS = 1 << 20
+#: The arrays of moments in a state, and the numbers, which share one array.
+MOMENT_ARRAYS = ("mean", "scatter", "cross", "squares")
+MOMENT_NUMBERS = ("rows", "weight", "label_mean", "label_scatter", "label_squares")
 
 
-class Duals(NamedTuple):
-    """Sums over rows that were given duals."""
+class DualSums(NamedTuple):
+    """Sums over examples with duals."""
 
-    conjugate: float  # sum_t h_t phi*(a_t), or a little more, which allows for rounding
+    conjugate: float  # an upper bound on sum_t h_t phi*(a_t), in spite of rounding
     theta: Array  # -sum_t h_t a_t s_t
-    error: Array  # how far each entry of theta may be off
+    error: Array  # the largest error of each entry of theta
+
+
+class CommittedMoments(NamedTuple):
+    """Sums of committed examples, as for :class:`~giftrl.certificates.evidence.Evidence`."""
+
+    theta: Array
+    conjugate: float
+    conjugate_size: float
+    dual_squares: float
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Weighted second moments of features and labels, about their means where there is a constant feature.
+    """Weighted second moments of features and labels, about their means if there is a constant feature.
 
     For the squared loss, let every dual be the residual of one model: a_t = <s_t, u> - y_t. Then
     sum_t h_t phi*(a_t) = (u' C u - yy)/2 with C = sum_t h_t s_t s_t' and yy = sum_t h_t y_t^2, theta = b - C u with
-    b = sum_t h_t y_t s_t, and for any such u the bound of all rows is yy/2 - u' C u/2 - price(|theta|): that of
-    :func:`giftrl.certificates.bound.lower_bound`, with nothing but sums. Raw sums would cancel; here the features are
+    b = sum_t h_t y_t s_t, and for any such u the bound is yy/2 - u' C u/2 - price(|theta|): the same as
+    :func:`giftrl.certificates.bound.lower_bound`, from sums alone. Raw sums would cancel, so features are
     centred. With x the weights of all features but the constant one, and beta the mean prediction, the residuals are
     <s_t - mean, x> + beta - y_t, and the sums over centred features and over constants separate.
 
     Attributes:
-        rows: how many there were.
+        rows: the number of examples.
         weight: the sum of h.
-        mean: of each feature; 0 for all where there is no constant feature, and for the constant one.
-        label_mean: the mean label, or 0 in the same way.
+        mean: of each feature; 0 for the constant feature, and for all features if there is none.
+        label_mean: the mean label, or 0 without a constant feature.
         scatter: sum_t h_t (s_t - mean)(s_t - mean)', 0 for the constant feature.
         cross: sum_t h_t (y_t - label_mean)(s_t - mean).
         label_scatter: sum_t h_t (y_t - label_mean)^2.
         squares: sum_t h_t s_tj^2.
         label_squares: sum_t h_t y_t^2.
-        constant: the feature that is 1 in every row, or None.
+        constant: the feature that is 1 in every example, or None.
 
     >>> import numpy as np
     >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
@@ -63,13 +84,13 @@ class Moments:
 
     @classmethod
     def empty(cls, features: int, constant: int | None = None) -> "Moments":
-        """The moments of no rows."""
+        """The moments of no examples."""
         zeros = np.zeros(features)
         return cls(0, 0.0, zeros, 0.0, np.zeros((features, features)), zeros, 0.0, zeros, 0.0, constant)
 
     @np.errstate(all="ignore")
     def add(self, rows: Any, labels: ArrayLike, weights: ArrayLike | None = None) -> "Moments":
-        """The moments of these rows too; rows dense, n x d."""
+        """The moments with these examples as well; rows dense, n x d."""
         s, y = np.asarray(rows, dtype=float), np.asarray(labels, dtype=float)
         h = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
         batch = float(h.sum())
@@ -79,25 +100,25 @@ class Moments:
         if self.constant is not None:
             mean, label_mean = h @ s / batch, float(h @ y) / batch
             mean[self.constant] = 0.0
-        held, y_held = s - mean, y - label_mean
+        centred, y_centred = s - mean, y - label_mean
         if self.constant is not None:
-            held[:, self.constant] = 0.0
-        # With the roots of the weights, so that neither squares nor weights alone leave float64.
+            centred[:, self.constant] = 0.0
+        # With the roots of the weights, so that neither squares nor weights alone overflow float64.
         root = np.sqrt(h)
-        held, y_held, s, y = held * root[:, None], y_held * root, s * root[:, None], y * root
+        centred, y_centred, s, y = centred * root[:, None], y_centred * root, s * root[:, None], y * root
         return self.merge(
             Moments(
-                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=held.T @ held,
-                cross=held.T @ y_held, label_scatter=float(y_held @ y_held), squares=(s * s).sum(axis=0),
+                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=centred.T @ centred,
+                cross=centred.T @ y_centred, label_scatter=float(y_centred @ y_centred), squares=(s * s).sum(axis=0),
                 label_squares=float(y @ y), constant=self.constant,
             )
         )  # fmt: skip
 
     @np.errstate(all="ignore")
     def merge(self, other: "Moments") -> "Moments":
-        """The moments of two sets of rows with the same features.
+        """The moments of two sets of examples with the same features.
 
-        Their scatters, and that of the two means (Chan, Golub and LeVeque 1979).
+        The sum of their scatters and the scatter of the two means (Chan, Golub and LeVeque 1979).
         """
         total = self.weight + other.weight
         if not total > 0.0:
@@ -118,11 +139,11 @@ class Moments:
         )
 
     def lower_bound(self, units: Units, radius: float, ridge: float = 0.0) -> float:
-        """What the squared loss of all rows plus (ridge/2)|u|^2 is never below, for |u| <= radius in these units.
+        """A lower bound on the squared loss of all examples plus (ridge/2)|u|^2, for |u| <= radius in these units.
 
-        Rounding. With e_j = sqrt(scatter_jj), r_j = sqrt(squares_j), and n rows, entry (i, j) of the scatter is off by
-        at most n eps e_i e_j, by summing, and 8 eps (e_i r_j + r_i e_j) + 64 eps^2 r_i r_j, by centring. The means are
-        off by n eps r_j/sqrt(weight). What follows for the bound is subtracted.
+        Rounding. With e_j = sqrt(scatter_jj), r_j = sqrt(squares_j), and n examples, entry (i, j) of the scatter is off
+        by at most n eps e_i e_j, by summing, and 8 eps (e_i r_j + r_i e_j) + 64 eps^2 r_i r_j, by centring. The means
+        are off by n eps r_j/sqrt(weight). Their effect on the bound is subtracted.
         """
         z = self._solve(units, radius, ridge)
         if z is None:
@@ -132,13 +153,13 @@ class Moments:
         return bound if math.isfinite(bound) else -math.inf
 
     def best_model(self, units: Units) -> Array | None:
-        """A nearly best model, whatever its size; None where numbers leave float64."""
+        """A nearly best model of any size; None if numbers overflow float64."""
         z = self._solve(units, math.inf, 1e-9 * self.weight)
         return None if z is None else units.model(z)
 
     @np.errstate(all="ignore")
-    def duals_of(self, model: Array) -> "Duals":
-        """The sums over all rows whose duals are the residuals of one model."""
+    def duals_of(self, model: Array) -> DualSums:
+        """The sums over all examples, with the residuals of one model as duals."""
         x, c = model.copy(), self.constant
         beta, w = 0.0, self.weight
         if c is not None:
@@ -158,7 +179,7 @@ class Moments:
         drift = n * EPS * math.sqrt(w) * long if c is not None else 0.0
         error = n * EPS * e * short + 8.0 * EPS * (e * long + r * short) + (8.0 * EPS) ** 2 * r * long
         error = error + np.abs(self.mean) * drift + len(x) * EPS * (self.scatter_size(x) + np.abs(self.cross))
-        error = error + np.where(self.squares > 0.0, n * n * TINY, 0.0)  # others are 0 in every row
+        error = error + np.where(self.squares > 0.0, n * n * TINY, 0.0)  # other features are 0 in every example
         if c is not None:
             error[c] += drift
         slack = 0.5 * (n * EPS * short**2 + 16.0 * EPS * short * long + (8.0 * EPS * long) ** 2)
@@ -167,16 +188,44 @@ class Moments:
             + (abs(beta) + abs(self.label_mean)) * drift
             + (len(x) + 8.0) * EPS * (self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised))
         )
-        return Duals(slack - value, theta, error)
+        return DualSums(slack - value, theta, error)
+
+    @property
+    def sums(self) -> Array:
+        """For each feature the sum of h s; meaningful with a constant feature."""
+        sums: Array = self.mean * self.weight
+        if self.constant is not None:
+            sums[self.constant] = self.weight
+        return sums
+
+    def units(self) -> Units:
+        """Standardised features, or scaled ones without a constant feature."""
+        if self.constant is None:
+            return Units.of_features(self.squares, self.weight)
+        return Units.centred(self.squares, self.sums, self.weight, self.constant)
+
+    @np.errstate(all="ignore")
+    def committed(self) -> "CommittedMoments":
+        """The sums over the examples, with the residuals of a nearly best model as duals."""
+        model = self.best_model(self.units())
+        duals = self.duals_of(np.zeros(len(self.mean)) if model is None else model)
+        if not (np.isfinite(duals.conjugate) and np.isfinite(duals.theta).all()):
+            return CommittedMoments(np.zeros(len(self.mean)), math.inf, 0.0, 0.0)  # nothing can be proved any more
+        # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples; the
+        # dual squares are chosen so that this is at least the error here.
+        size = np.sqrt(self.squares)
+        allowed = (self.rows + 4.0) * EPS * size
+        factor = np.max(np.divide(duals.error, allowed, where=allowed > 0.0, out=np.zeros(len(size))), initial=0.0)
+        return CommittedMoments(duals.theta, duals.conjugate, abs(duals.conjugate), float(factor * factor))
 
     def scatter_size(self, x: Array) -> Array:
-        """|scatter| |x|: what the terms of the product are at most."""
+        """|scatter| |x|: upper bounds on the terms of the product."""
         out: Array = np.abs(self.scatter) @ np.abs(x)
         return out
 
     @np.errstate(all="ignore")
     def _solve(self, units: Units, radius: float, ridge: float) -> Array | None:
-        """Coordinates of a nearly best model; None where numbers leave float64."""
+        """Coordinates of a nearly best model; None if numbers overflow float64."""
         positive = units.scale > 0.0
         inverse = np.divide(1.0, units.scale, where=positive, out=np.zeros(len(positive)))
         hessian, b = self.scatter.copy(), self.cross.copy()
@@ -191,6 +240,94 @@ class Moments:
         z = np.zeros(len(b))
         if not (np.isfinite(hessian).all() and np.isfinite(b).all()):
             return None
-        for _ in range(3):  # the second and third time for the digits that the first one loses
+        for _ in range(3):  # the second and third steps correct the rounding of the first
             z = z + newton_step(hessian, hessian @ z - b + ridge * z, z, radius, ridge)
         return z if bool(np.isfinite(z).all()) else None
+
+
+class FeatureMoments(NamedTuple):
+    """Second moments of examples with few features.
+
+    Args:
+        features: their numbers, in order.
+        moments: of these features.
+    """
+
+    features: NDArray[np.int64]
+    moments: Moments
+
+    @classmethod
+    def of(
+        cls, loss: Any, examples: Examples, constant: int | None, earlier: Optional["FeatureMoments"] = None
+    ) -> Optional["FeatureMoments"]:
+        """The moments of these and earlier examples; None for another loss, or for many features."""
+        if not isinstance(loss, Squared):
+            return None
+        count, ends = len(examples.labels), examples.indptr
+        parts = [examples.indices, [] if constant is None else [constant]]
+        features = np.unique(np.concatenate([*parts, [] if earlier is None else earlier.features]).astype(np.int64))
+        if len(features) > MAX_FEATURES:
+            return None
+        place = _place(features, constant)
+        moments = Moments.empty(len(features), place) if earlier is None else earlier.among(features, place)
+        step = DENSE_NUMBERS // max(1, len(features))
+        for first in range(0, count, step):
+            last = min(count, first + step)
+            dense = np.zeros((last - first, len(features)))
+            entries = slice(ends[first], ends[last])
+            rows = np.repeat(np.arange(last - first), np.diff(ends[first : last + 1]))
+            dense[rows, np.searchsorted(features, examples.indices[entries])] = examples.data[entries]
+            if place is not None and not (dense[:, place] == 1.0).all():
+                return None  # moments about means assume the constant feature
+            moments = moments.add(dense, examples.labels[first:last], examples.weights[first:last])
+        return cls(features, moments)
+
+    def among(self, features: NDArray[np.int64], constant: int | None) -> Moments:
+        """The moments with further features, which were 0 in all of these examples."""
+        where, n, old = np.searchsorted(features, self.features), len(features), self.moments
+        vectors: dict[str, Any] = {name: np.zeros(n) for name in ("mean", "cross", "squares")}
+        for name, values in vectors.items():
+            values[where] = getattr(old, name)
+        scatter = np.zeros((n, n))
+        scatter[np.ix_(where, where)] = old.scatter
+        numbers: dict[str, Any] = {name: getattr(old, name) for name in MOMENT_NUMBERS}
+        return Moments(**vectors, scatter=scatter, **numbers, constant=constant)
+
+    def merge(self, other: "FeatureMoments", constant: int | None) -> "FeatureMoments":
+        """The moments of both sets of examples."""
+        features = np.union1d(self.features, other.features)
+        place = _place(features, constant)
+        return FeatureMoments(features, self.among(features, place).merge(other.among(features, place)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays for :meth:`restore`."""
+        arrays = {f"summed.{name}": getattr(self.moments, name) for name in MOMENT_ARRAYS}
+        numbers = np.array([getattr(self.moments, name) for name in MOMENT_NUMBERS], dtype=np.float64)
+        return arrays | {"summed.numbers": numbers, "summed.features": self.features}
+
+    @classmethod
+    def restore(
+        cls, state: Mapping[str, NDArray[Any]], dimension: int, constant: int | None
+    ) -> Optional["FeatureMoments"]:
+        """The moments in a state, or None."""
+        if "summed.features" not in state:
+            return None
+        features = state["summed.features"]
+        n = len(features)
+        shapes = {"mean": (n,), "scatter": (n, n), "cross": (n,), "squares": (n,), "numbers": (len(MOMENT_NUMBERS),)}
+        fits = features.dtype == np.int64 and features.ndim == 1 and bool((np.diff(features, prepend=-1) > 0).all())
+        fits = fits and (n == 0 or features[-1] < dimension) and (constant is None or constant in features)
+        for name, shape in shapes.items():
+            given = state.get(f"summed.{name}")
+            fits = fits and given is not None and given.dtype == np.float64 and given.shape == shape
+        rows = float(state["summed.numbers"][0]) if fits else -1.0
+        fits = fits and 0.0 <= rows < 2**53 and rows == int(rows) and not (state["summed.squares"] < 0.0).any()
+        require(fits, "state", "summed", "must be second moments of features", "use another copy of the file")
+        numbers: dict[str, Any] = dict(zip(MOMENT_NUMBERS, state["summed.numbers"].tolist(), strict=True))
+        arrays: dict[str, Any] = {name: np.array(state[f"summed.{name}"]) for name in MOMENT_ARRAYS}
+        place = _place(features, constant)
+        return cls(np.array(features), Moments(**arrays, **(numbers | {"rows": int(rows)}), constant=place))
+
+
+def _place(features: NDArray[np.int64], constant: int | None) -> int | None:
+    return None if constant is None else int(np.searchsorted(features, constant))

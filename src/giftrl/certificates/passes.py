@@ -1,113 +1,281 @@
-"""The bound for rows that do not fit in memory: they are read again and again, with a dual for each row every time."""
+"""The bound for data beyond memory: examples are read repeatedly, and every pass computes a dual for each of them.
+
+The slopes at any model are duals, so every pass gives a bound. :func:`by_passes` runs Newton's method for the least
+loss in a ball, one :class:`Pass` for each point. With many features, its steps come from a random part of the data
+that fits in memory (:class:`DataSample`, :class:`SampledSteps`).
+"""
 
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from giftrl.certificates.ball import newton_step, price
-from giftrl.certificates.best_loss import BestLoss
-from giftrl.certificates.blocks import Block
-from giftrl.certificates.bound import lower_bound
-from giftrl.certificates.kept import Kept
-from giftrl.certificates.one_pass import LENGTHS, Pass
-from giftrl.certificates.sampled import Sampled
-from giftrl.certificates.solver import LEAST
-from giftrl.certificates.units import Array
+from giftrl.certificates.bound import Array, BestLoss, Units, conjugates, lower_bound, price
+from giftrl.certificates.evidence import Evidence
+from giftrl.certificates.problem import Problem, ScaledRows, loss_sum, slopes
+from giftrl.certificates.record import Examples
+from giftrl.certificates.solver import CLOSED_GAP_OF_ZERO, newton_step, solve
 from giftrl.errors import require
 from giftrl.ops.loss_scale import kinked
 
 #: Up to this many coordinates a pass adds up the matrix of second derivatives.
-DIRECT = 2000
-#: The factor by which smoothing falls, and the least smoothing, as a share of what moves predictions by their loss.
-FASTER, SHARPEST = 0.25, 1e-4
+MAX_HESSIAN_COORDINATES = 2000
+#: The factor by which smoothing falls, and the least smoothing, as a share of the one that moves predictions by as much
+#: as their losses.
+SMOOTHING_FACTOR, MIN_SMOOTHING = 0.25, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the whole gap.
-SOLVED = 0.3
+SMOOTHED_GAP_SHARE = 0.3
 #: The gap at which the passes end, as a share of the solution: for a smooth loss, and for one with kinks.
-GAP, ROUGH_GAP = 1e-6, 3e-4
+CLOSED_GAP, CLOSED_GAP_WITH_KINKS = 1e-6, 3e-4
 #: The least damping of steps for a loss with kinks.
-LIGHTEST = 1e-4
-#: How many passes in a row may leave the bound where it is, and how many tries a step has.
-PATIENCE, TRIES = 6, 8
+MIN_DAMPING = 1e-4
+#: The most passes in a row without a better bound, and the most attempts to shorten a step.
+MAX_IDLE_PASSES, MAX_ATTEMPTS = 6, 8
+#: The fractions of a step at which a pass adds up the loss as well.
+STEP_FRACTIONS = (0.7, 0.45, 0.25, 0.12, 0.05, 0.02, 0.005, 0.001)
 
 #: Called after each pass with the number of passes and the best bound so far.
 Watch = Callable[[int, float], None]
 
 
+class DataSample:
+    """All examples while they fit in memory, and then a random part of them.
+
+    Each example has a random key between 0 and 1, and is stored if the key is below ``share``. If the stored entries
+    are too many, the share is halved and examples with larger keys are dropped.
+
+    Args:
+        most: the most entries to store.
+        seed: of the keys.
+
+    Attributes:
+        share: 1 as long as every example is stored.
+
+    >>> sample = DataSample(most=60)
+    >>> for _ in range(10):
+    ...     sample.add(Examples(np.ones(10), np.zeros(10, int), np.arange(11), np.ones(10), np.ones(10)))
+    >>> sample.share, len(sample.rows().labels)
+    (0.5, 44)
+    """
+
+    def __init__(self, most: int, seed: int = 0) -> None:
+        self.most, self.share, self.entries = most, 1.0, 0
+        self._random = np.random.default_rng(seed)
+        self._blocks: list[tuple[Examples, Array]] = []
+
+    def add(self, examples: Examples) -> None:
+        """Add the next examples."""
+        self._store(examples, self._random.random(len(examples.labels)))
+        while self.entries > self.most:
+            self.share *= 0.5
+            earlier, self._blocks, self.entries = self._blocks, [], 0
+            for block, keys in earlier:
+                self._store(block, keys)
+
+    def _store(self, examples: Examples, keys: Array) -> None:
+        chosen = keys < self.share
+        if not chosen.all():
+            examples, keys = examples.only(chosen), keys[chosen]
+        if len(keys):
+            self._blocks.append((examples, keys))
+            self.entries += len(examples.data)
+
+    def rows(self) -> Examples:
+        """The stored examples in order. There must be some."""
+        blocks, keys = [block for block, _ in self._blocks], np.concatenate([each for _, each in self._blocks])
+        if len(blocks) > 1:
+            self._blocks = [(Examples.joined(blocks), keys)]
+        return self._blocks[0][0]
+
+
+class Pass(NamedTuple):
+    """The sums of one pass over all examples at a model u.
+
+    >>> block = Examples(np.ones(3), np.zeros(3, int), np.arange(4), np.array([1.0, 2.0, 4.0]), np.ones(3))
+    >>> empty = Evidence.of_rows("squared", np.ones((3, 1)), block.labels).without_rows()
+    >>> done = Pass.over(empty, [block], np.array([2.0]), bent=empty.units()[0])
+    >>> done.loss, done.evidence.theta.tolist(), done.hessian.tolist(), done.evidence.committed
+    (2.5, [1.0], [[3.0]], 3)
+    """
+
+    evidence: Evidence  # every example committed, with its slope at u as its dual
+    value: float  # the sum of smoothed losses of u
+    loss: float  # the sum of losses of u
+    zero: float  # the sum of losses of the model 0
+    hessian: Array | None  # second derivatives of the smoothed losses, in the coordinates of some units
+    along: tuple[float, ...] = ()  # the sums of smoothed losses of models on the way to u
+
+    @staticmethod
+    def over(
+        empty: Evidence,
+        blocks: Iterable[Examples],
+        u: Array,
+        eps: float = 0.0,
+        bent: Units | None = None,
+        step: Array | None = None,
+    ) -> "Pass":
+        """Read all examples.
+
+        Args:
+            empty: evidence without examples, with the sums of all examples over features.
+            blocks: the examples.
+            u: a model.
+            eps: the smoothing of the loss (:class:`giftrl.certificates.problem.Problem`).
+            bent: the units in which to add up second derivatives, or None.
+            step: the step that led to u. For each of :data:`STEP_FRACTIONS`, the loss after that fraction of the step
+                is added up too.
+        """
+        evidence, value, loss, zero, hessian = empty, 0.0, 0.0, 0.0, None
+        along = np.zeros(0 if step is None else len(STEP_FRACTIONS))
+        for block in blocks:
+            rows, labels, weights = block.matrix(len(u)), block.labels, block.weights
+            p = np.asarray(rows @ u)
+            origin = np.zeros_like(p)
+            a, smoothed, bend = slopes(evidence.loss, labels, weights, p, eps, origin)
+            value += smoothed
+            loss += loss_sum(evidence.loss, labels, weights, p)
+            zero += loss_sum(evidence.loss, labels, weights, origin)
+            if step is not None:
+                q = np.asarray(rows @ step)
+                shorter = [
+                    slopes(evidence.loss, labels, weights, p - (1.0 - part) * q, eps, origin)[1]
+                    for part in STEP_FRACTIONS
+                ]
+                along += shorter
+            if bent is not None:  # every feature has a coordinate, whether or not it occurs in these rows
+                scaled = ScaledRows(rows, bent, np.ones(len(u)))
+                part = Problem(evidence.loss, scaled, labels, weights, u, math.inf).hessian(p, eps, origin, bend)
+                hessian = part if hessian is None else hessian + part
+            if not np.isfinite(conjugates(evidence.loss, p, labels, a)).all():
+                a = np.zeros_like(a)  # scores beyond float64: the dual 0 is always in the domain
+            evidence = replace(evidence, examples=block).commit(np.ones(len(labels), bool), a)
+        return Pass(evidence, value, loss, zero, hessian, tuple(along.tolist()))
+
+
+class SampledSteps:
+    """Newton-like steps from z for many features, with the curvature of a random part of the examples.
+
+    With F_S the loss of a random part of the examples, scaled to the weight of all, and g the gradient of the loss F of
+    all examples at z, the next point minimises
+
+        F_S(v) + <g - grad F_S(z), v> + (damping/2)|v - z|^2     over the ball:
+
+    its gradient at z is that of F, and its curvature nearly so (Shamir, Srebro and Zhang 2014, DANE). The damping
+    is a share of the curvature; it falls after a full step, and rises after a shortened one.
+
+    Args:
+        empty: evidence without examples.
+        sample: the random part.
+        units, radius: the ball.
+
+    >>> rows, labels = np.array([[1.0], [1.0]]), np.array([1.0, 3.0])
+    >>> evidence = Evidence.of_rows("squared", rows, labels)
+    >>> sample = evidence.examples.only(np.array([True, False]))
+    >>> sampled = SampledSteps(evidence.without_rows(), sample, evidence.units()[0], 9.0)
+    >>> sampled.step(np.zeros(1), np.array([4.0]), 0.0, 1.0).round(2)  # theta is minus the gradient
+    array([1.82])
+    """
+
+    def __init__(self, empty: Evidence, sample: Examples, units: Units, radius: float) -> None:
+        weight = math.fsum(sample.weights)
+        factor = empty.weight / weight if weight > 0.0 else 1.0
+        everywhere = np.ones(len(units.scale))
+        self.rows = ScaledRows(sample.matrix(len(units.scale)), units, everywhere)
+        self.loss, self.labels, self.weights = empty.loss, sample.labels, factor * sample.weights
+        self.radius, self.damping = radius, 0.1
+
+    def adapt(self, whole: bool) -> None:
+        """Adapt the damping after a full step, or a shortened one."""
+        self.damping = self.damping / 4.0 if whole else self.damping * 8.0
+
+    def step(self, z: Array, theta: Array, eps: float, seconds: float) -> Array:
+        """The step from z; theta is minus the gradient of all losses, smoothed by eps."""
+        problem = Problem(self.loss, self.rows, self.labels, self.weights, theta, self.radius)
+        p = self.rows.scores(z)
+        a, _, bend = problem.slopes(p, eps, np.zeros_like(p))
+        # In units of the curvature of one feature: for K scores, the squared slopes are about that.
+        ridge = self.damping * float(self.weights @ (bend if a.ndim == 1 else (a * a).sum(axis=1)))
+        linear = theta + self.rows.gather(problem.weighted(a)) + ridge * z
+        model = Problem(self.loss, self.rows, self.labels, self.weights, linear, self.radius, ridge)
+        out: Array = solve(model, z, max(0.5 * seconds, 1.0), 50).z - z
+        return out
+
+
 @np.errstate(all="ignore")
 def by_passes(
-    empty: Kept,
-    blocks: Callable[[], Iterable[Block]],
+    empty: Evidence,
+    blocks: Callable[[], Iterable[Examples]],
     model: Array,
     *,
     scale: float = 1.0,
     time_limit: float = 60.0,
     gap: float = 0.0,
-    sample: Block | None = None,
+    sample: Examples | None = None,
     watch: Watch | None = None,
 ) -> BestLoss:
-    """:meth:`giftrl.certificates.kept.Kept.best_loss` for rows that are read again and again instead of being kept.
+    """:meth:`giftrl.certificates.Evidence.best_loss` for examples that are read repeatedly instead of stored.
 
-    The slopes at any model are duals, so every pass gives a bound, and the best one is kept. The models of the passes
-    are those of Newton's method for the least loss in the ball. With few features a pass also adds up the matrix of
-    second derivatives; with many, the next model comes from :class:`giftrl.certificates.sampled.Sampled`.
+    The slopes at any model are duals, so every pass gives a bound, and the best one is returned. Newton's method for
+    the least loss in the ball chooses the models. With few features a pass also adds up the matrix of second
+    derivatives; with many, steps come from :class:`SampledSteps`.
 
     Args:
-        empty: a record without rows, whose sums over features are those of all rows.
-        blocks: reads all rows, the same ones each time.
+        empty: evidence without examples, with the sums of all examples over features.
+        blocks: reads all examples, the same ones each time.
         model: weights, d or d x K.
-        scale: how many times the size of ``model`` the others may have.
-        time_limit: no pass but the first begins after so many seconds.
-        gap: the passes end when the loss of ``model`` is proved to be within this part of the best.
-        sample: a random part of the rows, needed where there are many features.
+        scale: the size of the other models as a multiple of the size of ``model``.
+        time_limit: in seconds; no pass but the first begins later.
+        gap: the passes end when the loss of ``model`` is proved to be within this share of the best.
+        sample: a random part of the examples, needed for many features.
         watch: called after each pass.
 
     >>> rows, labels = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]]), np.array([0.0, 1.0, 5.0])
-    >>> kept = Kept.of_rows("squared", rows, labels, constant=0)
-    >>> block = Block(kept.data, kept.indices, kept.indptr, labels, np.ones(3))
-    >>> best = by_passes(kept.without_rows(), lambda: [block], np.array([0.0, 1.0]))
+    >>> evidence = Evidence.of_rows("squared", rows, labels, constant=0)
+    >>> best = by_passes(evidence.without_rows(), lambda: [evidence.examples], np.array([0.0, 1.0]))
     >>> round(best.lower_bound, 6), best.loss_sum, best.passes < 6
     (1.964325, 2.0, True)
     """
     require(0.0 <= scale < math.inf, "scale", scale, "must be finite and not negative", "try scale=1.0")
-    walk = _Walk(empty, blocks, model, scale, time.monotonic() + time_limit, gap, sample, watch)
-    walk.run()
-    by = max(range(len(walk.bounds)), key=walk.bounds.__getitem__)
-    units, radius = walk.balls[by]
+    state = _PassState(empty, blocks, model, scale, time.monotonic() + time_limit, gap, sample, watch)
+    state.run()
+    by = max(range(len(state.bounds)), key=state.bounds.__getitem__)
+    units, radius = state.balls[by]
     return BestLoss(
-        lower_bound=max(walk.bounds[by], walk.least) + 0.0, loss_sum=walk.loss, weight=empty.weight, rows=walk.rows,
-        rows_kept=0, units=units.name, radius=radius, solver=f"{walk.passes} passes", scale=scale, least=walk.least,
-        passes=walk.passes,
+        lower_bound=max(state.bounds[by], state.least) + 0.0, loss_sum=state.loss, weight=empty.weight, rows=state.rows,
+        rows_kept=0, units=units.name, radius=radius, solver=f"{state.passes} passes", scale=scale, least=state.least,
+        passes=state.passes,
     )  # fmt: skip
 
 
-class _Walk:
-    """Where the passes have come to."""
+class _PassState:
+    """The state of the passes: bounds, the present ball, and Newton's method in it."""
 
     def __init__(
-        self, empty: Kept, blocks: Callable[[], Iterable[Block]], model: Array, scale: float, end: float, gap: float,
-        sample: Block | None, watch: Watch | None,
+        self, empty: Evidence, blocks: Callable[[], Iterable[Examples]], model: Array, scale: float, end: float,
+        gap: float, sample: Examples | None, watch: Watch | None,
     ) -> None:  # fmt: skip
-        self.empty, self.blocks, self.model, self.end, self.wanted = empty, blocks, model, end, gap
+        self.empty, self.blocks, self.model, self.end, self.gap = empty, blocks, model, end, gap
         self.watch, self.passes, self.rows, self.idle = watch, 0, 0, 0
         self.balls = [(units, scale * units.norm(model)) for units in empty.units()]
         self.smooth, self.eps, self.rough = not kinked(empty.loss), 0.0, 0.0
         columns = 1 if model.ndim == 1 else model.shape[1]
-        self.direct, self.sample = columns * len(model) <= DIRECT, sample
-        self.sampled: Sampled | None = None
-        self.damping = LIGHTEST  # a part of the mean curvature, added to it where the loss has kinks
+        self.direct, self.sample = columns * len(model) <= MAX_HESSIAN_COORDINATES, sample
+        self.sampled: SampledSteps | None = None
+        self.damping = MIN_DAMPING  # a share of the mean curvature, added for a loss with kinks
         self.units, self.radius = self.balls[0]
         self.bounds, self.at = [-math.inf] * len(self.balls), 0  # the best bound of each ball, and the present ball
-        # The least loss met in the present ball; that of the model, and of 0; the sum of infima.
+        # The least loss in the present ball; the loss of the model, and of 0; the sum of infima.
         self.upper = math.inf
         self.loss, self.zero, self.least = math.nan, math.nan, -math.inf
 
     def run(self) -> None:
-        """Read until the bound is as high as wanted or possible, or the time is over."""
+        """Read until the bound is as high as asked for or possible, or the time is over."""
         here = self.read(self.model)
         self.loss, self.zero = here.loss, here.zero
-        squares, loss = here.kept.dual_squares, min(here.loss, here.zero)
+        squares, loss = here.evidence.dual_squares, min(here.loss, here.zero)
         if not self.smooth:  # predictions are moved by about as much as their losses are
             self.rough = loss / squares if squares > 0.0 and 0.0 < loss < math.inf else 1.0
         u = self.model if here.loss <= here.zero else np.zeros_like(self.model)
@@ -116,51 +284,51 @@ class _Walk:
             self.features = np.flatnonzero(self.units.scale > 0.0)
             z = self.coordinates(u)
             norm = float(np.linalg.norm(z))
-            self.upper, self.idle, self.eps = math.inf, 0, FASTER * self.rough
+            self.upper, self.idle, self.eps = math.inf, 0, SMOOTHING_FACTOR * self.rough
             if self.finished or not math.isfinite(norm + self.radius):
                 return
             if not self.direct and self.sample is not None:
-                self.sampled = Sampled(self.empty, self.sample, self.units, self.radius)
+                self.sampled = SampledSteps(self.empty, self.sample, self.units, self.radius)
             z = z * min(1.0, self.radius / norm) if norm > 0.0 else z
             again = not self.smooth or self.passes > 1 or not np.array_equal(z, self.coordinates(self.model))
             here = self.read(self.whole(z)) if again else here
             self.upper = min(self.upper, here.loss)
-            z = self.walk(z, here)
+            z = self.minimise(z, here)
             if float(np.linalg.norm(z)) < 0.999 * self.radius:
                 return  # the ball does not matter
             u = self.whole(z)
 
-    def walk(self, z: Array, here: Pass) -> Array:
+    def minimise(self, z: Array, here: Pass) -> Array:
         """Newton's method from z on, in one ball."""
-        sharpest = SHARPEST * self.rough
+        sharpest = MIN_SMOOTHING * self.rough
         while not self.finished:
-            theta = self.units.compared(self.units.dual(here.kept.theta))[self.features]
+            theta = self.units.compared(self.units.dual(here.evidence.theta))[self.features]
             unsolved = price(float(np.linalg.norm(theta)), self.radius) - float(np.vdot(theta, z))
-            if self.eps > 0.0 and unsolved <= SOLVED * (here.loss - self.bounds[self.at]):
-                self.eps = max(FASTER * self.eps, sharpest)
-                here = here._replace(value=here.loss)  # which the loss that is smoothed less is not above
+            if self.eps > 0.0 and unsolved <= SMOOTHED_GAP_SHARE * (here.loss - self.bounds[self.at]):
+                self.eps = max(SMOOTHING_FACTOR * self.eps, sharpest)
+                here = here._replace(value=here.loss)  # an upper bound on the loss with less smoothing
             step = self.step(here, z, theta)
             slope = -float(np.vdot(theta, step))
             if slope < -1e-15 * abs(here.value) and self.advance(here, z, step, slope):
                 z, here = self.z, self.here
             elif self.eps > sharpest and not self.finished:
-                self.eps = max(FASTER * self.eps, sharpest)
+                self.eps = max(SMOOTHING_FACTOR * self.eps, sharpest)
                 here = self.read(self.whole(z))
             else:
                 break
         return z
 
     def coordinates(self, u: Array) -> Array:
-        """The coordinates of a model, without those of features that all rows lack."""
+        """The coordinates of a model, without features that never occur."""
         out: Array = self.units.coordinates(self.units.compared(u))[self.features]
         return out
 
     def step(self, here: Pass, z: Array, theta: Array) -> Array:
-        """Where to go from z."""
+        """The next step from z."""
         if here.hessian is not None:
             if not np.isfinite(here.hessian).all():
                 return np.zeros_like(z)
-            # A loss with kinks has next to no curvature in some directions, and steps would be far too long there.
+            # A loss with kinks has next to no curvature in some directions: steps would be far too long.
             ridge = 0.0 if self.smooth else self.damping * float(np.trace(here.hessian)) / len(here.hessian)
             return newton_step(here.hessian, -theta.ravel(), z.ravel(), self.radius, ridge).reshape(z.shape)
         if self.sampled is not None:
@@ -168,25 +336,25 @@ class _Walk:
         return np.zeros_like(z)
 
     def advance(self, here: Pass, z: Array, step: Array, slope: float) -> bool:
-        """Go along a step as far as that is good; each try is a pass. Whether it was."""
+        """Take a step, shortened until the loss falls enough; return False if it never does. Each attempt is a pass."""
         length = 1.0
-        for _ in range(TRIES):
+        for _ in range(MAX_ATTEMPTS):
             if self.finished:
                 return False
             self.z = z + length * step
-            # A smoothed loss is quadratic in pieces, and whole steps are often too long.
-            looking = self.whole(step) if self.eps > 0.0 and length == 1.0 else None
-            self.here = self.read(self.whole(self.z), looking)
+            # A smoothed loss is piecewise quadratic, and full steps are often too long.
+            full_step = self.whole(step) if self.eps > 0.0 and length == 1.0 else None
+            self.here = self.read(self.whole(self.z), full_step)
             self.upper = min(self.upper, self.here.loss)
             if self.here.value <= here.value + 1e-4 * length * slope + 1e-14 * abs(here.value):
-                self.damping = max(LIGHTEST, self.damping * (0.25 if length == 1.0 else min(1.0 / length, 32.0)))
+                self.damping = max(MIN_DAMPING, self.damping * (0.25 if length == 1.0 else min(1.0 / length, 32.0)))
                 if self.sampled is not None:
-                    self.sampled.trust(length == 1.0)
+                    self.sampled.adapt(length == 1.0)
                 return True
             if self.here.along:
-                length *= LENGTHS[int(np.argmin(self.here.along))]
+                length *= STEP_FRACTIONS[int(np.argmin(self.here.along))]
                 continue
-            # The least point of the parabola through the two values, with the slope at the first.
+            # The minimum of the parabola through the two values, with the slope at the first.
             over = self.here.value - here.value - length * slope
             least = -0.5 * slope * length / over if over < math.inf else 0.1
             length *= min(0.5, max(0.1, least))
@@ -199,13 +367,13 @@ class _Walk:
         return self.units.model(coordinates)
 
     def read(self, u: Array, step: Array | None = None) -> Pass:
-        """A pass at a model, to which a step may have led."""
+        """Run a pass at a model; ``step`` may be the step that led to it."""
         bent = self.units if self.direct and (self.smooth or self.eps > 0.0) else None
         done = Pass.over(self.empty, self.blocks(), u, self.eps, bent, step)
-        self.passes, self.rows, self.least = self.passes + 1, done.kept.committed, done.kept.infimum
+        self.passes, self.rows, self.least = self.passes + 1, done.evidence.committed, done.evidence.infimum
         none, before = np.empty((0, *u.shape[1:])), self.bounds[self.at]
-        found = [lower_bound(done.kept, none, units, radius) for units, radius in self.balls]
-        self.bounds = [max(pair) for pair in zip(self.bounds, found, strict=True)]
+        bounds = [lower_bound(done.evidence, none, units, radius) for units, radius in self.balls]
+        self.bounds = [max(pair) for pair in zip(self.bounds, bounds, strict=True)]
         gain = max(self.bounds[self.at] - before, self.upper - done.loss)
         self.idle = 0 if gain > 1e-3 * (self.upper - before) else self.idle + 1
         if self.watch is not None:
@@ -214,15 +382,15 @@ class _Walk:
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to gain, or no time for it."""
+        """True if there is nothing left to gain, or no time."""
         excess = max(*self.bounds, self.least) - self.least
-        if self.wanted > 0.0 and self.loss - self.least <= (1.0 + self.wanted) * excess:
+        if self.gap > 0.0 and self.loss - self.least <= (1.0 + self.gap) * excess:
             return True
-        small, bound = LEAST * abs(self.zero), self.bounds[self.at]
-        if time.monotonic() >= self.end or self.idle >= PATIENCE:
+        small, bound = CLOSED_GAP_OF_ZERO * abs(self.zero), self.bounds[self.at]
+        if time.monotonic() >= self.end or self.idle >= MAX_IDLE_PASSES:
             return True
-        # No bound about the present ball is above a loss that was met in it.
+        # No bound for the present ball exceeds a loss in it.
         if self.upper <= max(*self.bounds, self.least + small):
             return True
-        share = GAP if self.smooth else ROUGH_GAP
+        share = CLOSED_GAP if self.smooth else CLOSED_GAP_WITH_KINKS
         return self.upper - bound <= max(share * min(abs(bound), abs(self.upper)), small)

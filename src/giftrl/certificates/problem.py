@@ -1,4 +1,4 @@
-"""The rows that were kept whole, and a linear term for the others, as a function to minimise."""
+"""The stored examples, and a linear term for the others, as a function to minimise."""
 
 import math
 from dataclasses import dataclass
@@ -7,25 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.certificates import loops
-from giftrl.certificates.ball import price
-from giftrl.certificates.scaled import Scaled
-from giftrl.certificates.units import Array
+from giftrl.certificates.bound import Array, Units, conjugates, price
 from giftrl.compiled.compiler import ready
+from giftrl.ops import formula
+from giftrl.ops import loss as scalar
+from giftrl.ops import vector_loss as vector
 from giftrl.ops.loss_scale import kinked
+
+#: The step of a difference quotient of slopes, in units of eps, or of scores if eps is 0.
+DIFFERENCE_STEP = 1e-4
+#: From this share of nonzeros, or up to this many entries, rows are stored as a full matrix.
+MIN_DENSE_SHARE, MAX_SMALL_MATRIX = 0.15, 20_000
+#: Up to this many features, a loop multiplies small matrices; BLAS would wait for its threads.
+MAX_LOOP_FEATURES = 40
+#: About how many entries of a full matrix are multiplied at a time.
+BLOCK_ENTRIES = 1 << 17
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The least F(z) = sum_i h_i phi(<A_i, z>; y_i) - <theta, z> + (ridge/2)|z|^2 over |z| <= radius, and its dual.
+    """Minimise F(z) = sum_i h_i phi(<A_i, z>; y_i) - <theta, z> + (ridge/2)|z|^2 over |z| <= radius.
 
     The dual is to maximise D(a) = -sum_i h_i phi*(a_i) - price(|theta - A' (h a)|) over slopes a. D(a) <= F(z) for
     every pair, and the solutions of a smooth problem have a_i = phi'(<A_i, z>).
 
     A loss with kinks is smoothed by a penalty on its dual: phi*(a) + (eps/2)(a - b)^2, with the slopes b of an earlier
     solution in ``lean``. The slope of the smoothed loss is the proximal slope of phi at p + eps b, which is in the
-    domain of phi* for any eps. The penalty is 0 at a = b, so repeating this leads to the solution although eps stays
-    away from 0: it is the proximal point method for the dual (Rockafellar 1976).
+    domain of phi* for any eps. The penalty is 0 at a = b, so repeated solutions converge although eps stays away from
+    0: this is the proximal point method for the dual (Rockafellar 1976).
 
     Attributes:
         loss: a loss of one prediction or of K scores.
@@ -35,12 +44,11 @@ class Problem:
         theta: in the same coordinates, with K columns for K scores.
         radius: of the ball, infinity for none.
         ridge: the strength of the penalty.
-        floor: a bound that is not above this number is of no use.
+        floor: bounds up to this number are useless.
 
     >>> import numpy as np, scipy.sparse as sp
-    >>> from giftrl.certificates.units import Units
     >>> from giftrl.losses import Squared
-    >>> rows = Scaled(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of_features(np.array([8.0]), 2.0), np.zeros(1))
+    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of_features(np.array([8.0]), 2.0), np.zeros(1))
     >>> problem = Problem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
     >>> z = np.array([0.5])
     >>> problem.primal(z, rows.scores(z)), problem.dual(rows.scores(z), np.array([-0.5, -0.5]))[0]
@@ -48,7 +56,7 @@ class Problem:
     """
 
     loss: Any
-    rows: Scaled
+    rows: "ScaledRows"
     labels: Any
     weights: Array
     theta: Array
@@ -58,21 +66,16 @@ class Problem:
 
     @cached_property
     def smooth(self) -> bool:
-        """Whether the loss is curved where it matters, so that Newton's method works without smoothing it."""
+        """True if Newton's method works without smoothing the loss."""
         return not kinked(self.loss)
 
-    @property
-    def classes(self) -> int | None:
-        return self.theta.shape[1] if self.theta.ndim == 2 else None
-
-    def land(self, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
-        """The slopes at the scores p, the sum of smoothed losses, and curvatures (K scores: nothing)."""
-        return land(self.loss, self.labels, self.weights, p, eps, lean)
+    def slopes(self, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
+        """:func:`slopes` of these rows."""
+        return slopes(self.loss, self.labels, self.weights, p, eps, lean)
 
     def dual(self, p: Array, a: Array) -> tuple[float, Array]:
         """D(a), and A'(h a); an a outside the domain of phi* is replaced by the slope at p."""
-        phi_star = np.empty(len(a))
-        ready(loops.conjugates if a.ndim == 1 else loops.conjugate_scores)(self.loss, p, self.labels, a, phi_star)
+        phi_star = conjugates(self.loss, p, self.labels, a)
         gathered = self.rows.gather(self.weighted(a))
         norm = float(np.linalg.norm(self.theta - gathered))
         return -float(self.weights @ phi_star) - price(norm, self.radius, self.ridge), gathered
@@ -82,7 +85,7 @@ class Problem:
         return loss_sum(self.loss, self.labels, self.weights, p) + self.linear(z)
 
     def linear(self, z: Array) -> float:
-        """The part of F that is not the loss of a row."""
+        """The terms of F that depend on z alone."""
         return 0.5 * self.ridge * float(np.vdot(z, z)) - float(np.vdot(self.theta, z))
 
     def weighted(self, a: Array) -> Array:
@@ -96,7 +99,7 @@ class Problem:
             return self.rows.moments(self.weights * bend)
         n, k = p.shape
         block = np.empty((n, k, k))
-        ready(loops.blocks)(self.loss, p, self.labels, eps, lean, np.empty((3, k)), block)
+        ready(_score_hessians)(self.loss, p, self.labels, eps, lean, np.empty((3, k)), block)
         block = 0.5 * self.weights[:, None, None] * (block + block.transpose(0, 2, 1))
         m = len(self.rows.features)
         out = np.empty((m, k, m, k))
@@ -113,28 +116,192 @@ class Problem:
         size = float(np.abs(direction).max(initial=0.0))
         if size == 0.0:
             return np.zeros_like(v)
-        step = (loops.STEP * eps if eps > 0.0 else loops.STEP) / size
-        high, low = self.land(p + step * direction, eps, lean)[0], self.land(p - step * direction, eps, lean)[0]
+        step = (DIFFERENCE_STEP * eps if eps > 0.0 else DIFFERENCE_STEP) / size
+        high, low = self.slopes(p + step * direction, eps, lean)[0], self.slopes(p - step * direction, eps, lean)[0]
         return self.rows.gather(self.weighted((high - low) / (2.0 * step)))
 
 
-def land(loss: Any, labels: Any, weights: Array, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
-    """The slopes at the scores p, the sum of losses that are smoothed by eps, and curvatures (K scores: nothing)."""
+class ScaledRows:
+    """A matrix A of examples such that A z are the predictions of the model with coordinates z.
+
+    Features that are 0 in all rows and in theta are left out. With t_j = shift_j/scale_j, A z = X z - <t, z>, with X
+    the rows over scale: a sparse X stays sparse.
+
+    >>> import numpy as np, scipy.sparse as sp
+    >>> units = Units.of_features(np.array([8.0, 0.0]), 2.0)
+    >>> rows = ScaledRows(sp.csr_array(np.array([[2.0, 0.0], [-2.0, 0.0]])), units, np.zeros(2))
+    >>> rows.features, rows.scores(np.array([3.0])), rows.gather(np.array([1.0, 0.0]))
+    (array([0]), array([ 3., -3.]), array([1.]))
+    """
+
+    def __init__(self, rows: Any, units: Units, theta: Array) -> None:
+        full = isinstance(rows, np.ndarray)
+        used = rows.any(axis=0) if full else np.zeros(rows.shape[1], bool)
+        used[[] if full else rows.indices] = True
+        used |= theta.any(axis=1) if theta.ndim == 2 else theta != 0.0
+        if units.constant is not None:
+            used[units.constant] = True
+        self.features = np.flatnonzero(used & (units.scale > 0.0))
+        scale = units.scale[self.features]
+        self.t: Array = units.shift[self.features] / scale
+        if full:
+            self.dense, self.x = True, rows[:, self.features] / scale - self.t
+            self.t = np.zeros(len(scale))
+            return
+        import scipy.sparse as sp
+
+        x = sp.csr_array(rows[:, self.features] if len(self.features) < rows.shape[1] else rows, copy=True)
+        x.data /= scale[x.indices]
+        size = x.shape[0] * x.shape[1]
+        self.dense = size <= MAX_SMALL_MATRIX or x.nnz >= MIN_DENSE_SHARE * size
+        if self.dense:
+            self.x = x.toarray() - self.t
+            self.t = np.zeros(len(scale))
+        else:
+            x.sort_indices()
+            self.x = x
+            self.transposed = x.T.tocsr()  # multiplies faster
+
+    def scores(self, z: Array) -> Array:
+        """A z."""
+        out: Array = self.x @ z
+        return out if self.dense else out - self.t @ z
+
+    def gather(self, a: Array) -> Array:
+        """A' a."""
+        if self.dense:
+            return np.asarray(self.x.T @ a)
+        gathered: Array = self.transposed @ a
+        gathered -= np.multiply.outer(self.t, a.sum(axis=0))
+        return gathered
+
+    def moments(self, weights: Array) -> Array:
+        """A' diag(weights) A."""
+        m = len(self.features)
+        out = np.zeros((m, m))
+        if self.dense and m <= MAX_LOOP_FEATURES:
+            ready(_dense_moments)(self.x, weights, out)
+            return out + np.triu(out, 1).T
+        if self.dense:
+            # Rows of weight 0, such as rows away from a kink, are left out, and a block stays in the cache.
+            step = max(1, BLOCK_ENTRIES // max(1, m))
+            for first in range(0, len(weights), step):
+                h = weights[first : first + step]
+                curved = np.flatnonzero(h)
+                block = self.x[first : first + step]
+                if 2 * len(curved) < len(h):
+                    block, h = block[curved], h[curved]
+                out += (block.T * h) @ block
+            return out
+        ready(_sparse_moments)(self.x.data, self.x.indices, self.x.indptr, weights, out)
+        out += np.triu(out, 1).T
+        first = np.multiply.outer(self.t, self.transposed @ weights)
+        return np.asarray(out - first - first.T + weights.sum() * np.multiply.outer(self.t, self.t))
+
+
+def slopes(loss: Any, labels: Any, weights: Array, p: Array, eps: float, lean: Array) -> tuple[Array, float, Array]:
+    """The slopes at the scores p, the sum of losses smoothed by eps, and curvatures (empty for K scores)."""
     a, phi, bend = np.empty_like(p), np.empty(len(p)), np.empty(len(p) if p.ndim == 1 else 0)
     if p.ndim == 1:
-        ready(loops.land)(loss, p, labels, eps, lean, a, phi, bend)
+        ready(_slopes)(loss, p, labels, eps, lean, a, phi, bend)
     else:
-        ready(loops.land_scores)(loss, p, labels, eps, lean, a, phi, np.empty(p.shape[1]))
+        ready(_score_slopes)(loss, p, labels, eps, lean, a, phi, np.empty(p.shape[1]))
     return a, float(weights @ phi), bend
 
 
 def loss_sum(loss: Any, labels: Any, weights: Array, p: Array) -> float:
-    """The sum by weight of the losses at the scores p.
+    """The weighted sum of the losses at the scores p.
 
     >>> from giftrl.losses import Squared
     >>> loss_sum(Squared(), np.array([1.0, 0.0]), np.array([1.0, 2.0]), np.array([3.0, 1.0]))
     3.0
     """
     phi = np.empty(len(p))
-    ready(loops.values)(loss, p, labels, phi)
+    ready(_losses)(loss, p, labels, phi)
     return float(weights @ phi)
+
+
+# -- loops over rows; for K scores, a vector per row in place of a number --
+
+
+@formula
+def _losses(loss: Any, p: Any, y: Any, out: Any) -> None:
+    for i in range(len(p)):
+        out[i] = scalar.value(loss, p[i], y[i])
+
+
+@formula
+def _slopes(loss: Any, p: Any, y: Any, eps: float, lean: Any, a: Any, phi: Any, bend: Any) -> None:
+    """For each row the slope a at p, the smoothed loss phi, and the derivative of a."""
+    for i in range(len(p)):
+        q = p[i] + eps * lean[i]
+        b = scalar.prox(loss, q, y[i], eps)
+        a[i] = b
+        phi[i] = scalar.value(loss, q - eps * b, y[i]) + 0.5 * eps * b * b
+        if eps > 0.0:
+            step = DIFFERENCE_STEP * eps
+            rise = scalar.prox(loss, q + step, y[i], eps) - scalar.prox(loss, q - step, y[i], eps)
+            bend[i] = min(max(rise / (2.0 * step), 0.0), 1.0 / eps)
+        else:
+            bend[i] = scalar.curvature(loss, q, y[i])
+
+
+@formula
+def _score_slopes(loss: Any, p: Any, y: Any, eps: float, lean: Any, a: Any, phi: Any, work: Any) -> None:
+    """:func:`_slopes` for K scores, without the derivatives; ``work`` is a buffer of K numbers."""
+    for i in range(len(p)):
+        for k in range(len(work)):
+            work[k] = p[i, k] + eps * lean[i, k]
+        vector.prox(loss, work, y[i], eps, a[i])
+        half = 0.0
+        for k in range(len(work)):
+            work[k] -= eps * a[i, k]
+            half += 0.5 * eps * a[i, k] * a[i, k]
+        phi[i] = vector.value(loss, work, y[i]) + half
+
+
+@formula
+def _score_hessians(loss: Any, p: Any, y: Any, eps: float, lean: Any, work: Any, out: Any) -> None:
+    """The derivatives of the K slopes of each row: out[i, k] with respect to score k.
+
+    ``work`` is a buffer of three times K numbers.
+    """
+    step = DIFFERENCE_STEP * eps if eps > 0.0 else DIFFERENCE_STEP
+    at, high, low = work[0], work[1], work[2]
+    for i in range(len(p)):
+        for k in range(len(at)):
+            at[k] = p[i, k] + eps * lean[i, k]
+        for k in range(len(at)):
+            score = at[k]
+            at[k] = score + step
+            vector.prox(loss, at, y[i], eps, high)
+            at[k] = score - step
+            vector.prox(loss, at, y[i], eps, low)
+            at[k] = score
+            for j in range(len(at)):
+                out[i, k, j] = (high[j] - low[j]) / (2.0 * step)
+
+
+@formula
+def _sparse_moments(data: Any, indices: Any, indptr: Any, weights: Any, out: Any) -> None:
+    """sum_i weights_i s_i s_i' of sparse rows with sorted indices, in the upper triangle."""
+    for i in range(len(weights)):
+        w = weights[i]
+        if w != 0.0:
+            end = indptr[i + 1]
+            for j in range(indptr[i], end):
+                s, row = w * data[j], out[indices[j]]
+                for k in range(j, end):
+                    row[indices[k]] += s * data[k]
+
+
+@formula
+def _dense_moments(x: Any, weights: Any, out: Any) -> None:
+    """sum_i weights_i s_i s_i' of the rows of a full matrix, in the upper triangle."""
+    for i in range(len(weights)):
+        w = weights[i]
+        if w != 0.0:
+            for j in range(x.shape[1]):
+                s = w * x[i, j]
+                for k in range(j, x.shape[1]):
+                    out[j, k] += s * x[i, k]

@@ -1,38 +1,53 @@
-"""Duals for which the bound is nearly as high as it can be."""
+"""Duals for which the bound is nearly as high as possible.
+
+:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.Problem` by Newton's method, and takes the slopes at
+its points as duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
+"""
 
 import math
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.certificates.ascent import ascend, serves
-from giftrl.certificates.ball import conjugate_gradients, newton_step, price
+from giftrl.certificates.bound import Array, price
 from giftrl.certificates.problem import Problem
-from giftrl.certificates.units import Array
+from giftrl.compiled.compiler import ready
+from giftrl.ops import formula
+from giftrl.ops import loss as scalar
 
-#: Up to this many coordinates Newton's method has the matrix of second derivatives, beyond it products only; and the
+#: Up to this many coordinates Newton's method uses the matrix of second derivatives, beyond it products only; and the
 #: most numbers in the K x K blocks of all rows.
-DIRECT, BLOCKS = 400, 20_000_000
+MAX_DIRECT_COORDINATES, MAX_BLOCK_NUMBERS = 400, 20_000_000
 #: The gap between primal and dual at which the solver stops, as a share of the solution and of the loss of the model 0.
-GAP, LEAST = 1e-7, 1e-13
-#: The factor by which smoothing falls, and the least smoothing, as a share of what moves predictions by their loss.
-FASTER, SHARPEST = 0.3, 1e-4
+CLOSED_GAP, CLOSED_GAP_OF_ZERO = 1e-7, 1e-13
+#: The factor by which smoothing falls, and the least smoothing, as a share of the one that moves predictions by as much
+#: as their losses.
+SMOOTHING_FACTOR, MIN_SMOOTHING = 0.3, 1e-4
 #: A smoothed problem is solved when its own gap is this share of the gap that smoothing leaves.
-SOLVED = 0.1
-#: The solver begins with the best of these parts of the model that it is given, or with 0.
-PARTS = (1.0, 0.3, 0.1, 0.03)
-#: How many turns of coordinate ascent count as one step.
-CHEAP = 30
-#: How many times in a row the gap may stay before the solver gives up.
-PATIENCE = 6
+SMOOTHED_GAP_SHARE = 0.1
+#: The solver begins with the best of these multiples of the given model, or with 0.
+START_FACTORS = (1.0, 0.3, 0.1, 0.03)
+#: This many turns of coordinate ascent count as one step.
+TURNS_PER_STEP = 30
+#: The solver gives up after this many steps in a row without a smaller gap.
+MAX_IDLE_STEPS = 6
+#: All rows take this many turns between two computations of the gap.
+TURNS_PER_CHECK = 3
+#: The least first mu of coordinate ascent, in loss over radius^2.
+MIN_PENALTY = 1e-9
+#: The problem with one mu is solved when its own gap is this share of the gap of the ball.
+PENALTY_GAP_SHARE = 0.2
+#: Coordinate ascent stops if the bound can exceed the floor by at most this share of the loss of the model 0.
+USELESS_SHARE = 1e-7
 
 
 class Solution(NamedTuple):
-    """Where the solver stopped: the best duals it met, the coordinates it reached, the steps it took, and the gap.
+    """The solver's best duals, last coordinates, number of steps and gap between primal and dual.
 
-    ``upper`` is the least F at a point of the ball that it met; upper minus gap is the largest D that it met. ``what``
-    says what a step was.
+    ``upper`` is the least F of the points of the ball that it computed; upper minus gap is the largest D. ``what`` is
+    the kind of its steps.
     """
 
     duals: Array
@@ -50,78 +65,77 @@ def solve(
 
     With few coordinates each step minimises the quadratic model of F over the ball exactly. With many, the ball is
     replaced by a penalty (mu/2)|z|^2, which falls or rises until the solution is at the edge of the ball, or mu does
-    not matter; the steps are those of conjugate gradients. Any slopes met on the way are duals, and the best are kept.
-    A loss with kinks and many features is left to coordinate ascent (:mod:`giftrl.certificates.ascent`).
+    not matter; the steps are computed by conjugate gradients. All slopes on the way are duals, and the best are
+    returned. A loss with kinks and many features is left to coordinate ascent (:func:`ascend`).
 
     Args:
-        problem: what to solve.
-        start: coordinates to begin with, in the ball, if they or a part of them are better than 0.
-        time_limit: seconds. Whatever the solver has found by then is returned; so is it after so many ``steps``.
-        steps: of Newton's method.
-        target: a value of the dual with which the solver is content.
+        problem: the problem.
+        start: coordinates to begin with, in the ball, if they or a multiple of them are better than 0.
+        time_limit: in seconds; then the best duals so far are returned.
+        steps: the most steps of Newton's method.
+        target: the solver stops when the dual has this value.
 
     >>> import numpy as np, scipy.sparse as sp
-    >>> from giftrl.certificates.scaled import Scaled
-    >>> from giftrl.certificates.units import Units
+    >>> from giftrl.certificates.bound import Units
+    >>> from giftrl.certificates.problem import ScaledRows
     >>> from giftrl.losses import Absolute
-    >>> rows = Scaled(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
+    >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
     >>> problem = Problem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
     >>> solution = solve(problem, np.zeros(1))
     >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
     (array([ 1.,  0., -1.]), array([2.]), True)
     """
-    walk = _Walk(problem, start, time.monotonic() + time_limit, steps, target)
-    if not (problem.smooth or walk.direct) and serves(problem):
-        found = ascend(problem, walk.z, walk.end, CHEAP * steps, GAP)
-        return Solution(found.duals, found.z, found.turns, found.upper - found.lower, found.upper, "turns of all rows")
+    newton = _Newton(problem, start, time.monotonic() + time_limit, steps, target)
+    if not (problem.smooth or newton.direct) and can_ascend(problem):
+        return ascend(problem, newton.z, newton.end, TURNS_PER_STEP * steps, CLOSED_GAP)
     idle = 0
-    while not (walk.closed or walk.late) and idle < PATIENCE and math.isfinite(walk.value):
-        before, final = walk.gap, walk.sharp
-        walk.minimise()
-        if final and walk.direct and problem.smooth:
+    while not (newton.closed or newton.late) and idle < MAX_IDLE_STEPS and math.isfinite(newton.value):
+        before, final = newton.gap, newton.sharp
+        newton.minimise()
+        if final and newton.direct and problem.smooth:
             break
-        idle = idle + 1 if final and not walk.gap < 0.9 * before else 0
-        walk.sharpen()
-    return Solution(walk.duals, walk.z, walk.used, walk.gap, walk.upper)
+        idle = idle + 1 if final and not newton.gap < 0.9 * before else 0
+        newton.sharpen()
+    return Solution(newton.duals, newton.z, newton.used, newton.gap, newton.upper)
 
 
-class _Walk:
-    """Where Newton's method is, and the best it has seen."""
+class _Newton:
+    """The state of Newton's method, and its best bounds."""
 
     def __init__(self, problem: Problem, start: Array, end: float, steps: int, target: float) -> None:
         self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
         self.size = abs(least)
-        for part in PARTS:  # a model that was made bold is too large for its own loss
+        for part in START_FACTORS:  # a boosted model is too large for its own loss
             value = problem.primal(part * start, part * scores)
             if value < least:
                 least, self.z, self.p = value, part * start, part * scores
         self.lean, self.eps, self.mu = np.zeros_like(self.p), 0.0, 0.0
         blocks = 0 if self.p.ndim == 1 else self.p.size * self.p.shape[1]
-        self.direct = start.size <= DIRECT and blocks <= BLOCKS
-        self.land()
+        self.direct = start.size <= MAX_DIRECT_COORDINATES and blocks <= MAX_BLOCK_NUMBERS
+        self.evaluate()
         self.lower, self.upper, self.duals = -math.inf, math.inf, self.a.copy()
-        self.see()
+        self.measure()
         self.least = 0.0
         if not problem.smooth:
-            self.eps = FASTER * self.roughness
-            self.least = SHARPEST * self.roughness
+            self.eps = SMOOTHING_FACTOR * self.roughness
+            self.least = MIN_SMOOTHING * self.roughness
         if not self.direct and 0.0 < problem.radius < math.inf:
             self.mu = self.size / problem.radius**2
-        self.land()
+        self.evaluate()
 
-    def land(self) -> None:
+    def evaluate(self) -> None:
         """Slopes, curvatures and the value of the smoothed problem at z."""
-        self.a, losses, self.bend = self.problem.land(self.p, self.eps, self.lean)
+        self.a, losses, self.bend = self.problem.slopes(self.p, self.eps, self.lean)
         self.value = losses + self.rest(self.z)
 
     def rest(self, z: Array) -> float:
-        """The part of the value that is not the loss of a row."""
+        """The terms of the value that depend on z alone."""
         return self.problem.linear(z) + 0.5 * self.mu * float(np.vdot(z, z))
 
-    def see(self) -> Array:
-        """Take note of z and of the slopes there; returns the gradient of F."""
+    def measure(self) -> Array:
+        """Update the bounds with z and its slopes, and return the gradient of F."""
         problem, z = self.problem, self.z
         norm = float(np.linalg.norm(z))
         inside = min(1.0, problem.radius / norm) if norm > 0.0 else 1.0
@@ -130,7 +144,7 @@ class _Walk:
         self.upper = min(self.upper, upper)
         if lower > self.lower:
             self.lower, self.duals = lower, self.a.copy()
-        # By Fenchel and Young at the slopes, the gap of the smoothed problem is what is between these two.
+        # By Fenchel and Young at the slopes, the gap of the smoothed problem is the difference of these two.
         res = problem.theta - gathered
         ridge = problem.ridge + self.mu
         if self.mu > 0.0:
@@ -154,10 +168,10 @@ class _Walk:
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing left to gain."""
-        if self.lower >= self.target or self.upper <= self.problem.floor + LEAST * self.size:
+        """True if the gap is small enough."""
+        if self.lower >= self.target or self.upper <= self.problem.floor + CLOSED_GAP_OF_ZERO * self.size:
             return True
-        return self.gap <= max(GAP * min(abs(self.lower), abs(self.upper)), LEAST * self.size)
+        return self.gap <= max(CLOSED_GAP * min(abs(self.lower), abs(self.upper)), CLOSED_GAP_OF_ZERO * self.size)
 
     @property
     def late(self) -> bool:
@@ -165,21 +179,21 @@ class _Walk:
 
     @property
     def sharp(self) -> bool:
-        """Whether smoothing is as small as it gets."""
+        """True if the smoothing has its least value."""
         return self.eps <= self.least
 
     def sharpen(self) -> None:
-        """Smooth less, around the slopes of the last solution, and put the multiplier of the ball right."""
+        """Smooth less, around the slopes of the last solution, and correct the multiplier of the ball."""
         if not self.problem.smooth:
-            self.least = min(self.least, SHARPEST * self.roughness)
-            self.lean, self.eps = self.a, max(FASTER * self.eps, self.least)
+            self.least = min(self.least, MIN_SMOOTHING * self.roughness)
+            self.lean, self.eps = self.a, max(SMOOTHING_FACTOR * self.eps, self.least)
         norm = float(np.linalg.norm(self.z))
         if self.mu > 0.0 and norm > 0.0:
             # 1/|z| is nearly linear in mu; its derivative takes a solution w of (H + mu) w = z.
             w = conjugate_gradients(self.times, self.z.ravel(), 0.1, 50, self.end)
             lift = (norm / self.problem.radius - 1.0) * norm * norm / float(np.vdot(self.z, w))
             self.mu = min(max(self.mu + lift, 0.02 * self.mu), 100.0 * self.mu)
-        self.land()
+        self.evaluate()
 
     def times(self, v: Array) -> Array:
         """The product of the second derivatives and v, both flat."""
@@ -191,8 +205,8 @@ class _Walk:
         """Solve the smoothed problem."""
         first = 0.0
         while not self.late:
-            g = self.see() + self.mu * self.z
-            if self.closed or ((self.eps > 0.0 or self.mu > 0.0) and self.unsolved <= SOLVED * self.here):
+            g = self.measure() + self.mu * self.z
+            if self.closed or ((self.eps > 0.0 or self.mu > 0.0) and self.unsolved <= SMOOTHED_GAP_SHARE * self.here):
                 return
             if self.direct:
                 hessian = self.problem.hessian(self.p, self.eps, self.lean, self.bend)
@@ -206,10 +220,10 @@ class _Walk:
                 step = conjugate_gradients(self.times, -g.ravel(), share, 200, self.end)
             if not self.advance(step.reshape(self.z.shape), g):
                 return
-        self.see()
+        self.measure()
 
     def advance(self, step: Array, g: Array) -> bool:
-        """Go along a step as far as that is good; whether it was."""
+        """Take a step, shortened until F falls enough; return False if it never does."""
         slope = float(np.vdot(g, step))
         if not slope < -1e-16 * abs(self.value):
             return False
@@ -217,10 +231,196 @@ class _Walk:
         z, p, value, moved, length = self.z, self.p, self.value, self.problem.rows.scores(step), 1.0
         for _ in range(40):
             self.z, self.p = z + length * step, p + length * moved
-            self.land()
+            self.evaluate()
             if self.value <= value + 1e-4 * length * slope + 1e-14 * abs(value):
                 return True
             length *= 0.5
         self.z, self.p = z, p
-        self.land()
+        self.evaluate()
         return False
+
+
+# -- quadratic functions --
+
+
+def newton_step(hessian: Array, g: Array, z: Array, radius: float, ridge: float) -> Array:
+    """The step s that minimises <g, s> + <s, H s>/2 over |z + s| <= radius, from the eigenvectors of H + ridge I.
+
+    g includes the gradient of the ridge. z + s = (H + mu I)^{-1} (H z - g), with the least mu >= 0 for which it is in
+    the ball. 1/norm of this point is concave in mu, so Newton's method rises to the mu at which it is 1/radius.
+
+    >>> import numpy as np
+    >>> newton_step(np.diag([1.0, 4.0]), np.array([-3.0, 0.0]), np.zeros(2), 2.0, 0.0).round(9) + 0.0
+    array([2., 0.])
+    """
+    if radius == 0.0:
+        return -z
+    values, vectors = np.linalg.eigh(hessian)
+    values = np.maximum(values, 0.0) + ridge
+    c = values * (vectors.T @ z) - vectors.T @ g
+    # |c|/(largest + mu) <= |v(mu)|: below |c|/radius - largest the point is outside. Less than 1e-14 is rounding.
+    largest, far = float(values[-1]), float(np.linalg.norm(c)) / radius
+    mu = max(1e-14 * max(largest, far), far - largest, 1e-300)
+    for _ in range(100):
+        v = c / (values + mu)
+        norm = float(np.linalg.norm(v))
+        if not norm > radius * (1.0 + 1e-12):
+            break
+        slope = float(v @ (v / (values + mu)))
+        if not slope > 0.0:  # numbers too small for float64
+            break
+        mu += (norm / radius - 1.0) * norm * norm / slope
+    # The step itself: the difference of two long vectors would lose digits.
+    step: Array = vectors @ (-(vectors.T @ (g + mu * z)) / (values + mu))
+    return step
+
+
+def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float, most: int, end: float) -> Array:
+    """An x with |b - H x| <= share |b|, or the last one after ``most`` products H v, or at the time ``end``.
+
+    >>> import numpy as np
+    >>> conjugate_gradients(lambda v: np.array([1.0, 4.0]) * v, np.array([1.0, 2.0]), 1e-9, 10, math.inf).round(9)
+    array([1. , 0.5])
+    """
+    x, r = np.zeros(len(b)), b.copy()
+    p, rr = r.copy(), float(r @ r)
+    goal = share * share * rr
+    for k in range(most):
+        if rr <= goal or (k > 0 and time.monotonic() >= end):
+            break
+        hp = times(p)
+        bend = float(p @ hp)
+        if not bend > 0.0:
+            break
+        x += (rr / bend) * p
+        r -= (rr / bend) * hp
+        new = float(r @ r)
+        p = r + (new / rr) * p
+        rr = new
+    return x
+
+
+# -- coordinate ascent --
+
+
+def can_ascend(problem: Problem) -> bool:
+    """True if coordinate ascent can solve this problem: one score, sparse rows, and a ball without a ridge."""
+    one = problem.theta.ndim == 1 and not problem.rows.dense
+    return one and problem.ridge == 0.0 and 0.0 < problem.radius < math.inf and len(problem.weights) > 0
+
+
+def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -> Solution:
+    """Raise the dual by coordinate ascent, from the slopes at the coordinates ``start``.
+
+    The dual D(a) = -sum_i h_i phi*(a_i) - R |res|, res = theta - A'(h a), is the largest value over mu > 0 of
+
+        -sum_i h_i phi*(a_i) - |res|^2/(2 mu) - mu R^2/2,
+
+    which is concave in a and mu together, and largest at mu = |res|/R. With mu fixed, the best a_i for a single row is
+    the proximal slope of phi at <A_i, res>/mu + eps a_i with eps = h_i |A_i|^2/mu: one walk over its nonzeros. Rows
+    take turns in random order (Shalev-Shwartz and Zhang 2013) until the gap of the problem with this mu is small; only
+    then mu changes. (If it changed at once, mu and res would fall to 0 together: the bound without a ball.)
+
+    With A = X - 1 t', res = r + t S with r = theta - X'(h a) and S = sum_i h_i a_i, so a sparse X stays sparse.
+
+    Args:
+        problem: one that :func:`can_ascend`.
+        start: in the ball.
+        end: the time at which to stop.
+        turns: the most turns of all rows.
+        gap: stop when the gap between F(z) and D(a) is this share of F(z).
+    """
+    rows, radius, n = problem.rows, problem.radius, len(problem.weights)
+    p = rows.scores(start)
+    a, _, _ = problem.slopes(p, 0.0, np.zeros(n))
+    shifted = rows.x @ rows.t
+    tt = float(rows.t @ rows.t)
+    squares = np.asarray(rows.x.multiply(rows.x).sum(axis=1)).ravel() - 2.0 * shifted + tt
+    size = abs(problem.primal(np.zeros_like(start), np.zeros(n)))
+    best, best_lower = Solution(a.copy(), start, 0, math.inf, problem.primal(start, p), "turns of all rows"), -math.inf
+    random, used, mu, earlier = np.random.default_rng(0), 0, 0.0, (0.0, 0.0)
+    while True:
+        lower, gathered = problem.dual(p, a)
+        res = problem.theta - gathered
+        norm = float(np.linalg.norm(res))
+        if mu == 0.0:
+            mu = max(norm / radius, MIN_PENALTY * size / radius**2, 1e-300)
+        z = res / mu
+        length, p = norm / mu, rows.scores(z)
+        inside = min(1.0, radius / length) if length > 0.0 else 1.0
+        upper = problem.primal(inside * z, inside * p)
+        if lower > best_lower:
+            best, best_lower = best._replace(duals=a.copy()), lower
+        if upper < best.upper:
+            best = best._replace(z=inside * z, upper=upper)
+        best = best._replace(steps=used, gap=best.upper - best_lower)
+        enough = best.gap <= gap * max(abs(best.upper), 1e-6 * size)
+        enough = enough or best.upper <= problem.floor + USELESS_SHARE * size
+        if enough or used >= turns or time.monotonic() >= end:
+            return best
+        # The gap of the problem with the penalty, |res|^2/mu = mu |z|^2.
+        open_gap = problem.primal(z, p) - lower - radius * norm + mu * length * length
+        if used > 0 and open_gap <= PENALTY_GAP_SHARE * (upper - lower):
+            mu, earlier = _closer(mu, length, radius, earlier), (mu, length)
+        duals = problem.weighted(a)
+        r = problem.theta - rows.transposed @ duals
+        state = _Ascent(a, r, np.array([duals.sum(), rows.t @ r, tt]), mu)
+        entries = _Entries(rows.x.data, rows.x.indices, rows.x.indptr, shifted, squares)
+        for _ in range(TURNS_PER_CHECK):
+            ready(_turn)(problem.loss, entries, problem.labels, problem.weights, random.permutation(n), state)
+            used += 1
+
+
+def _closer(mu: float, length: float, radius: float, earlier: tuple[float, float]) -> float:
+    """The next mu, whose z is closer to the edge of the ball: 1/|z| is nearly linear in mu.
+
+    >>> round(_closer(1.0, 0.5, 1.0, (2.0, 0.25)), 3), round(_closer(1.0, 3.0, 1.0, (0.0, 0.0)), 3)
+    (0.5, 3.0)
+    """
+    if length == 0.0:
+        return 0.2 * mu
+    wanted = mu * length / radius
+    before, its = earlier
+    if its > 0.0 and its != length and before != mu:
+        slope = (1.0 / length - 1.0 / its) / (mu - before)
+        if slope > 0.0:
+            wanted = mu + (1.0 / radius - 1.0 / length) / slope
+    return min(max(wanted, 0.2 * mu), 5.0 * mu)
+
+
+class _Entries(NamedTuple):
+    """Sparse rows X, and for each row <X_i, t> and |A_i|^2."""
+
+    data: Any
+    indices: Any
+    indptr: Any
+    shifted: Any
+    squares: Any
+
+
+class _Ascent(NamedTuple):
+    """The duals a, r, the sums (S, <t, r>, <t, t>) and mu."""
+
+    a: Any
+    r: Any
+    sums: Any
+    mu: float
+
+
+@formula
+def _turn(loss: Any, entries: Any, y: Any, weights: Any, order: Any, state: Any) -> None:
+    """Give each row in turn its best dual."""
+    data, indices, indptr, a, r, sums = entries.data, entries.indices, entries.indptr, state.a, state.r, state.sums
+    for i in order:
+        dot = sums[0] * entries.shifted[i] - sums[1] - sums[0] * sums[2]
+        for k in range(indptr[i], indptr[i + 1]):
+            dot += data[k] * r[indices[k]]
+        eps = weights[i] * max(entries.squares[i], 0.0) / state.mu
+        b = scalar.prox(loss, dot / state.mu + eps * a[i], y[i], eps)
+        change = weights[i] * (a[i] - b)
+        if change != 0.0 and math.isfinite(change):
+            for k in range(indptr[i], indptr[i + 1]):
+                r[indices[k]] += change * data[k]
+            sums[0] -= change
+            sums[1] += change * entries.shifted[i]
+            a[i] = b

@@ -64,7 +64,7 @@ def leader(experts: Iterable[tuple[str, float, float]]) -> str:
 def within_norm(radius: float, bound: float, model: Any) -> str:
     """What is proved about models of a Euclidean norm: nothing, where the losses of any model are above the bound."""
     evidence, weight = model.certificate.evidence, max(model.certified_weight, 1e-300)
-    least = 0.0 if evidence is None else evidence.kept.least
+    least = 0.0 if evidence is None else evidence.least
     if bound <= least:
         return f"certificate: nothing is proved about linear models of Euclidean norm {radius:g} or less"
     proved = f"has an average loss below {decimals(bound / weight)} on these rows"

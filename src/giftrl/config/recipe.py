@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
-from giftrl.certificates.witnesses import BUDGET, as_budget
+from giftrl.certificates.reservoir import DEFAULT_BUDGET, as_budget
 from giftrl.errors import Given, Incompatible, InvalidInput, Message, UnknownName, between, require
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
@@ -193,7 +193,7 @@ class Parameters:
     normalize: str | None = None
     fit_intercept: bool = True
     dtype: Any = "float32"
-    witness_nonzeros: int | None = BUDGET
+    witness_nonzeros: int | None = DEFAULT_BUDGET
 
     def _recipe(self, **chosen: Any) -> Recipe:
         """The learner that the parameters describe; ``chosen`` are parts that they leave open."""

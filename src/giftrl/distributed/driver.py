@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.sharing import Held, Left, Shared, begin, gather, left_by, shared
+from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
 from giftrl.distributed.shards import Place, Portion, Reading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
@@ -43,7 +43,7 @@ class State(NamedTuple):
     """The state of a run at some features: that of the learner, and the sums of its certificate, if it has some."""
 
     piece: Any
-    sums: Shared | None
+    sums: WorkerSums | None
 
 
 class Counts(NamedTuple):
@@ -74,7 +74,7 @@ class Reply(NamedTuple):
     place: Place
     done: bool
     piece: Any
-    left: Left | None
+    left: WorkerSums | None
     window: tuple[Batch, ...]
     counts: Counts
     news: tuple[News, ...]
@@ -115,7 +115,7 @@ class Worker:
         put(self.model.learner, state.piece)
         witnesses = self.model.learner.witnesses
         if witnesses is not None and state.sums is not None:
-            begin(witnesses, state.sums, order.number)
+            begin_round(witnesses, state.sums, order.number)
         self.version = order.version
         rows = self._at(order)
         learner = self.model.learner
@@ -134,7 +134,7 @@ class Worker:
         touched(learner, [], marks)
         features = np.flatnonzero(marks)
         found = take(learner, features)
-        left = None if witnesses is None else left_by(witnesses, features, order.number)
+        left = None if witnesses is None else WorkerSums.of_worker(witnesses, features, order.number)
         news, rows.news = tuple(rows.news), []
         seconds = time.perf_counter() - begun
         return Reply(order.shard, rows.place, rows.done, found, left, tuple(window), counts, news, seconds)
@@ -340,7 +340,9 @@ class Driver:
     def _at(self, features: NDArray[np.int64]) -> State:
         """The state at these features."""
         witnesses = self.model.learner.witnesses
-        return State(take(self.model.learner, features), None if witnesses is None else shared(witnesses, features))
+        return State(
+            take(self.model.learner, features), None if witnesses is None else WorkerSums.of(witnesses, features)
+        )
 
     def _merge(self, learnt: list[Reply], replies: list[Reply]) -> NDArray[np.bool_]:
         """Merge what was learnt, and learn the rows of the window; returns which features have changed."""
@@ -361,14 +363,14 @@ class Driver:
         witnesses = learner.witnesses
         if witnesses is not None and learnt:
             marks[gather(witnesses, [reply.left for reply in learnt if reply.left is not None])] = True
-        held = None if witnesses is None else Held.by(witnesses)
+        changes = None if witnesses is None else watch_changes(witnesses)
         for batch in window:
             for _ in self.model.learn(batch):
                 pass
             touched(learner, [(as_rows(batch), len(batch))], marks)
         touched(learner, [], marks)
-        if witnesses is not None and held is not None:
-            marks[held.committed(witnesses)] = True
+        if changes is not None:
+            marks[changes()] = True
         return marks
 
     def _alike(self, base: Any, pieces: list[Any]) -> list[Any]:
@@ -414,9 +416,7 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
     """
     learner: Any = model.learner
     known = NonzeroRows.of(learner.features.x).where
-    if learner.witnesses is None or not len(learner.witnesses.store.record):
-        return known
-    return np.union1d(known, NonzeroRows.of(learner.witnesses.store.record).where)
+    return known if learner.witnesses is None else np.union1d(known, learner.witnesses.committed_features)
 
 
 def size_of(parts: Any) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses
-from giftrl.certificates import Evidence, Witnesses
-from giftrl.certificates.witnesses import as_budget
+from giftrl.certificates import Evidence, RowReservoir
+from giftrl.certificates.reservoir import as_budget
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Dense, Rows, as_rows
@@ -107,7 +107,7 @@ class RowLearner:
     loss_sums: Any
     own_state: Callable[[], dict[str, NDArray[Any]]]  # without the stored examples
     classes: int | None = None  # K; None for one score
-    witnesses: Witnesses | None = None  # the stored examples, for the certificate
+    witnesses: RowReservoir | None = None  # the stored examples, for the certificate
     merges: int = 0  # how often states of several learners have become one
 
     @property
@@ -155,7 +155,7 @@ class RowLearner:
         require(self.rounds == 0, "nonzeros", nonzeros, rule, remedy)
         self.witnesses = None
         if nonzeros is not None and as_budget(nonzeros) > 0:
-            self.witnesses = Witnesses(
+            self.witnesses = RowReservoir(
                 self.loss, self.dimension, nonzeros, classes=self.classes, constant=constant, compiled=self.compiled
             )
 

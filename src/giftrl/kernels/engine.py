@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl import regularizers, schedules, updates
-from giftrl.certificates import Certificate, Evidence, Witnesses
+from giftrl.certificates import Certificate, Evidence, RowReservoir
 from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows, slice_rows
@@ -81,7 +81,7 @@ class Engine:
             for each in self._every_witnesses():
                 each.grow(dimension)
 
-    def _every_witnesses(self) -> "list[Witnesses]":
+    def _every_witnesses(self) -> "list[RowReservoir]":
         """The witnesses of each model that has some."""
         return []
 
@@ -202,7 +202,7 @@ class OneLearner(RowLearner, Engine):
         self._learn_batch(row.batch, 1)
         self._remember_row(row, row.score)
 
-    def _every_witnesses(self) -> list[Witnesses]:
+    def _every_witnesses(self) -> list[RowReservoir]:
         return [] if self.witnesses is None else [self.witnesses]
 
     def grow(self, dimension: int) -> None:

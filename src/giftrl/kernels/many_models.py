@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl import losses, schedules, updates
-from giftrl.certificates import Certificate, Evidence, Witnesses
-from giftrl.certificates.witnesses import as_budget
+from giftrl.certificates import Certificate, Evidence, RowReservoir
+from giftrl.certificates.reservoir import as_budget
 from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Rows, as_rows, longest
@@ -233,7 +233,7 @@ class LinearLearners(Engine):
             )
         for setting in self.settings:
             check_parts(self.loss, self.regularizer, *setting)
-        self.witnesses: list[Witnesses] = []
+        self.witnesses: list[RowReservoir] = []
         self._make_groups()
         self._allocate()
         self.states = self._start([schedule for _, schedule in self.settings])
@@ -332,7 +332,7 @@ class LinearLearners(Engine):
         each = 0 if nonzeros is None else as_budget(nonzeros) // models
         if each > 0:
             settings = (self.loss, self.dimension, each)
-            self.witnesses = [Witnesses(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
+            self.witnesses = [RowReservoir(*settings, constant=constant, compiled=self.compiled) for _ in range(models)]
 
     def state(self) -> dict[str, NDArray[Any]]:
         every = enumerate(self._every_witnesses())
@@ -345,7 +345,7 @@ class LinearLearners(Engine):
             each.dimension, prefix = self.dimension, f"witnesses.{m}."
             each.restore({k.removeprefix(prefix): array for k, array in state.items() if k.startswith(prefix)})
 
-    def _every_witnesses(self) -> list[Witnesses]:
+    def _every_witnesses(self) -> list[RowReservoir]:
         return self.witnesses
 
     def weights_of(self, features: Any) -> Array:

@@ -8,7 +8,7 @@ predictions. *Scales* of features and labels are learnt in the same pass, so tha
 >>> x = np.column_stack([1000.0 + np.arange(100.0) % 7, np.ones(100)])
 >>> learner = MixtureLearner(2, "squared", constant=1, compiled=False)
 >>> predictions = learner.learn(x, 3.0 * x[:, 0])
->>> learner.predict([[1004.0, 1.0]]).round(1).tolist()
+>>> learner.predict([[1004.0, 1.0]]).round().tolist()
 [3012.0]
 >>> [name for name, share, loss in learner.experts][:2]
 ['curvature 1, rate 4', 'curvature 10, rate 4']

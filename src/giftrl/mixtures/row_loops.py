@@ -23,6 +23,7 @@ from giftrl.kernels.lane_counts import FOUR
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.experts import (
+    WEALTH,
     bets,
     factors,
     grow,
@@ -33,7 +34,6 @@ from giftrl.mixtures.experts import (
     stakes,
     strengths,
     win,
-    winnings,
 )
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
 from giftrl.mixtures.later_passes import Later, move_again, pull
@@ -160,19 +160,27 @@ def no_sums(x: Any, by: Any) -> Any:
     return Sums(by.curve * zero, by.curve * zero, zero)
 
 
+@formula
+def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
+    """u/L of the grid, and what the coin bets, from one division: the processor has one unit for them.
+
+    It is not a fast formula, so that the order of the products does not depend on the loop around them.
+    """
+    slopes = stakes(x, j, ONE_SCORE.coin, ONE)
+    per = x.dtype.type(1.0) / (strong * slopes)
+    wealth = x.dtype.type(WEALTH) + x[j, ONE_SCORE.coin + ONE + ONE]
+    return per * (u * slopes), x[j, ONE_SCORE.coin] * get(strong, 0) * wealth * get(per, 0)
+
+
 @formula(fast=True)
-def meet(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
-    """Add entry n to the sums, and remember what learning from it will need."""
+def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
+    """Add entry n to the sums, and keep the numbers that learning from it needs."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
     if bets(grid):
-        # One division serves the experts, u/L, and the coin, 1/(1 + G): the processor has one unit for them.
-        slopes = stakes(x, j, ONE_SCORE.coin, ONE)
-        per = x.dtype.type(1.0) / (strong * slopes)
-        along = per * (u * slopes)
-        part = winnings(x, j, ONE_SCORE.coin, ONE) * (get(per, 0) * get(strong, 0))
-        buffers.steps[n, BET] = part
-        coin = coin + u * part
+        along, bet = divide_once(x, j, u, strong)
+        buffers.steps[n, BET] = bet
+        coin = coin + u * bet
     else:
         along = u / strong
     store(buffers.steps, n, 0, along)
@@ -188,13 +196,13 @@ def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
     sums = no_sums(parts.x, by)
     for k in range(count):
         prefetch(parts.theta, row.j[k], 0)
-        sums = meet(parts, by, k, row.j[k], row.u[k], sums)
-    give(parts, count, norm, sums)
+        sums = add_entry(parts, by, k, row.j[k], row.u[k], sums)
+    finish_predictions(parts, count, norm, sums)
     return count, norm
 
 
 @formula(fast=True)
-def give(parts: Any, count: Any, norm: float, sums: Any) -> None:
+def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
     """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)

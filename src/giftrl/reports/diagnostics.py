@@ -430,11 +430,11 @@ def deviations(certificate: Certificate) -> Array | None:
     [1.0, 0.0]
     """
     evidence = certificate.evidence
-    if evidence is None or not evidence.kept.weight > 0.0:
+    if evidence is None or not evidence.weight > 0.0:
         return None
-    kept, result = evidence.kept, np.zeros(evidence.dimension)
+    result = np.zeros(len(evidence.model))
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, square = kept.sums / kept.weight, kept.squares / kept.weight
+        mean, square = evidence.sums / evidence.weight, evidence.squares / evidence.weight
         variance = square - mean * mean
     # The difference of numbers that are equal to 12 digits is rounding.
     variance = np.where(variance > 1e-12 * square, variance, 0.0)

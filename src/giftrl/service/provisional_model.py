@@ -21,7 +21,7 @@ from giftrl.service.bodies import (
 )
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
-from giftrl.streams.first_labels import MOST, ROWS, first_labels
+from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
@@ -277,7 +277,7 @@ class ProvisionalModel:
     def _passes_power(self, entry: Body, rows: int, size: int) -> bool:
         """Whether a model that has so many rows, of so many bytes, is learnt anew with this entry."""
         after = rows + entry.lines
-        grown = after >= ROWS or size + len(entry.data) >= MOST
+        grown = after >= MAX_ROWS or size + len(entry.data) >= MAX_BYTES
         return entry.format == "arrow" or after.bit_length() > rows.bit_length() or grown
 
     def _target(self, entry: Body) -> Target:
@@ -311,7 +311,7 @@ class ProvisionalModel:
         require_usable(entry, share)
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
-        if self._rows + entry.lines >= ROWS or self._bytes + len(entry.data) >= MOST:
+        if self._rows + entry.lines >= MAX_ROWS or self._bytes + len(entry.data) >= MAX_BYTES:
             raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
         return Answer([None] * len(share.used), share.rejected, 0)
 
@@ -323,7 +323,7 @@ class ProvisionalModel:
         self._waiting += len(answer.predictions) - len(answer.rejected)
         self._bytes += len(entry.data)
         self._entries.append(entry)
-        if self.core is not None and (self._rows >= ROWS or self._bytes >= MOST):
+        if self.core is not None and (self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES):
             self._entries = None
 
 

@@ -39,6 +39,27 @@ class LabelNames:
         return np.array([np.nan if name is None else self.code(name) for name in names], np.float64)
 
 
+class CollectedLabels(LabelNames):
+    """Names that are not known before: each label that a parser meets gets the next number.
+
+    Compiled loops look names up in a table that is made before: there, each label is unknown.
+
+    >>> labels = CollectedLabels()
+    >>> labels.codes(["no", None, "yes", "no"]).tolist(), labels.text(2.0), labels.text(UNKNOWN)
+    ([1.0, nan, 2.0, 1.0], 'yes', '')
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("\n",))  # which no label is
+
+    def code(self, name: str) -> float:
+        return float(self._places.setdefault(name, len(self._places)))
+
+    def text(self, code: float) -> str:
+        """The name with a number; "" for :data:`UNKNOWN`."""
+        return "" if code == UNKNOWN else list(self._places)[int(code)]
+
+
 def listed(names: Iterable[str]) -> str:
     """Names in a sentence.
 

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -180,7 +180,7 @@ class Parsing:
         """Whether a table has been read, or JSON, whose keys are columns."""
         return bool({"csv", "json", "arrow"} & self._parsers.keys())
 
-    def read(self, source: Source, start: Position) -> Iterator[Parsed]:
+    def read(self, source: Source, start: Position) -> Generator[Parsed, None, None]:
         """The batches of a source."""
         self.consumed = 0
         with self.opened.pop(source.name, None) or Stream(source) as stream:

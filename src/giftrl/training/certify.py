@@ -27,10 +27,10 @@ def certify(
     time_limit: float = 60.0,
     watch: Watch | None = None,
 ) -> BestLoss:
-    """The loss of a model, and a number that no linear model up to its size goes below, on the same rows.
+    """The loss of a model, and a lower bound for every linear model up to its size, on the same examples.
 
-    Where all rows were kept, the number is as good as the least loss, if there is time. Otherwise they are read again,
-    and every pass gives a number; the best one is kept.
+    If all examples are stored, the bound is nearly the least loss, given the time. Otherwise they are read repeatedly,
+    and every pass gives a bound; the best one is returned.
 
     Args:
         data: rows, after their survey.
@@ -50,33 +50,30 @@ def certify(
     ...     rows.survey()
     ...     best = certify(rows, np.array([0.0, 2.5]))
     >>> print(in_words(best))
-    average loss 1.167. No linear model with weights up to this one's size (each feature in its own units) has an
-    average loss below 1 on these rows; all rows were kept.
+    average loss 1.167. Lower bound: no linear model with a weight norm up to this one's (scaled features) has an
+    average loss below 1 on these examples. All examples were stored.
     This model is at most 17% from the best.
     """
     require(0.0 <= gap < np.inf, "gap", gap, "must be finite and not negative", "try gap=0.01")
     require(time_limit >= 0.0, "time_limit", time_limit, "must not be negative", "try time_limit=60")
     begun, known = time.monotonic(), data.coordinates < len(weights)
-    kept = data.empty()
-    u = np.zeros_like(kept.theta)
+    empty = data.empty()
+    u = np.zeros_like(empty.theta)
     u[known] = weights[data.coordinates[known]].reshape(-1, *u.shape[1:])
     if data.sample.share == 1.0:
-        rows = data.sample.rows()
-        p = np.asarray(rows.matrix(len(u)) @ u)
+        examples = data.sample.rows()
+        p = np.asarray(examples.matrix(len(u)) @ u)
         with np.errstate(all="ignore"):
-            paid = loss_sum(kept.loss, rows.labels, rows.weights, p)
-        kept = replace(
-            kept, data=rows.data, indices=rows.indices, indptr=rows.indptr, labels=rows.labels, weights=rows.weights,
-            loss_sum=paid,
-        )  # fmt: skip
-        target = kept.least + (paid - kept.least) / (1.0 + gap) if gap > 0.0 else np.inf
-        return kept.best_loss(u, scale, max(0.0, time_limit - (time.monotonic() - begun)), target)
+            paid = loss_sum(empty.loss, examples.labels, examples.weights, p)
+        stored = replace(empty, examples=examples, loss_sum=paid)
+        target = stored.least + (paid - stored.least) / (1.0 + gap) if gap > 0.0 else np.inf
+        return stored.best_loss(u, scale, max(0.0, time_limit - (time.monotonic() - begun)), target)
     if not data.again:
         rule = f"has more than {data.sample.most:,} nonzeros, and cannot be read twice"
         raise InvalidInput("data", "-", rule, "give a file, or keep more rows with --witness-nonzeros")
     sample = data.sample.rows() if data.sample.entries else None
     limit = max(0.0, time_limit - (time.monotonic() - begun))
-    return by_passes(kept, data.blocks, u, scale=scale, time_limit=limit, gap=gap, sample=sample, watch=watch)
+    return by_passes(empty, data.blocks, u, scale=scale, time_limit=limit, gap=gap, sample=sample, watch=watch)
 
 
 def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -> tuple[Rereading, Array]:
@@ -130,7 +127,7 @@ def gap_of(best: BestLoss) -> float | None:
 def in_words(best: BestLoss) -> str:
     """What is proved about a model, in a few lines.
 
-    >>> print(in_words(BestLoss(0.0, 0.0, 5.0, 5, 5, "each feature in its own units", 1.0, "", scale=1.0)))
+    >>> print(in_words(BestLoss(0.0, 0.0, 5.0, 5, 5, "scaled features", 1.0, "", scale=1.0)))
     average loss 0. No model can have a smaller one.
     """
     average = f"average loss {best.average_loss:.4g}. "

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates import Kept
-from giftrl.certificates.blocks import Block, Sample
+from giftrl.certificates import Evidence
+from giftrl.certificates.passes import DataSample
+from giftrl.certificates.record import Examples
 from giftrl.errors import BadSource
 from giftrl.ops.loss import residual
 from giftrl.streams.batch import Batch
@@ -67,7 +68,7 @@ class Rereading:
         **reading: Any,
     ) -> None:
         self.sources, self.settings, self.features, self.schema = sources, settings, features, schema
-        self.reading, self.watch, self.sample = reading, watch, Sample(most)
+        self.reading, self.watch, self.sample = reading, watch, DataSample(most)
         self.rows, self.weight, self.rejected, self.notes = 0, 0.0, 0, list[str]()
         self.coordinates = np.empty(0, np.int64)
         self.squares, self.sums = np.empty(0), np.empty(0)
@@ -104,7 +105,7 @@ class Rereading:
             if not good:
                 raise BadSource(", ".join(source.name for source in reader.sources), rule, remedy)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[Examples]:
         """Read all rows once more."""
         reader = self._reader(**self.reading | {"rejects": None})
         rows = 0
@@ -115,16 +116,16 @@ class Rereading:
         if rows != self.rows:
             raise _changed(reader.sources[0].name)
 
-    def empty(self) -> Kept:
+    def empty(self) -> Evidence:
         """The record of no rows, with the sums over features of all of them."""
         settings, d = self.settings, len(self.coordinates)
-        kept = Kept.of_rows(
+        none = Evidence.of_rows(
             settings.make_loss(), np.empty((0, d)), [], classes=settings.classes if settings.many else None
         )
         constant = None
         if settings.constant and (place := int(self._columns[self.features.constant])) >= 0:
             constant = place
-        return replace(kept, squares=self.squares, sums=self.sums, weight=self.weight, constant=constant)
+        return replace(none, squares=self.squares, sums=self.sums, weight=self.weight, constant=constant)
 
     def _reader(self, **reading: Any) -> Reader:
         settings = self.settings
@@ -142,7 +143,7 @@ class Rereading:
             if self.watch is not None:
                 self.watch(reader.progress.fraction)
 
-    def _block(self, batch: Batch, grow: bool) -> Block:
+    def _block(self, batch: Batch, grow: bool) -> Examples:
         """The rows of a batch, with numbered features and labels of the loss."""
         if self.features.dimension > len(self._columns):
             more = self.features.dimension + len(self._columns)
@@ -156,7 +157,7 @@ class Rereading:
         labels: NDArray[Any] = self.settings.mapped(batch.labels)
         labels = labels - batch.bases if len(batch.bases) else labels
         labels = labels.astype(np.int64) if self.settings.many else labels
-        return Block(batch.data, self._columns[batch.indices], batch.indptr, labels, batch.weights)
+        return Examples(batch.data, self._columns[batch.indices], batch.indptr, labels, batch.weights)
 
 
 def _changed(source: str) -> BadSource:
@@ -167,6 +168,6 @@ def _longer(array: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     return np.concatenate([array, np.zeros(size - len(array))]) if size > len(array) else array
 
 
-def _sums(block: Block, terms: NDArray[np.float64], features: int) -> NDArray[np.float64]:
+def _sums(block: Examples, terms: NDArray[np.float64], features: int) -> NDArray[np.float64]:
     """The sum of the terms of each feature."""
     return np.asarray(np.bincount(block.indices, weights=terms, minlength=features), dtype=np.float64)

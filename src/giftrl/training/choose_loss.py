@@ -9,11 +9,9 @@ from giftrl.config.class_labels import takes_signs
 from giftrl.errors import BadRow, BadSource, Given, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.first_labels import FirstLabels, first_labels
+from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames, is_exact, listed
-from giftrl.streams.names.hashing import Hashing
-from giftrl.streams.reader import Reader
-from giftrl.streams.sources.source import Stream
+from giftrl.streams.sources.source import Stream, find_sources
 from giftrl.streams.tables.csv_fallback import NUMBER
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 
@@ -62,32 +60,20 @@ def look(
         return target_of(label_values, loss), {}
     if loss != AUTO and not needs_labels(loss):
         return Target(loss, None), {}
-    reading: dict[str, Any] = {"format": format, "columns": columns, "schema": schema}
-    first = first_labels(sources, **reading)
+    first = first_labels(sources, format=format, columns=columns, schema=schema)
     try:
         return choose_target(first.labels, loss), first.opened
     except InvalidInput:  # which may be due to rows that cannot be read
-        if not first.converted:
-            _require_readable(sources, first, on_error == "stop", **reading)
+        if first.rejected is not None and (on_error == "stop" or not first.rows):
+            raise BadRow(first.rejected.source, str(first.rejected), first.rejected, first.rejected.hints) from None
+        if not first.rows:
+            name = find_sources(sources)[0].name
+            raise BadSource(name, "holds no row", "give a file with rows, or leave it out") from None
         if first.labels or not first.names:
             raise
         if columns.label is not None and str(columns.label) not in first.names:
             raise UnknownName("label", columns.label, first.names) from None
         raise _no_label(loss, first.names) from None
-
-
-def _require_readable(sources: Any, first: FirstLabels, strict: bool, **reading: Any) -> None:
-    """Raise what reading says of the first row that cannot be read, if there is one; or only where all cannot."""
-    names = LabelNames(sorted(set(first.labels)) or ["label"])  # any label will do
-    reader = Reader(
-        sources, Hashing(18), labels=names, on_error="skip", opened=first.opened, background=False, **reading
-    )
-    batch = next(iter(reader), None)
-    if batch is None:
-        raise BadSource(reader.sources[0].name, "holds no row", "give a file with rows, or leave it out")
-    if batch.rejected and (strict or not len(batch)):
-        bad = batch.rejected[0]
-        raise BadRow(bad.source, str(bad), bad, bad.hints)
 
 
 def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.witnesses import BUDGET
+from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.config import Labels, Recipe, make
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.recipe import KINDS, Learner
@@ -74,7 +74,7 @@ class Settings(Recipe):
     interactions: tuple[tuple[str, ...], ...] = ()
     ngrams: tuple[tuple[str, int], ...] = ()
     label_values: LabelValues | None = None
-    witness_nonzeros: int | None = BUDGET
+    witness_nonzeros: int | None = DEFAULT_BUDGET
 
     def __post_init__(self) -> None:
         for name, (kind, _) in KINDS.items():

@@ -266,7 +266,7 @@ class ArrowTable(TableRows):
             if not allowed:
                 rule = f"the column {name!r} has type {type_}, which cannot be read as {kind or 'number, date or text'}"
                 raise BadSource(source, rule, "ignore the column, or convert it")
-        return kinds
+        return tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in kinds) if self.labels_only else kinds
 
     def _batch(self, piece: Piece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
         import pyarrow as pa

@@ -56,6 +56,25 @@ def names_of_labels(schema: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
+def first_converted_labels(found: "RecordBatches", rows: int) -> list[str | None]:
+    """The labels of the first rows of a converted file as text; before them, names of labels that come later."""
+    labels: list[float] = []
+    try:
+        names = names_of_labels(found.schema)
+        for piece in found.pieces(0, None, ()):
+            labels += [] if piece.batch is None else as_numpy(piece.batch.column("label"))[:rows].tolist()
+            if len(labels) >= rows:
+                break
+        texts = [None if label != label else _label_text(label, names) for label in labels[:rows]]
+    except (ValueError, KeyError, IndexError):  # a damaged file, which the reader will name
+        return []
+    return [*(name for name in names or () if name not in texts), *texts]
+
+
+def _label_text(label: float, names: tuple[str, ...] | None) -> str:
+    return f"{label:.17g}" if names is None else names[int(label)]
+
+
 class ConvertedWriter(Output):
     """Writes batches to a file that is read back without parsing, hashing or copying.
 
@@ -242,7 +261,7 @@ class Converted:
         """The label of a row of the last batch, and 1 for its column."""
         first, labels = self._last
         label = float(labels[line - first])
-        return f"{label:.17g}" if self._names is None else self._names[int(label)], 1
+        return _label_text(label, self._names), 1
 
     def _translated(self, labels: NDArray[np.float64]) -> NDArray[np.float64]:
         """Labels of the file as the names that are asked for number them."""
@@ -250,7 +269,7 @@ class Converted:
             return labels
         there = ~np.isnan(labels)
         distinct, where = np.unique(labels[there], return_inverse=True)
-        names = [f"{label:.17g}" if self._names is None else self._names[int(label)] for label in distinct]
+        names = [_label_text(label, self._names) for label in distinct]
         made = np.full(len(labels), np.nan)
         made[there] = self.labels.codes(names)[where]
         return made

@@ -93,7 +93,8 @@ class CsvBlocks:
         import pyarrow.compute as pc
 
         columns = {}
-        for at, array in rows.columns.items():
+        for at in self.dialect.used:
+            array = rows.columns[at]
             if self.dialect.kinds[at] not in Kind.WRITTEN:
                 columns[at] = array if array.type == pa.float64() else as_numbers(array, self.dialect.missing)[0]
                 continue
@@ -478,6 +479,8 @@ class CsvText(TableRows):
         text = {Kind.NUMBERS: Kind.NUMBER, Kind.CATEGORIES: Kind.CATEGORY}
         self._kinds = tuple(text.get(kind, kind) for kind in found.kinds)
         self.missing_labels = self.columns.missing
+        if self.labels_only:
+            self._kinds = tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in self._kinds)
         as_text = Kind.LABEL if self.labels is None else Kind.CATEGORY
         kinds = tuple(as_text if kind == Kind.LABEL else kind for kind in self._kinds)
         self._blocks = CsvBlocks(Dialect(found.delimiter, found.names, kinds, self.columns.missing), source)

@@ -60,6 +60,7 @@ class TableRows:
         default=(), init=False
     )  # about the columns of the file that decided the schema
 
+    labels_only = False  # whether to ignore all columns but that of the label
     missing_labels: tuple[str, ...] = ()  # names that stand for no label
     row_order = False  # whether new names are entered row by row; else column by column
 

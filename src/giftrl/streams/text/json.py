@@ -7,6 +7,7 @@ a walk over each object 33 MB/s. :func:`expand` then reads dates and texts of ma
 """
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -443,6 +444,7 @@ class JsonLines(TextParser):
         asked = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
         self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
         self._looked = schema is not None
+        self.first_keys: tuple[str, ...] = ()  # of the first object
         self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
 
     @property
@@ -497,6 +499,7 @@ class JsonLines(TextParser):
             with contextlib.suppress(orjson.JSONDecodeError):
                 top = orjson.loads(line)
                 if type(top) is dict:
+                    self.first_keys = self.first_keys or tuple(top)
                     tops.append(top)
                     inside = type(top.get(FEATURES)) is dict if inside is None else inside
                     if self.label is None:
@@ -548,6 +551,8 @@ class JsonLines(TextParser):
             except UnicodeDecodeError as broken:
                 raise BadValue("bytes that are not UTF-8", "JSON in UTF-8", broken.start) from None
             raise BadValue(f"unreadable JSON ({problem.msg})", "one object a line", at) from None
+        if self.labels_only and type(top) is dict:
+            return Labelled(self.label_of(top.get(self.label)), 1.0, "", [])
         return labelled(top, self.label, self._weight, self._keys, self.labels)
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
@@ -605,5 +610,10 @@ def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
 
 
 def _place(raw: bytes, key: str) -> int:
-    """Where a key is first written in a line; 0 where it is not."""
-    return max(0, raw.find(json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")))
+    """The first place of a key in a line; 0 if it is not there."""
+    return max(0, raw.find(_written(key)))
+
+
+@functools.lru_cache(64)
+def _written(key: str) -> bytes:
+    return json.dumps(key, ensure_ascii=False).encode("utf-8", "replace")

@@ -161,6 +161,7 @@ class TextParser(ABC):
         self.compiled = compiled
         self._label_words = NONE if labels is None else words(labels.names)
         self._codes = None if interactions is None else GroupCodes(interactions.code, compiled)
+        self.labels_only = False
         self._sizes: tuple[int, ...] = ()
         self._buffers: Any = None
 

@@ -1,0 +1,454 @@
+"""A random sample of examples within a budget of nonzeros, and sums over the others.
+
+Examples are stored within the budget. Beyond it each one has a key log(U) / (h phi''), with U a random number from
+(0, 1), and the examples with the largest keys stay: a random sample in which an example's chance grows with its
+curvature (Efraimidis and Spirakis 2006). U is a function of the example's number, so any split into batches leads to
+the same sample.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from giftrl.certificates.dual_choice import ScalarDuals, VectorDuals, commit, curvature
+from giftrl.certificates.evidence import Evidence, positive_squares
+from giftrl.certificates.moments import FeatureMoments, Moments
+from giftrl.certificates.record import (
+    COMMITTED_COUNT,
+    COMMITTED_WEIGHT,
+    CONJUGATE_SIZE,
+    CONJUGATE_SUM,
+    COST_BUDGET,
+    CURVATURE_COLUMN,
+    DUAL_SQUARES,
+    EXAMPLE_COUNT,
+    INFIMUM_SUM,
+    KEY_THRESHOLD,
+    LOOP_NEEDS,
+    NEEDS_BUDGET,
+    NEEDS_FEATURE_SUMS,
+    NEEDS_LONGER_ARRAYS,
+    NEXT_ROW,
+    SQUARES_COLUMN,
+    STORED_COST,
+    STORED_COUNT,
+    SUMS_COLUMN,
+    THETA_COLUMN,
+    RowRecord,
+    ScoredRows,
+)
+from giftrl.compiled.compiler import Loop, ready
+from giftrl.compiled.rows import CSR, begin, column, end
+from giftrl.errors import InvalidInput
+from giftrl.losses.based import Based
+from giftrl.ops import formula
+from giftrl.system import zeros
+
+Arrays = dict[str, NDArray[Any]]
+NO_NUMBERS = np.zeros(0)
+#: The default budget in nonzeros: about 12 megabytes.
+DEFAULT_BUDGET = 1_000_000
+#: The share of the budget in use after examples are dropped: by the thousand, so that this is rare.
+REMAINING_SHARE = 0.6
+#: The key of an example without curvature: below all others, and above the threshold while every example is stored.
+KEY_WITHOUT_CURVATURE = -1e308
+LOW_BITS = 0xFFFFFFFF
+
+
+class RowReservoir:
+    """Examples stored within a budget, and sums over the others.
+
+    Any split into batches leads to the same state, bit by bit.
+
+    Args:
+        loss: of one prediction or of K scores.
+        dimension: the number of features.
+        budget: the most nonzeros to store; an example costs one more, and its K scores K.
+        classes: K, or None for one prediction.
+        constant: the feature that is 1 in every example, or None.
+        compiled: False runs the loops as plain Python.
+
+    >>> from giftrl.losses import Squared
+    >>> from giftrl.compiled.rows import as_rows
+    >>> reservoir = RowReservoir(Squared(), 1, 10, compiled=False)
+    >>> rows, _ = as_rows([[1.0], [2.0], [0.0], [1.0]], 1)
+    >>> reservoir.add(rows, np.array([1.0, 2.0, 0.0, 1.0]), NO_NUMBERS, np.zeros(4))
+    >>> reservoir.rows, reservoir.stored
+    (4, 4)
+    """
+
+    def __init__(
+        self, loss: Any, dimension: int, budget: int = DEFAULT_BUDGET, *, classes: int | None = None,
+        constant: int | None = None, compiled: bool = True,
+    ) -> None:  # fmt: skip
+        self.loss, self.dimension, self.budget = loss, dimension, as_budget(budget)
+        self.classes, self.constant, self.compiled = classes, constant, compiled
+        self.kind: Any = ScalarDuals() if classes is None else VectorDuals(float(classes))
+        self.record = RowRecord.empty(self.budget, classes)
+        self.moments: FeatureMoments | None = None  # of examples neither stored nor committed
+        self._lent = False  # True if evidence refers to the arrays of the record
+
+    @property
+    def rows(self) -> int:
+        """The number of examples of positive weight."""
+        return int(self.record.sums[EXAMPLE_COUNT])
+
+    @property
+    def stored(self) -> int:
+        """The number of stored examples."""
+        return self.record.stored
+
+    @property
+    def committed_features(self) -> NDArray[np.int64]:
+        """The features of committed examples, in order."""
+        return np.flatnonzero(self.record.by_feature.any(axis=1))
+
+    def add(
+        self, rows: Any, labels: NDArray[Any], weights: NDArray[Any], scores: NDArray[Any], loss: Any = None
+    ) -> None:
+        """Add examples, with the predictions for them.
+
+        Args:
+            rows, labels, weights: as for ``learn_rows`` of a learner.
+            scores: linear predictions, neither clipped nor boosted.
+            loss: the reservoir's loss with offsets, if there are any.
+        """
+        n, bases = len(labels), NO_NUMBERS
+        if isinstance(loss, Based):
+            labels, bases = loss.labels[:n], loss.bases[:n]
+        given = ScoredRows(rows, labels, weights, scores.reshape(n, self.record.scores.shape[1]), bases)
+        loop, first = self._loop, 0
+        loop(self.kind, self.loss, self.record, given, first)
+        while self.record.sums[LOOP_NEEDS]:
+            first = int(self.record.sums[NEXT_ROW])
+            self._provide(given, first)
+            loop(self.kind, self.loss, self.record, given, first)
+
+    def bind(self, rows: Any, label: Any, weight: Any, score: Any) -> Callable[[], None]:
+        """A function that adds one example at a time, from memory that is overwritten for each."""
+        given = ScoredRows(rows, label, weight, score.reshape(1, -1), NO_NUMBERS)
+        add: Any = None
+        bound_to: RowRecord | None = None
+
+        def call() -> None:
+            nonlocal add, bound_to
+            while True:
+                if bound_to is not self.record:
+                    bound_to = self.record
+                    add = self._loop.bind(self.kind, self.loss, bound_to, given, 0)
+                add()
+                if not bound_to.sums.item(LOOP_NEEDS):
+                    return
+                self._provide(given, 0)
+
+        return call
+
+    @property
+    def _loop(self) -> Loop:
+        return ready(add_rows, self.compiled, counted=False)
+
+    def _provide(self, given: Any, i: int) -> None:
+        """Provide what the loop needs for row i."""
+        record, needs = self.record, self.record.sums[LOOP_NEEDS]
+        if needs == NEEDS_LONGER_ARRAYS:
+            needed = int(record.ends[self.stored]) + count_entries(given.rows, i)
+            entries, examples = len(record.data), len(record.labels)
+            if needed > entries:
+                entries = max(needed, min(max(8 * entries, 1024), self.budget))
+            if self.stored >= examples:
+                examples = min(max(64, 4 * examples), self.budget)
+            self.record = record.resized(entries, examples)
+        elif needs == NEEDS_BUDGET:
+            most = self.budget - self.kind.cost - count_entries(given.rows, i)
+            self.drop(min(REMAINING_SHARE * self.budget, most))
+        else:
+            self.open_sums()
+
+    def open_sums(self) -> None:
+        """Allocate the sums by feature, which the first committed example needs."""
+        if len(self.record.by_feature) == 0:
+            columns = self.record.by_feature.shape[1]
+            self.record = self.record._replace(by_feature=zeros((self.dimension, columns)))
+
+    def drop(self, remaining: float) -> None:
+        """Commit examples until the others cost at most this; or replace all by second moments that say the same."""
+        if self._lent:
+            self.replace_arrays(self.record.resized(len(self.record.data), len(self.record.labels), copy=True))
+        none_committed = self.record.sums[COMMITTED_COUNT] == 0.0
+        if none_committed:
+            moments = FeatureMoments.of(self.loss, self.record.examples, self.constant, self.moments)
+            if moments is not None:
+                self.moments = moments
+                self.record.sums[[STORED_COUNT, STORED_COST]] = 0.0
+                return
+        self.commit_moments()
+        self.open_sums()
+        sizes, stored = np.diff(self.record.ends[: self.stored + 1]), self.stored_rows()
+        if not self.record.sampled:
+            self.assign_keys(stored)
+        record, count = self.record, self.stored
+        keys, costs, stay = record.keys[:count], sizes + self.kind.cost, np.ones(count, bool)
+        share = min(1.0, remaining / costs.sum())
+        while costs[stay].sum() > remaining:  # once, if examples have about the same size
+            place = count - int(share * count)
+            record.sums[KEY_THRESHOLD] = np.partition(keys, place - 1)[place - 1]
+            stay, share = keys > record.sums[KEY_THRESHOLD], 0.95 * share
+        ready(drop_rows, self.compiled, counted=False)(self.kind, self.loss, record, stored, stay)
+
+    def stored_rows(self) -> ScoredRows:
+        """The stored examples as rows of a batch."""
+        record, ends = self.record, self.record.ends[: self.stored + 1].copy()
+        rows = CSR(record.data, record.indices, ends, int(np.diff(ends).max()))
+        return ScoredRows(rows, record.labels, record.weights, record.scores, NO_NUMBERS)
+
+    def assign_keys(self, stored: ScoredRows) -> None:
+        """Compute the keys of the stored examples, which the first dropped example needs."""
+        self.record = self.record._replace(keys=np.empty(len(self.record.labels)))
+        loop = ready(fill_keys, self.compiled, counted=False)
+        loop(self.kind, self.loss, self.record, stored, self.stored)
+
+    def commit_moments(self) -> None:
+        """Commit the examples of which only second moments are left."""
+        if self.moments is not None:
+            self.open_sums()
+            add_moments(self.record.by_feature, self.record.sums, self.moments.moments, self.moments.features)
+            self.moments = None
+
+    def replace_arrays(self, record: RowRecord) -> None:
+        """Continue with a record in new arrays."""
+        self.record, self._lent = record, False
+
+    def grow(self, dimension: int) -> None:
+        """Add features up to this number."""
+        old = self.record.by_feature
+        if dimension > len(old) > 0:
+            larger = zeros((dimension, old.shape[1]))
+            larger[: len(old)] = old
+            self.record = self.record._replace(by_feature=larger)
+        self.dimension = max(self.dimension, dimension)
+
+    @np.errstate(all="ignore")
+    def evidence(self, loss_sum: float, model: NDArray[Any], merged: bool = False) -> Evidence:
+        """The evidence so far, which does not change when more examples come.
+
+        Args:
+            loss_sum: the loss of the run.
+            model: its weights.
+            merged: True if sums of workers were added up (:mod:`giftrl.certificates.worker_sums`).
+        """
+        self._lent = True
+        examples, sums, moments = self.record.examples, self.record.sums.copy(), self.moments
+        if moments is not None and sums[COMMITTED_COUNT] == 0.0:
+            exact = FeatureMoments.of(self.loss, examples, self.constant, moments)
+            if exact is not None:
+                return Evidence.of_moments(self.loss, exact, model, loss_sum)
+        committed = self.committed_features
+        seen = np.zeros(self.dimension, bool)
+        for numbers in (examples.indices, committed):
+            seen[numbers] = True
+        if moments is not None:
+            seen[moments.features] = True
+        if self.constant is not None:
+            seen[self.constant] = True
+        features = np.flatnonzero(seen)
+        by_feature = np.zeros((len(features), self.record.by_feature.shape[1]))
+        by_feature[np.searchsorted(features, committed)] = self.record.by_feature[committed]
+        if merged:
+            # A sum over n examples is rounded n times, and twice more for each worker and round: when its part is
+            # taken, and when it is added. A worker that has added anything has committed an example, so that is at most
+            # 3 n times, and the allowance, (n + 4) eps times the root of the one sum or times the other, triples.
+            sums[DUAL_SQUARES] *= 9.0
+            sums[CONJUGATE_SIZE] *= 3.0
+        if moments is not None:
+            add_moments(by_feature, sums, moments.moments, np.searchsorted(features, moments.features))
+        places = np.zeros(self.dimension, np.int32)
+        places[features] = np.arange(len(features), dtype=np.int32)
+        examples = examples._replace(indices=places[examples.indices])
+        h = np.repeat(examples.weights, np.diff(examples.indptr))
+        count, (indices, data) = len(features), (examples.indices, examples.data)
+        squares = np.bincount(indices, h * data * data, count) + by_feature[:, SQUARES_COLUMN]
+        weight = float(examples.weights.sum() + sums[COMMITTED_WEIGHT])
+        return Evidence(
+            self.loss, examples, features, model,
+            theta=by_feature[:, THETA_COLUMN:].reshape(count, *model.shape[1:]),
+            squares=positive_squares(squares, weight),
+            sums=np.bincount(indices, h * data, count) + by_feature[:, SUMS_COLUMN],
+            weight=weight, loss_sum=loss_sum, conjugate=float(sums[CONJUGATE_SUM]),
+            conjugate_size=float(sums[CONJUGATE_SIZE]), dual_squares=float(sums[DUAL_SQUARES]),
+            infimum=float(sums[INFIMUM_SUM]), committed=int(sums[COMMITTED_COUNT]),
+            constant=None if self.constant is None else int(np.searchsorted(features, self.constant)),
+        )  # fmt: skip
+
+    def state(self) -> Arrays:
+        """The arrays for :meth:`restore`, which continues bit by bit."""
+        return self.record.state() | ({} if self.moments is None else self.moments.state())
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from the state of a reservoir of the same learner."""
+        record = self.record.restored(state, self.kind.cost, self.dimension)
+        rule, remedy = "must be of examples that this learner stored", "use another copy of the file"
+        if isinstance(record, str):
+            raise InvalidInput("state", record, rule, remedy)
+        self.record, self.moments = record, FeatureMoments.restore(state, self.dimension, self.constant)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle has no room for more examples, and the sums of committed features only."""
+        record, seen = self.record.trimmed(), self.committed_features
+        record = record._replace(by_feature=record.by_feature[seen])
+        return self.__dict__ | {"record": record, "seen": (seen, len(self.record.by_feature))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        seen, length = state.pop("seen")
+        self.__dict__.update(state)
+        by_feature = np.zeros((length, self.record.by_feature.shape[1]))
+        by_feature[seen] = self.record.by_feature
+        self.record = self.record._replace(by_feature=by_feature)
+
+
+def as_budget(budget: Any) -> int:
+    """A budget of nonzeros, checked."""
+    whole = isinstance(budget, (int, np.integer)) and not isinstance(budget, bool)
+    if not whole or not 0 <= budget < 2**40:
+        rule = "must be a whole number of nonzeros, not negative, or None for no certificate of the best loss"
+        raise InvalidInput("witness_nonzeros", budget, rule, f"try {DEFAULT_BUDGET}")
+    return int(budget)
+
+
+def add_moments(by_feature: NDArray[Any], sums: NDArray[Any], moments: Moments, places: NDArray[np.int64]) -> None:
+    """Commit examples given by their second moments; ``places`` are the rows of their features in ``by_feature``."""
+    committed = moments.committed()
+    for place, added in (
+        (CURVATURE_COLUMN, moments.squares), (SQUARES_COLUMN, moments.squares), (SUMS_COLUMN, moments.sums),
+        (THETA_COLUMN, committed.theta),
+    ):  # fmt: skip
+        by_feature[places, place] += added
+    sums[COMMITTED_COUNT] += moments.rows
+    sums[COMMITTED_WEIGHT] += moments.weight
+    sums[[CONJUGATE_SUM, CONJUGATE_SIZE, DUAL_SQUARES]] += committed[1:]
+
+
+# -- loops --
+
+
+@formula
+def chance(number: int) -> float:
+    """U in (0, 1) for the example with this number: a hash of its bits.
+
+    >>> [round(chance(n), 3) for n in range(4)]
+    [0.443, 0.069, 0.049, 0.765]
+    """
+    x = (number & LOW_BITS) ^ ((number >> 32) * 0x7FEB352D & LOW_BITS)
+    for _ in range(2):
+        x = (x + 0x1E3779B9) & LOW_BITS
+        x = ((x ^ (x >> 16)) * 0x7FEB352D) & LOW_BITS
+        x = ((x ^ (x >> 15)) * 0x2C1B3C6D) & LOW_BITS
+        x = x ^ (x >> 16)
+    return (x + 0.5) / 4294967296.0
+
+
+@formula
+def count_entries(rows: Any, i: int) -> int:
+    """The number of nonzero entries of row i."""
+    count = 0
+    for k in range(begin(rows, i), end(rows, i)):
+        count += 1 if rows.data[k] != 0.0 else 0
+    return count
+
+
+@formula
+def store_row(record: Any, given: Any, i: int, y: Any, h: float) -> int:
+    """Store row i, and return the number of its entries."""
+    at = int(record.sums[STORED_COUNT])
+    first = record.ends[at]
+    place = first
+    for k in range(begin(given.rows, i), end(given.rows, i)):
+        s = np.float64(given.rows.data[k])
+        if s != 0.0:
+            record.data[place], record.indices[place] = s, column(given.rows, i, k)
+            place += 1
+    record.ends[at + 1], record.labels[at], record.weights[at] = place, y, h
+    for m in range(record.scores.shape[1]):
+        record.scores[at, m] = given.scores[i, m]
+    return int(place - first)
+
+
+@formula
+def key_of(number: int, bent: float) -> float:
+    """The key of an example with this number and this product of weight and curvature."""
+    return max(KEY_WITHOUT_CURVATURE, math.log(chance(number)) / bent) if bent > 0.0 else KEY_WITHOUT_CURVATURE
+
+
+@formula
+def add_rows(kind: Any, loss: Any, record: Any, given: Any, first: int) -> None:
+    """Store or commit rows from ``first`` on; if the loop stops early, ``sums`` hold what it needs, and the next row.
+
+    As long as every example is stored, none needs a key. (A call without a result takes half the time of one with a
+    result.)
+    """
+    sums, every = record.sums, record.sums[KEY_THRESHOLD] == -math.inf
+    sums[LOOP_NEEDS], sums[NEXT_ROW] = 0.0, 0.0
+    for i in range(first, len(given.labels)):
+        h = given.weights[i] if len(given.weights) > 0 else 1.0
+        if not h > 0.0:
+            continue
+        y, at, bent, key = given.labels[i], int(sums[STORED_COUNT]), 0.0, 0.0
+        stays = not (len(given.bases) > 0 and given.bases[i] != 0.0)  # a row with an offset is never stored
+        if stays and not every:
+            bent = curvature(kind, loss, record, given, i, y)
+            key = key_of(int(sums[EXAMPLE_COUNT]), h * bent)
+            stays = key > sums[KEY_THRESHOLD]
+        if stays:
+            size = end(given.rows, i) - begin(given.rows, i)
+            if sums[STORED_COST] + size + kind.cost > sums[COST_BUDGET] or record.ends[at] + size > len(record.data):
+                size = count_entries(given.rows, i)  # zeros do not count; usually there are none
+            stays = size + kind.cost <= sums[COST_BUDGET]
+            if stays and sums[STORED_COST] + size + kind.cost > sums[COST_BUDGET]:
+                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_BUDGET, i
+                return
+            if stays and (record.ends[at] + size > len(record.data) or at == len(record.labels)):
+                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_LONGER_ARRAYS, i
+                return
+        if stays:
+            size = store_row(record, given, i, y, h)
+            if not every:
+                record.keys[at] = key
+            sums[STORED_COUNT] += 1.0
+            sums[STORED_COST] += size + kind.cost
+        else:
+            if len(record.by_feature) == 0:
+                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_FEATURE_SUMS, i
+                return
+            commit(kind, loss, record, given, i, y, h, curvature(kind, loss, record, given, i, y))
+        sums[EXAMPLE_COUNT] += 1.0
+
+
+@formula
+def fill_keys(kind: Any, loss: Any, record: Any, stored: Any, count: int) -> None:
+    """Compute the keys of stored examples."""
+    for i in range(count):
+        bent = stored.weights[i] * curvature(kind, loss, record, stored, i, stored.labels[i])
+        record.keys[i] = key_of(i, bent)
+
+
+@formula
+def drop_rows(kind: Any, loss: Any, record: Any, stored: Any, stay: Any) -> None:
+    """Commit stored examples that do not stay, and close the gaps; ``stored`` are the examples as they were."""
+    for i in range(len(stay)):
+        if not stay[i]:
+            y = stored.labels[i]
+            commit(kind, loss, record, stored, i, y, stored.weights[i], curvature(kind, loss, record, stored, i, y))
+    at, place = 0, 0
+    for i in range(len(stay)):
+        if stay[i]:
+            for k in range(stored.rows.indptr[i], stored.rows.indptr[i + 1]):
+                record.data[place], record.indices[place] = record.data[k], record.indices[k]
+                place += 1
+            record.labels[at], record.weights[at], record.keys[at] = record.labels[i], record.weights[i], record.keys[i]
+            for m in range(record.scores.shape[1]):
+                record.scores[at, m] = record.scores[i, m]
+            at += 1
+            record.ends[at] = place
+    record.sums[STORED_COUNT], record.sums[STORED_COST] = at, place + at * kind.cost
