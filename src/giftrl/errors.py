@@ -81,9 +81,13 @@ class GiftrlError(Exception):
     InvalidInput
     """
 
+    def __init__(self, message: Message = "") -> None:
+        super().__init__(render(message))
+        self.message = message
+
     def told(self, speak: Speak) -> str:
         """The message, with arguments written in one way."""
-        return str(self)
+        return render(self.message, speak)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is copied from one process to another by its arguments, which are not those of its class here.
@@ -178,11 +182,8 @@ class Overflowed(GiftrlError, ArithmeticError):
     """
 
     def __init__(self, message: Message, row: int | None = None) -> None:
-        super().__init__(render(message))
-        self.message, self.row = message, row
-
-    def told(self, speak: Speak) -> str:
-        return render(self.message, speak)
+        super().__init__(message)
+        self.row = row
 
 
 class BadSource(InvalidInput):

@@ -1,4 +1,4 @@
-"""What the terminal shows during training: a progress bar, and a table with a line for each power of two examples."""
+"""Messages during training: a progress bar, a table with a line for each power of two examples, and columns of data."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,8 +11,8 @@ from giftrl.errors import Message, render
 from giftrl.streams.columns import Kind, Schema
 
 TABLE_HEADS = ("examples", "since last", "average", "label", "prediction", "nonzeros", "lambda")
-LAMBDA = TABLE_HEADS.index("lambda")
-ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
+STATE_COLUMN = TABLE_HEADS.index("lambda")
+COLUMN_ENDS = (10, 22, 32, 42, 54, 64, 79)  # the last character of each column, within a terminal of 80
 
 
 def in_columns(cells: Iterable[str]) -> str:
@@ -22,7 +22,7 @@ def in_columns(cells: Iterable[str]) -> str:
     '1,073,741,824 0.250000  0.250000         1     -0.4321         7      1.391e+04'
     """
     line = ""
-    for cell, end in zip(cells, ENDS, strict=True):
+    for cell, end in zip(cells, COLUMN_ENDS, strict=True):
         blank = " " if line else ""
         line += blank + cell.rjust(end - len(line) - len(blank))
     return line
@@ -62,7 +62,7 @@ def leader(experts: Iterable[tuple[str, float, float]]) -> str:
 
 
 def within_norm(radius: float, bound: float, model: Any) -> str:
-    """What is proved about models of a Euclidean norm: nothing, where the losses of any model are above the bound."""
+    """The certificate against models of a Euclidean norm in words; nothing is proved if any loss is above the bound."""
     evidence, weight = model.certificate.evidence, max(model.certified_weight, 1e-300)
     least = 0.0 if evidence is None else evidence.least
     if bound <= least:
@@ -134,7 +134,7 @@ class Progression:
         """Print what there is to say at the beginning, and the heads of the table."""
         self._headed = True
         heads = list(TABLE_HEADS)
-        heads[LAMBDA] = "expert" if self._mixed else heads[LAMBDA]
+        heads[STATE_COLUMN] = "expert" if self._mixed else heads[STATE_COLUMN]
         about = [] if self._about is None else self._about(trainer)
         self._console.print("\n".join([*about, *([""] if about else []), in_columns(heads)]))
 
@@ -177,21 +177,19 @@ class Progression:
         self._console.print(in_columns(cells))
 
 
-# What the columns of a table are for, in a few lines.
-
 #: The kinds of columns, in the order in which they are shown, and what people call them.
 KIND_NAMES = {
     Kind.NUMBER: "numbers", Kind.CATEGORY: "categories", Kind.NUMBERS: "lists of numbers",
     Kind.CATEGORIES: "lists of categories", Kind.DATE: "dates", Kind.TEXT: "text", Kind.IGNORED: "ignored",
     Kind.LABEL: "label", Kind.WEIGHT: "weight",
 }  # fmt: skip
-#: What the features of a kind are, where its name does not tell.
-FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour if given)", Kind.TEXT: " (its words)"}
-WIDTH = 96
-MISSING = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: The features of a kind, if its name does not tell.
+KIND_FEATURES = {Kind.DATE: " (years since 2000; weekday, month, hour if given)", Kind.TEXT: " (its words)"}
+MAX_NAMES_WIDTH = 96
+MISSING_VALUES = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
 #: JSON has no list of its keys: each value is what its type says.
-OTHERS = ("other keys", "numbers are numbers, texts are categories")
-NOTHING = (
+OTHER_KEYS = ("other keys", "numbers are numbers, texts are categories")
+NO_FEATURES = (
     "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
     "CSV are looked for between tabs, semicolons, commas or bars"
 )
@@ -207,7 +205,7 @@ def in_rows(schema: Schema) -> list[tuple[str, str]]:
     for kind, head in KIND_NAMES.items():
         names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
         if names:
-            rows.append((head, shortened(names) + FEATURES.get(kind, "")))
+            rows.append((head, shortened(names) + KIND_FEATURES.get(kind, "")))
     return rows
 
 
@@ -218,7 +216,7 @@ def shortened(names: Sequence[str]) -> str:
     ('a, b', 'yyy, and 1 more')
     """
     shown, size = 0, 0
-    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= WIDTH):
+    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= MAX_NAMES_WIDTH):
         size += len(names[shown]) + 2
         shown += 1
     more = [f"and {len(names) - shown} more"] if shown < len(names) else []
@@ -239,11 +237,11 @@ def in_lines(schema: Schema | None, json: bool = False) -> list[str]:
     """
     if schema is None or set(schema.kinds) <= {Kind.LABEL}:
         return []
-    rows = [*in_rows(schema), *([OTHERS] if json else [])]
+    rows = [*in_rows(schema), *([OTHER_KEYS] if json else [])]
     width = max(len(head) for head, _ in rows)
     lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
     absent = [] if json else [kind for kind in (Kind.NUMBER, Kind.DATE) if kind in schema.kinds]
-    return [*lines, *([MISSING.format(" or ".join(absent))] if absent else [])]
+    return [*lines, *([MISSING_VALUES.format(" or ".join(absent))] if absent else [])]
 
 
 def notes(remarks: Iterable[Message]) -> list[str]:
@@ -255,9 +253,9 @@ def notes(remarks: Iterable[Message]) -> list[str]:
 
 
 def about(trainer: Any) -> list[str]:
-    """What the columns of the data are for, and what is remarkable about them."""
+    """The meaning of the columns of the data, and remarks about them."""
     schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
     remarks = notes(trainer.reader.remarks)
     if schema is not None and not json and set(schema.kinds) <= {Kind.LABEL, Kind.WEIGHT, Kind.IGNORED}:
-        remarks.append(NOTHING)
+        remarks.append(NO_FEATURES)
     return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]

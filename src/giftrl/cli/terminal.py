@@ -62,7 +62,7 @@ def standard_output() -> IO[bytes]:
 
 
 def shares_terminal(output: str | None) -> bool:
-    """Whether an output, None for standard output, is on the terminal: a progress bar would be in its way."""
+    """True if an output, None for standard output, is on the terminal: a progress bar would be in its way."""
     return output is None and sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -139,8 +139,8 @@ def counted(number: int, noun: str, several: str | None = None) -> str:
 
 # The progress bar of every command: a line on standard error where that is a terminal, and nothing elsewhere.
 
-#: The narrowest piece of the clock that is worth a bar, in seconds.
-SHORTEST = 0.5
+#: The shortest time limit that is worth a bar, in seconds.
+MIN_BAR_SECONDS = 0.5
 
 
 class Bar:
@@ -171,7 +171,7 @@ class Bar:
         seconds: float | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.shown = console.is_terminal and (seconds is None or seconds >= SHORTEST)
+        self.shown = console.is_terminal and (seconds is None or seconds >= MIN_BAR_SECONDS)
         self._steps, self._done = steps, -1  # the first step that is named is not done yet
         self._progress = _progress(console, clock, said, seconds) if self.shown else None
 

@@ -44,7 +44,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which learner to make; wrong settings are refused here, before there is one.
+    """The settings of a learner; wrong ones are refused here, before there is one.
 
     Args:
         loss: a loss, by name or as an object.
@@ -94,12 +94,12 @@ class Recipe:
 
     @property
     def auto(self) -> bool:
-        """Whether the learner is a mixture, which needs no parameters."""
+        """True if the learner is a mixture, which needs no parameters."""
         return isinstance(self.beta, str) and self.beta == AUTO
 
     @property
     def many(self) -> bool:
-        """Whether the loss takes a score for each class."""
+        """True if the loss takes a score for each class."""
         return multiclass(self.parts.loss)
 
     @cached_property
@@ -175,12 +175,9 @@ def _fields(kind: Names, given: Any) -> tuple[str, ...]:
     return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
 
 
-# The parameters that estimators share, whichever library they are for.
-
-
 @dataclass(eq=False, repr=False)
 class Parameters:
-    """Which learner, and how its rows are prepared; :class:`giftrl.linear.FTRLClassifier` explains each."""
+    """The settings of a learner and of its rows; :class:`giftrl.linear.FTRLClassifier` explains each."""
 
     loss: Any
     update: Any = None
@@ -203,8 +200,6 @@ class Parameters:
         given = {each.name: getattr(self, each.name) for each in fields(Recipe) if each.name != "parameters"}
         return Recipe(**(given | chosen), parameters={} if bound is None else {"gradient_bound": bound})
 
-
-# From a recipe to the learner that it describes.
 
 OneScore = LinearLearner | MixtureLearner
 Mixture = MixtureLearner | MulticlassMixture

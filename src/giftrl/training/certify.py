@@ -1,4 +1,4 @@
-"""How far a model is from the best linear model of its size, on given rows."""
+"""The gap between a model and the best linear model of its size, on given rows."""
 
 import os
 import time
@@ -93,7 +93,7 @@ def rows_for_model(path: str | os.PathLike[str], sources: Any, **reading: Any) -
 
 
 def values_of(rows: Rereading, best: BestLoss) -> dict[str, Any]:
-    """What was found, as plain values for JSON; the losses are averages."""
+    """The result as plain values for JSON; the losses are averages."""
     return {
         "loss": rows.settings.loss,
         "average_loss": best.average_loss,
@@ -113,7 +113,7 @@ def values_of(rows: Rereading, best: BestLoss) -> dict[str, Any]:
 
 
 def gap_of(best: BestLoss) -> float | None:
-    """How much larger than the best the loss may be, as a part of the best; None where the best may be the infimum.
+    """The gap as a part of the best loss; None if the best loss may be the infimum.
 
     Losses count from their infimum, which is 0 but for the Poisson loss.
 
@@ -125,7 +125,7 @@ def gap_of(best: BestLoss) -> float | None:
 
 
 def in_words(best: BestLoss) -> str:
-    """What is proved about a model, in a few lines.
+    """The result in a few lines.
 
     >>> print(in_words(BestLoss(0.0, 0.0, 5.0, 5, 5, "scaled features", 1.0, "", scale=1.0)))
     average loss 0. No model can have a smaller one.

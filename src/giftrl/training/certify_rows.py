@@ -80,7 +80,7 @@ class Rereading:
 
     @property
     def again(self) -> bool:
-        """Whether the sources can be read more than once."""
+        """True if the sources can be read more than once."""
         paths = [source.path for source in find_sources(self.sources)]
         return all(path is not None and path.is_file() for path in paths)
 

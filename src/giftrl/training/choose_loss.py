@@ -1,4 +1,4 @@
-"""What is to be learnt: the loss, and what the labels of the data stand for, from the labels of the first rows."""
+"""The choice of the loss and of the labels of classes, from the labels of the first rows."""
 
 import math
 import re
@@ -16,10 +16,10 @@ from giftrl.streams.tables.csv_fallback import NUMBER
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 
 AUTO = "auto"
-#: The most labels that are whole numbers and yet classes, and how many rows each must have on average.
-FEW, ROWS_EACH = 20, 5
+#: The most labels that are whole numbers and yet classes, and the number of rows that each must have on average.
+MAX_NUMBER_CLASSES, ROWS_EACH = 20, 5
 #: The most names of classes. More are probably text of another kind.
-MANY = 100
+MAX_NAMED_CLASSES = 100
 _NUMBER = re.compile(NUMBER)
 
 
@@ -107,7 +107,7 @@ def placeholder_target(loss: str, label_values: LabelValues | None) -> Target:
 
 
 def needs_labels(loss: str) -> bool:
-    """Whether a loss is one of classes.
+    """True if a loss is one of classes.
 
     >>> needs_labels("hinge"), needs_labels("softmax"), needs_labels("squared")
     (True, True, False)
@@ -164,7 +164,7 @@ def distinct(labels: Sequence[str]) -> LabelValues:
     different = sorted(set(labels))
     numbers = [float(label) for label in labels if _NUMBER.fullmatch(label) and math.isfinite(float(label))]
     numeric = 10 * (len(labels) - len(numbers)) <= len(labels)
-    exact = len(different) > FEW or all(map(is_exact, different))
+    exact = len(different) > MAX_NUMBER_CLASSES or all(map(is_exact, different))
     return tuple(sorted(set(numbers))) if numeric and exact else tuple(different)
 
 
@@ -180,8 +180,8 @@ def names_where_text(labels: Sequence[str]) -> LabelNames | None:
 
 
 def _too_many(values: LabelValues, rows: int) -> bool:
-    """Whether texts are probably not labels of classes."""
-    return len(values) > MANY or len(values) > max(10, rows // 2)
+    """True if texts are probably not labels of classes."""
+    return len(values) > MAX_NAMED_CLASSES or len(values) > max(10, rows // 2)
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
@@ -200,14 +200,18 @@ def _automatic(values: LabelValues, rows: int) -> Target:
         return _classes_target(SIGNS, _first(rows))._replace(label_values=None)
     text = isinstance(values[0], str)
     whole = not text and all(float(value).is_integer() for value in values)
-    if not text and len(values) > 2 and not (whole and len(values) <= FEW and rows >= ROWS_EACH * len(values)):
+    if (
+        not text
+        and len(values) > 2
+        and not (whole and len(values) <= MAX_NUMBER_CLASSES and rows >= ROWS_EACH * len(values))
+    ):
         low, *_, high = names_of(values)
         words = f"labels: numbers from {low} to {high} in {_first(rows)}; so the loss is squared"
         return Target("squared", None, f"{words}. --loss chooses another")
     _require_several(values, rows, AUTO)
     if text and _too_many(values, rows):
         rule = f"cannot be chosen: {_first(rows)} have {len(values):,} different labels, such as {values[0]!r}"
-        problem = InvalidInput if len(values) > MANY else TooFewLabels
+        problem = InvalidInput if len(values) > MAX_NAMED_CLASSES else TooFewLabels
         remedy = ("name another column of labels with ", Given("label"), ", or all labels with ", Given("label_values"))
         raise problem("loss", AUTO, rule, remedy)
     return _noting_alike(_classes_target(values, _first(rows)))

@@ -99,7 +99,7 @@ class LinearModel:
 
     @property
     def whole(self) -> bool:
-        """Whether the learner has learnt all rows so far, and no round of a team is open."""
+        """True if the learner has learned all rows so far, and no round of a team is open."""
         return self.team is None or self.team.whole
 
     @property
@@ -117,7 +117,7 @@ class LinearModel:
 
     @property
     def certificate(self) -> Certificate:
-        """What the run proves about itself."""
+        """The certificate of the run."""
         return self.learner.certificate
 
     def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
@@ -225,7 +225,7 @@ class LinearModel:
         self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
 
     def freeze(self, clip: bool = False) -> Predictor:
-        """What the model predicts as it is now.
+        """The predictor of the model as it is now.
 
         With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
@@ -233,7 +233,7 @@ class LinearModel:
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
     def clips(self, clip: bool = False) -> bool | None:
-        """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
+        """True to clip predictions, None to clip if that pays; False for classes, whose scores are never clipped."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
@@ -268,7 +268,7 @@ class LinearModel:
         return self.decide(self.scores(batch))
 
     def decide(self, scores: Array) -> NDArray[Any]:
-        """What is predicted where these are the scores."""
+        """The predictions that scores mean."""
         values = self.settings.class_values
         if values is None:
             return scores
@@ -340,14 +340,14 @@ def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
 # The state of a learner as a file keeps it: without the features that it has not seen.
 
 Arrays = dict[str, NDArray[Any]]
-#: What a mixture keeps for each dense feature.
-OF_DENSE = ("features.dense", "features.stamps")
-#: What it keeps for each feature in later passes.
-CHANGES = "later.changes"
-#: What witnesses keep for each feature, once there are rows that they do not keep.
-WITNESSES = "witnesses.record"
-#: What theta has more than the stored theta, after a merge.
-AHEAD = "ahead"
+#: Arrays of a mixture with a row for each dense feature.
+DENSE_ARRAYS = ("features.dense", "features.stamps")
+#: The array of a mixture with a row for each feature in later passes.
+LATER_CHANGES = "later.changes"
+#: The array of stored examples with a row for each feature, once examples were left out.
+STORED_RECORD = "witnesses.record"
+#: The part of theta beyond the stored theta, after a merge.
+THETA_AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
@@ -357,7 +357,7 @@ def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
     """
     if isinstance(learner, Engine):
         return "coordinates", "coordinates.seen", ()
-    return "features.x", "features.seen", ("features.record", "features.theta", CHANGES)
+    return "features.x", "features.seen", ("features.record", "features.theta", LATER_CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
@@ -379,9 +379,9 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
-        state |= {each: state[each][:dense] for each in OF_DENSE}
+        state |= {each: state[each][:dense] for each in DENSE_ARRAYS}
         state |= {each: state[each][kept.where] for each in others if each in state}
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if each in state and len(state[each]):
             own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
@@ -389,7 +389,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """What :func:`pack` was given, for ``learner.restore``.
+    """The state that :func:`pack` was given, for ``learner.restore``.
 
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
@@ -404,7 +404,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     for each in (name, *others):
         if each in state:
             state[each] = NonzeroRows(state[each], where, rows).array()
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if f"{each}.seen" in state:
             state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state

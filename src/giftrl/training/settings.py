@@ -21,8 +21,8 @@ from giftrl.streams.label_names import WHOLE, LabelNames, listed
 
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)
-TWO = "try (0, 1); or use softmax, for more classes"
-#: Up to how many labels a message lists all of them.
+TWO_LABELS = "try (0, 1); or use softmax, for more classes"
+#: With more labels, a message does not suggest a list of them all.
 MAX_LISTED_LABELS = 20
 
 
@@ -95,11 +95,11 @@ class Settings(Recipe):
             require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
         elif self.label_values is not None:
             two = len(given) == 2 and given[0] != given[1]
-            require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO)
+            require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO_LABELS)
 
     @property
     def classes(self) -> int:
-        """How many scores a prediction has: one for each class, or 1."""
+        """The number of scores of a prediction: one for each class, or 1."""
         return len(self.label_values) if self.many and self.label_values is not None else 1
 
     @cached_property
@@ -111,7 +111,7 @@ class Settings(Recipe):
 
     @cached_property
     def label_names(self) -> LabelNames | None:
-        """How to read labels that are names; None where labels are numbers."""
+        """The reader of labels that are names; None if labels are numbers."""
         named = self.label_values is not None and isinstance(self.label_values[0], str)
         return LabelNames(self.class_names) if named else None
 
@@ -140,7 +140,7 @@ class Settings(Recipe):
         return learner
 
     def accepts(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which labels, as they are in the data, can be used."""
+        """True for each label of the data that can be used."""
         if self.labels is not None:
             return self.labels.codes(given) >= 0
         distinct, where = np.unique(given, return_inverse=True)
@@ -181,7 +181,7 @@ class Settings(Recipe):
 
     @property
     def no_base(self) -> str | None:
-        """Why predictions cannot start from a base; None if they can.
+        """The reason why predictions cannot start from a base; None if they can.
 
         >>> Settings(loss="hinge").no_base
         'hinge has none with beta auto; give a number for beta'
