@@ -19,7 +19,7 @@ from giftrl.workers import Window, first_steps, merge, put, take
 from giftrl.workers.merge_experts import merge_experts, unit_of
 from giftrl.workers.merge_features import merge_features
 from giftrl.workers.merging import blended, merge_mixtures
-from giftrl.workers.pieces import Shared, in_one_part, take_all
+from giftrl.workers.pieces import ALONE, Share, take_all
 from tests import merging_twin as twin
 
 FEATURES = 6
@@ -189,7 +189,7 @@ def test_threads_that_share_a_merge_change_nothing(kind: str) -> None:
     window = Window(as_rows(x, FEATURES)[0], y, np.empty(0))
     found = []
     with ThreadPoolExecutor(3) as pool:
-        for share in (in_one_part, Shared(pool, 3)):
+        for share in (ALONE, Share(pool, 3)):
             piece, *pieces = take_all([base, *members], EVERY, share)
             made, steps = merge(base, piece, pieces, window, first_steps(base), share)
             other = learners()[kind]()

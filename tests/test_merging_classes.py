@@ -10,7 +10,7 @@ from giftrl.errors import Incompatible
 from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import value
 from giftrl.workers import first_steps, merge, put, take
-from giftrl.workers.step_size import KScores, OneScore, descent, find_steps
+from giftrl.workers.step_size import ClassWindow, ScalarWindow, descent, find_steps
 from tests.class_mixtures import mixture, stream
 from tests.merged import assert_same_state, copied, every, part, play_merged, window_of
 from tests.multiclass import LOSSES, each_loss
@@ -39,7 +39,7 @@ def found(loss, p, d, labels, weights, prior, stiff, repeated=1):
     """The steps; ``repeated`` beginning where they ended."""
     steps = prior.copy()
     for _ in range(repeated):
-        rows = KScores(loss, labels, weights, np.empty((2, CLASSES)))
+        rows = ClassWindow(loss, labels, weights, np.empty((2, CLASSES)))
         flat = p.reshape(EXPERTS, -1).copy(), d.reshape(EXPERTS, GROUPS, -1)
         ready(find_steps, False)(rows, *flat, prior, stiff, steps, 0, len(steps))
     return steps
@@ -63,7 +63,7 @@ def test_the_steps_are_the_best_ones(loss, seed):
 @each_loss
 def test_the_slope_is_the_derivative(loss):
     p, d, labels, weights = problem(loss, 5)
-    rows, eps = KScores(loss, labels, weights, np.empty((2, CLASSES))), 1e-6
+    rows, eps = ClassWindow(loss, labels, weights, np.empty((2, CLASSES))), 1e-6
     ends = [objective(loss, p[0], d[0, :1], labels, weights, 0.0, 0.0, np.array([by])) for by in (0.3 - eps, 0.3 + eps)]
     slope = descent(rows, p[0].reshape(-1), d[0, 0].reshape(-1), 0.3)
     assert slope == pytest.approx((ends[1] - ends[0]) / (2.0 * eps), rel=1e-5)
@@ -75,10 +75,10 @@ def test_two_classes_are_one_score():
     p, d, y = rng.normal(size=(1, ROWS)), rng.normal(size=(1, GROUPS, ROWS)), rng.choice([-1.0, 1.0], ROWS)
     prior, weights = rng.random((1, GROUPS)), rng.random(ROWS)
     one, two = prior.copy(), prior.copy()
-    ready(find_steps, False)(OneScore(losses.Logistic(), y, weights), p.copy(), d, prior, 2.0, one, 0, len(one))
+    ready(find_steps, False)(ScalarWindow(losses.Logistic(), y, weights), p.copy(), d, prior, 2.0, one, 0, len(one))
     both = [np.stack([each, np.zeros_like(each)], axis=-1) for each in (p, d)]
     flat = both[0].reshape(1, -1), both[1].reshape(1, GROUPS, -1)
-    rows = KScores(losses.Softmax(), (y < 0).astype(np.int64), weights, np.empty((2, 2)))
+    rows = ClassWindow(losses.Softmax(), (y < 0).astype(np.int64), weights, np.empty((2, 2)))
     ready(find_steps, False)(rows, *flat, prior, 2.0, two, 0, len(two))
     np.testing.assert_allclose(one, two, atol=1e-10)
 

@@ -16,9 +16,8 @@ from giftrl.kernels import LinearLearner
 from giftrl.mixtures import MixtureLearner
 from giftrl.streams.reader import Reader
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.workers.merging import COUNTED, known
 from giftrl.workers.planner import FIRST, MOST_GROWTH, cut, first_rows, next_round
-from giftrl.workers.threads import Team
+from giftrl.workers.threads import FEATURES_COUNTED, Team, count_features
 
 NONE = np.empty(0)
 
@@ -78,13 +77,24 @@ def test_a_team_splits_rows_only_once_rounds_have_as_many_as_features() -> None:
 
 
 def test_room_for_more_features_does_not_change_how_many_are_known() -> None:
-    features = np.array([0, 5, 1000, COUNTED - 1, COUNTED, COUNTED + 2, 2 * COUNTED, 2 * COUNTED + 4])
-    x = sparse.csr_array((np.ones(8), features, np.arange(9)), (8, 3 * COUNTED))
-    learner = MixtureLearner(3 * COUNTED, "logistic")
+    features = np.array(
+        [
+            0,
+            5,
+            1000,
+            FEATURES_COUNTED - 1,
+            FEATURES_COUNTED,
+            FEATURES_COUNTED + 2,
+            2 * FEATURES_COUNTED,
+            2 * FEATURES_COUNTED + 4,
+        ]
+    )
+    x = sparse.csr_array((np.ones(8), features, np.arange(9)), (8, 3 * FEATURES_COUNTED))
+    learner = MixtureLearner(3 * FEATURES_COUNTED, "logistic")
     learner.learn(x, np.ones(8))
-    assert known(learner) == 4 + 2 * 2 + 2 * 4
-    learner.grow(10 * COUNTED)
-    assert known(learner) == 4 + 2 * 2 + 2 * 4
+    assert count_features(learner) == 4 + 2 * 2 + 2 * 4
+    learner.grow(10 * FEATURES_COUNTED)
+    assert count_features(learner) == 4 + 2 * 2 + 2 * 4
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

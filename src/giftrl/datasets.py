@@ -19,7 +19,7 @@ from giftrl.sweeps import fingerprint, read_all
 
 __all__ = ["REGISTRY", "SITE", "Dataset", "DownloadFailed", "default_folder", "get"]
 
-#: Where the data sets of LIBSVM are.
+#: The address of the data sets of LIBSVM.
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 
@@ -27,8 +27,8 @@ class Dataset(NamedTuple):
     """A data set: its path below :data:`SITE`, its size, and the fingerprint of its numbers.
 
     The fingerprint is :func:`giftrl.sweeps.fingerprint`, a SHA-256 of the numbers and not of the bytes. A mirror that
-    compresses the file differently passes the check; a file with one wrong digit does not. The fingerprints below are
-    those of the copies with which the paper's figures were reproduced; these came from other public sites.
+    compresses the file differently passes the check; a file with one wrong digit does not. The copies with which the
+    paper's figures were reproduced came from other public sites.
 
     >>> REGISTRY["ijcnn1"].file
     'ijcnn1.bz2'
@@ -80,7 +80,7 @@ def default_folder() -> Path:
 
 
 class _Watched:
-    """What pooch calls a progress bar; it tells ``watch`` the part that has arrived, or None if the size is unknown."""
+    """A progress bar for pooch; it calls ``watch`` with the downloaded part, or None if the size is unknown."""
 
     def __init__(self, watch: Callable[[float | None], None]) -> None:
         self.watch = watch
@@ -112,8 +112,8 @@ def get(
         name: the name of a data set in the registry, or a :class:`Dataset` of your own.
         folder: the folder of the data sets; None means :func:`default_folder`.
         site: the address to which the path of the data set is appended.
-        check: whether to compare the fingerprint of the file with that of the registry.
-        watch: called with the part of the file that has arrived, from 0 to 1, or None if its size is unknown.
+        check: compare the fingerprint of the file with the registry.
+        watch: called with the downloaded part of the file, from 0 to 1, or None if its size is unknown.
 
     >>> from giftrl.errors import UnknownName
     >>> try:

@@ -4,8 +4,9 @@ A *round*: all workers begin from the same state, each learns its own rows, and 
 worker's part in a round is a pure function of the state and its rows, and a merge is a pure function of the states.
 """
 
-from giftrl.workers.merging import Window, first_steps, merge, touched
-from giftrl.workers.pieces import put, take
+from giftrl.workers.merging import first_steps, merge
+from giftrl.workers.pieces import put, take, touched
 from giftrl.workers.planner import Round, cut, first_rows, next_round
+from giftrl.workers.step_size import Window
 
 __all__ = ["Round", "Window", "cut", "first_rows", "first_steps", "merge", "next_round", "put", "take", "touched"]

@@ -35,7 +35,7 @@ from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import NORM, SCALE, Columns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import Known, put_feature
-from giftrl.workers.pieces import Piece, Share, in_one_part, stacked
+from giftrl.workers.pieces import ALONE, Piece, Share, stacked
 
 Array = NDArray[np.float64]
 
@@ -226,7 +226,7 @@ def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: in
 
 
 def merge_experts(
-    learner: Any, base: Piece, workers: list[Piece], known: Known, place: int, share: Share = in_one_part
+    learner: Any, base: Piece, workers: list[Piece], known: Known, place: int, share: Share = ALONE
 ) -> Ends:
     """Both ends of the experts, and their offsets but for those of the coin; ``place`` is that of the constant."""
     pieces, grid, scores, size = [base, *workers], learner.grid, learner.classes or 1, len(base.features)
@@ -261,7 +261,7 @@ def by_row(ends: Ends) -> Ends:
 
 
 def blocks_of(
-    learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64], share: Share = in_one_part
+    learner: Any, known: Known, ends: Ends, steps: Array, group: NDArray[np.int64], share: Share = ALONE
 ) -> NDArray[Any]:
     """The blocks of the merged features; see :func:`write_blocks`."""
     x, places = np.zeros((len(known.rows), int(learner.places.total)), learner.dtype), learner.places

@@ -26,7 +26,7 @@ from giftrl.mixtures.state import (
     Columns,
 )
 from giftrl.ops.scalar import clamp
-from giftrl.workers.pieces import Piece, Share, in_one_part, mean, stacked
+from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
 
 Array = NDArray[np.float64]
 #: A feature becomes dense in half of the rows, and remains so down to this part of them.
@@ -130,7 +130,7 @@ def merge_records(
             shifts[k, j] = shift_of(records[k], j, mu, m, rule.together and dense)
 
 
-def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = in_one_part) -> Known:
+def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, share: Share = ALONE) -> Known:
     """What all rows together say of the features; ``place`` is that of the constant among them, or -1."""
     pieces, columns = [base, *workers], learner.places
     rows = np.array([piece.counts[ROWS] for piece in pieces])

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require_whole
 from giftrl.kernels.base import RowLearner
-from giftrl.workers.merging import Window, first_steps, known, merge, touched
-from giftrl.workers.pieces import Shared, in_one_part, put, take, take_all
+from giftrl.workers.merging import first_steps, merge
+from giftrl.workers.pieces import Share, put, take, take_all, touched
 from giftrl.workers.planner import cut, first_rows, next_round
+from giftrl.workers.step_size import Window
 
 
 class Notes:
@@ -39,6 +40,27 @@ class Notes:
 # is open, the learner has learnt all rows.
 
 Array = NDArray[np.float64]
+
+
+#: So many features are counted one by one, and then every second of as many again, every fourth of twice as many...
+FEATURES_COUNTED = 1 << 16
+
+
+def count_features(learner: Any) -> int:
+    """About how many features a learner has met, with the same result whatever room it has for more.
+
+    >>> from giftrl.mixtures import MixtureLearner
+    >>> learner = MixtureLearner(9, "squared", compiled=False)
+    >>> p = learner.learn(np.eye(9)[:3], np.ones(3))
+    >>> count_features(learner)
+    3
+    """
+    array = learner.features.x
+    total, first, step = np.count_nonzero(array[:FEATURES_COUNTED].any(axis=1)), FEATURES_COUNTED, 2
+    while first < len(array):
+        total += step * np.count_nonzero(array[first : 2 * first : step].any(axis=1))
+        first, step = 2 * first, 2 * step
+    return int(total)
 
 
 class Spent(NamedTuple):
@@ -90,7 +112,7 @@ class Team(RowLearner):
         self._before: Any = None  # the witnesses without them, once some are remembered
         self._marks = np.zeros((workers + 1, 0), np.bool_)
         self._pool = ThreadPoolExecutor(workers, "giftrl-worker")
-        self._share = Shared(self._pool, workers) if learner.compiled else in_one_part
+        self._share = Share(self._pool, workers if learner.compiled else 1)
 
     @property
     def loss(self) -> Any:
@@ -150,11 +172,11 @@ class Team(RowLearner):
                 # Known features never become fewer. If the last count already says that one worker learns all these
                 # rows, counting again would change nothing.
                 if self.learner.rounds + rows > first_rows(self.workers, self._features):
-                    self._features = known(self.learner)
+                    self._features = count_features(self.learner)
                 first = first_rows(self.workers, self._features)
-            in_one_part = first - self.learner.rounds
-            if in_one_part > 0:
-                return (rows if self._ends_with(first, rows - in_one_part) else in_one_part), self.learner.learn_rows
+            alone = first - self.learner.rounds
+            if alone > 0:
+                return (rows if self._ends_with(first, rows - alone) else alone), self.learner.learn_rows
             self._left, self._window = next_round(self.learner.rounds, self.workers, self._features)
             if inside:  # at least half of the round is here: see _ends_with
                 self._left = min(self._left, rows)
