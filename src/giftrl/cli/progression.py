@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from giftrl.cli.terminal import Bar, Lines, counted, decimals
+from giftrl.cli.terminal import Bar, PlainConsole, counted, decimals
 from giftrl.errors import Message, render
 from giftrl.streams.columns import Kind, Schema
 
@@ -102,7 +102,7 @@ class Progression:
         self._weight = 0.0
         self._began: float | None = None
         self._before = 0  # examples learnt before the clock started
-        self._bar = Bar(Lines() if quiet else console, "compiling, if this is the first run", clock=clock)
+        self._bar = Bar(PlainConsole() if quiet else console, "compiling, if this is the first run", clock=clock)
         self._about = about
         self._headed = quiet
         self.learned = 0

@@ -101,8 +101,8 @@ def _finite(value: Any) -> Any:
 # Messages on standard error, and numbers in them.
 
 
-class Lines:
-    """Standard error where it is no terminal: lines of text, and no bar."""
+class PlainConsole:
+    """Standard error that is no terminal: lines of text, and no bar."""
 
     is_terminal = False
 
@@ -113,7 +113,7 @@ class Lines:
 def standard_error(quiet: bool) -> Any:
     """Standard error, for messages: a console, or lines of text where it is no terminal or nothing is to be shown."""
     if quiet or not sys.stderr.isatty():
-        return Lines()
+        return PlainConsole()
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -155,7 +155,7 @@ class Bar:
         seconds: the time limit of what is being done, for a bar that moves with the clock.
         clock: the current time in seconds; tests replace it.
 
-    >>> with Bar(Lines(), "counting", steps=2) as bar:
+    >>> with Bar(PlainConsole(), "counting", steps=2) as bar:
     ...     bar.step("one")
     ...     bar.step("two")
     >>> bar.shown

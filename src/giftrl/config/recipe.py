@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Names, tuple[str, ...]]] = {
 FIELDS = {"beta", "lookahead"}
 
 
-class Parts(NamedTuple):
+class Components(NamedTuple):
     """The members that a learner is made of. A mixture has a loss only."""
 
     loss: Any
@@ -60,7 +60,7 @@ class Recipe:
             such certificate.
 
     >>> Recipe("quantile", parameters={"tau": 0.9}).parts
-    Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
+    Components(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
     >>> Recipe("hinge", beta=2.0).parts.schedule
     TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
     """
@@ -103,12 +103,12 @@ class Recipe:
         return multiclass(self.parts.loss)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> Components:
         """The members that the fields name, with their parameters."""
         loss = self._member("loss")
         if self.auto:
-            return Parts(loss)
-        return Parts(loss, self._member("regularizer"), self._update(), self._schedule())
+            return Components(loss)
+        return Components(loss, self._member("regularizer"), self._update(), self._schedule())
 
     def _check_beta(self) -> None:
         beta, automatic = self.beta, Given("beta", AUTO)
