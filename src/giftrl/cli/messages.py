@@ -1,12 +1,15 @@
-"""Arguments of Python as the options of a command, for its messages."""
+"""Messages of commands: arguments as options, and the columns of tables."""
 
 import shlex
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from giftrl.errors import BadRow, GiftrlError, Given
+from giftrl.errors import BadRow, GiftrlError, Given, Message, render
+
+if TYPE_CHECKING:
+    from giftrl.streams.columns import Schema
 
 #: Arguments whose options have another name.
 RENAMED = {"label_values": "labels", "update": "updates", "ngrams": "ngram"}
@@ -104,3 +107,89 @@ def csv_record(values: Iterable[Any]) -> str:
         return name if plain else '"' + name.replace('"', '""') + '"'
 
     return shlex.quote(",".join(quoted(_part(value)) for value in values))
+
+
+# Columns of tables -----------------------------------------------------------------------------------------------
+
+#: The kinds of columns, in the order in which they are shown, and what people call them.
+KIND_NAMES: dict[str, str] = {
+    "number": "numbers", "category": "categories", "numbers": "lists of numbers",
+    "categories": "lists of categories", "date": "dates", "text": "text", "ignored": "ignored",
+    "label": "label", "weight": "weight",
+}  # fmt: skip
+#: The features of a kind, if its name does not tell.
+KIND_FEATURES = {"date": " (years since 2000; weekday, month, hour if given)", "text": " (its words)"}
+MAX_NAMES_WIDTH = 96
+MISSING_VALUES = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: JSON has no list of its keys: each value is what its type says.
+OTHER_KEYS = ("other keys", "numbers are numbers, texts are categories")
+NO_FEATURES = (
+    "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
+    "CSV are looked for between tabs, semicolons, commas or bars"
+)
+
+
+def in_rows(schema: "Schema") -> list[tuple[str, str]]:
+    """A row for each kind of columns that there is: what it is called, and its columns.
+
+    >>> from giftrl.streams.columns import Schema
+    >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
+    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
+    """
+    rows = []
+    for kind, head in KIND_NAMES.items():
+        names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
+        if names:
+            rows.append((head, shortened(names) + KIND_FEATURES.get(kind, "")))
+    return rows
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names between commas, as many as go on a line.
+
+    >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
+    ('a, b', 'yyy, and 1 more')
+    """
+    shown, size = 0, 0
+    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= MAX_NAMES_WIDTH):
+        size += len(names[shown]) + 2
+        shown += 1
+    more = [f"and {len(names) - shown} more"] if shown < len(names) else []
+    return ", ".join([*names[:shown], *more])
+
+
+def in_lines(schema: "Schema | None", json: bool = False) -> list[str]:
+    """The columns of a table, a line for each kind; none where there is only a label.
+
+    Args:
+        schema: of the table, or None.
+        json: whether it has those keys of JSON alone that have a meaning of their own.
+
+    >>> from giftrl.streams.columns import Schema
+    >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")
+    dates       when (years since 2000; weekday, month, hour if given)
+    label       y
+    other keys  numbers are numbers, texts are categories
+    """
+    if schema is None or set(schema.kinds) <= {"label"}:
+        return []
+    rows = [*in_rows(schema), *([OTHER_KEYS] if json else [])]
+    width = max(len(head) for head, _ in rows)
+    lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
+    absent = [] if json else [kind for kind in ("number", "date") if kind in schema.kinds]
+    return [*lines, *([MISSING_VALUES.format(" or ".join(absent))] if absent else [])]
+
+
+def notes(remarks: Iterable[Message]) -> list[str]:
+    """Remarks of a reader, with the options of the command that runs."""
+    speak = OptionNames(click.get_current_context().command)
+    return [render(remark, speak) for remark in remarks]
+
+
+def about(trainer: Any) -> list[str]:
+    """The meaning of the columns of the data, and remarks about them."""
+    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
+    remarks = notes(trainer.reader.remarks)
+    if schema is not None and not json and set(schema.kinds) <= {"label", "weight", "ignored"}:
+        remarks.append(NO_FEATURES)
+    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]

@@ -51,7 +51,7 @@ def convert_command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
-    from giftrl.cli.progression import in_lines, notes
+    from giftrl.cli.messages import in_lines, notes
     from giftrl.cli.terminal import Bar, standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.label_names import LabelNames, listed
