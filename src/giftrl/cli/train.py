@@ -1,5 +1,6 @@
 """``giftrl train``: learn a model from a stream."""
 
+import time
 from typing import Any
 
 import click
@@ -135,7 +136,8 @@ def train_command(data: tuple[str, ...], cluster: str | None, **options: Any) ->
       giftrl train tuesday.vw.gz --from clicks.giftrl --model clicks.giftrl
       zcat day*.vw.gz | giftrl train - --format vw --checkpoint-every 1000000 --model day.giftrl
     """
+    begun = time.perf_counter()
     from giftrl.cli.training_run import ClusterRun, TrainingRun
 
-    run = TrainingRun(data, options) if cluster is None else ClusterRun(data, options, cluster)
+    run = TrainingRun(data, options, begun) if cluster is None else ClusterRun(data, options, begun, cluster)
     run.execute()

@@ -205,12 +205,13 @@ class TrainingRun:
     Args:
         data: the names of sources.
         options: all other options.
+        begun: the time at which the command began, start-up included.
     """
 
     workers = 1
 
-    def __init__(self, data: tuple[str, ...], options: dict[str, Any]) -> None:
-        self.begun = time.perf_counter()
+    def __init__(self, data: tuple[str, ...], options: dict[str, Any], begun: float) -> None:
+        self.begun = begun
         take = options.pop
         self.data, self.from_path, self.resume = data, take("from_path"), take("resume")
         self.model_path, self.summary_path = take("model_path"), take("summary_path")
@@ -462,9 +463,9 @@ class ClusterRun(TrainingRun):
     workers = 16
     checkpoint_has_target = False
 
-    def __init__(self, data: tuple[str, ...], options: dict[str, Any], cluster: str) -> None:
+    def __init__(self, data: tuple[str, ...], options: dict[str, Any], begun: float, cluster: str) -> None:
         self.cluster = cluster
-        super().__init__(data, options)
+        super().__init__(data, options, begun)
         self.reading.pop("rejects")
         self.costs: dict[str, Any] = {}
         self._next_line = 0

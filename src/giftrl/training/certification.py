@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,8 @@ class Rereading:
         return Reader(
             self.sources, self.features, schema=self.schema, interactions=settings.interactions,
             ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant,
-            labels=settings.label_names, accepts=settings.accepts, expected=settings.expected, no_base=self._no_base,
+            labels=settings.label_names, accepts=settings.accepts, expected=settings.expected,
+            hints=partial(settings.hints, can_add=False), no_base=self._no_base,
             **reading,
         )  # fmt: skip
 
