@@ -244,7 +244,7 @@ def make_each(
     """Learners of that many models of one score each: a single one that learns them in one pass, or one for each.
 
     A mixture, an L1 term with one strength for all coordinates, and parts of your own cannot share a pass. All
-    models share one budget of witnesses.
+    models share one budget of stored examples.
 
     >>> make_each(Recipe("squared", beta=1.0), 2, 3)[0].x.shape
     (2, 3)

@@ -412,7 +412,8 @@ class ShardRows:
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
             interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
             constant=settings.constant, on_error=reading.on_error, labels=settings.label_names,
-            accepts=settings.accepts, expected=settings.expected, no_base=settings.no_base, start=start,
+            accepts=settings.accepts, expected=settings.expected,
+            hints=partial(settings.hints, can_add=False), no_base=settings.no_base, start=start,
             background=False,
         )  # fmt: skip
 

@@ -58,7 +58,7 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         ),
         figures_of(result, "literal", axis, folder),
     )
-    for name in result.groups:
+    for name in (name for name in BEYOND if name in result.summaries):
         text = html.paragraph(BEYOND[name][1] + ".")
         page.section(f"Beyond the paper: {name}", text, figures_of(result, name, axis, folder))
     _temporal(page, result, folder)
@@ -95,7 +95,7 @@ def _panel(panel: PaperPanel, summary: Summary, kind: str, axis: str) -> Panel:
 
 def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) -> None:
     """Write the panels of a figure side by side: one file for each reading and for each group beyond the paper."""
-    for kind, summaries in {**result.readings, **result.groups}.items():
+    for kind, summaries in result.summaries.items():
         panels = [_panel(panel, summary, kind, axis) for panel, summary in summaries.items() if panel.figure == figure]
         if panels:
             text = svg(side_by_side(panels))
@@ -105,7 +105,7 @@ def _write_figure(result: Reproduction, figure: int, folder: Path, axis: str) ->
 def figures_of(result: Reproduction, kind: str, axis: str, folder: Path, only: int | None = None) -> str:
     """Write the numbers of each panel to a CSV file, and return the panels as HTML; ``only`` chooses one figure."""
     parts = []
-    for panel, summary in {**result.readings, **result.groups}[kind].items():
+    for panel, summary in result.summaries[kind].items():
         if only not in (None, panel.figure):
             continue
         stem = f"{panel.name}-{kind.replace(' ', '-')}"
@@ -266,8 +266,8 @@ def floor_table(result: Reproduction) -> Table:
     """A row for each panel and rule: the tuned loss and the loss at the largest beta, without and with the floor."""
     head = ("panel", "rule", "tuned", "tuned, floor for all", "largest beta", "largest beta, floor for all")
     rows = []
-    for panel, with_floor in result.readings["fair"].items():
-        without = result.readings["found"][panel]
+    for panel, with_floor in result.summaries["fair"].items():
+        without = result.summaries["found"][panel]
         for k, name in enumerate(without.names):
             tuned = without.best_loss(k), with_floor.best_loss(k)
             last = float(without.mean[k, -1]), float(with_floor.mean[k, -1])

@@ -7,7 +7,7 @@ them, and then learns from them one by one: a prediction misses at most 0.4% of 
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,12 +171,3 @@ def average_loss(data: Task, rate: float | None) -> float:
                 paid.append(losses(classes, nothing, rest, data.y))
                 break
     return float(np.concatenate(paid).mean())
-
-
-def mean_ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    """The geometric mean of ratios.
-
-    >>> round(mean_ratio([(1.0, 2.0), (1.0, 8.0)]), 6)
-    0.25
-    """
-    return float(np.exp(np.mean([np.log(above / below) for above, below in pairs])))

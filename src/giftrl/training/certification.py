@@ -232,7 +232,7 @@ def certify(
         return stored.best_loss(u, scale, max(0.0, time_limit - (time.monotonic() - begun)), target)
     if not data.again:
         rule = f"has more than {data.sample.most:,} nonzeros, and cannot be read twice"
-        raise InvalidInput("data", "-", rule, "give a file, or keep more rows with --witness-nonzeros")
+        raise InvalidInput("data", "-", rule, "give a file, or store more with --witness-nonzeros")
     sample = data.sample.rows() if data.sample.entries else None
     limit = max(0.0, time_limit - (time.monotonic() - begun))
     return by_passes(empty, data.blocks, u, scale=scale, time_limit=limit, gap=gap, sample=sample, watch=watch)

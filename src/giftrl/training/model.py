@@ -344,7 +344,7 @@ Arrays = dict[str, NDArray[Any]]
 DENSE_ARRAYS = ("features.dense", "features.stamps")
 #: The array of a mixture with a row for each feature in later passes.
 LATER_CHANGES = "later.changes"
-#: The array of stored examples with a row for each feature, once examples were left out.
+#: Sums over committed examples, by feature.
 STORED_RECORD = "witnesses.record"
 #: The part of theta beyond the stored theta, after a merge.
 THETA_AHEAD = "ahead"

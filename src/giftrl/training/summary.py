@@ -16,7 +16,7 @@ CERTIFIED_SCALES = (1.0, 10.0)
 
 
 def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
-    """Lower bounds on the loss of linear models of this size, and of ten times this size; none without stored examples.
+    """Lower bounds for models up to the size of this one, and up to ten times it; none without stored examples.
 
     Args:
         certificate: of a model.
