@@ -124,31 +124,32 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         n = len(labels) if order is None else len(order)
         if random is not None:
             order = random.permutation(n if order is None else order)
-        held = np.flatnonzero(held_out(0, n, self.validation_fraction if passes > 1 else 0.0))
+        held = np.flatnonzero(held_out(0, n, self.validation_fraction)) if passes > 1 else np.empty(0, np.int64)
         if len(held) > 0:  # positions in the order become example numbers
             taken = np.arange(n) if order is None else order
             held, order = taken[held], np.delete(taken, held)
         validate = None
         if len(held) > 0:
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
-        course = EarlyStopping(self._model.learners, validate)
+        stopping = EarlyStopping(self._model.learners, validate) if passes > 1 else None
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
         require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)
             before = self._model.loss_sum
-            course.begin()
+            if stopping is not None:
+                stopping.begin()
             with self._model.together(workers if index == 0 and n >= FIRST else 1):
                 self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before
                 self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()
-            if not course.end():
+            if stopping is None or not stopping.end():
                 break
-        self._model.replace(course.result())
-        if passes > 1:
-            self._validation_losses = course.losses
+        if stopping is not None:
+            self._model.replace(stopping.result())
+            self._validation_losses = stopping.losses
         if len(held) > 0:
             self._learn_once(x, labels, weights, held)
 
