@@ -78,7 +78,7 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def figure(svg_text: str, name: str, description: str, caption: str) -> str:
+def figure(svg_text: str, description: str, name: str, caption: str) -> str:
     """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figures.inline`."""
     drawn = inline(svg_text, name, description)
     return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
