@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from giftrl.errors import BadSource, InvalidInput, Refused
 from giftrl.service.limits import Limits
 from giftrl.streams.batch import Batch, Rejected
-from giftrl.streams.formats import FORMATS, HEAD, detect
-from giftrl.streams.sources.lines import BOM
+from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
+from giftrl.streams.sources.line_blocks import BOM
 from giftrl.streams.sources.source import Source
 
 BODY_FORMATS = ("json", "libsvm", "vw", "arrow")
@@ -121,7 +121,7 @@ def _detected(data: bytes) -> str:
     if data.lstrip()[:1] in (b"{", b"["):
         return "json"
     try:
-        return detect(data[:HEAD], "the body")
+        return detect(data[:HEAD_BYTES], "the body")
     except BadSource as problem:
         raise Refused(415, str(problem.rule), "name it: ?format=json, libsvm, vw or arrow") from None
 

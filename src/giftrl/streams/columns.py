@@ -11,9 +11,9 @@ from giftrl.errors import BadSource, InvalidInput, UnknownName, require
 from giftrl.ops import validated
 
 #: The names of the label where none is given, in order of preference and in upper or lower case.
-LABELS = ("label", "target", "y", "class")
+LABEL_NAMES = ("label", "target", "y", "class")
 #: Spellings of a missing number.
-MISSING = ("NA", "N/A", "null", "NULL", "?")
+MISSING_NUMBERS = ("NA", "N/A", "null", "NULL", "?")
 
 Reference = str | int
 
@@ -69,7 +69,7 @@ class Columns(NamedTuple):
     text: tuple[Reference, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
-    missing: tuple[str, ...] = MISSING
+    missing: tuple[str, ...] = MISSING_NUMBERS
 
     def validate(self) -> None:
         for argument in ("ignore", "categorical", "date", "text", "missing"):
@@ -244,7 +244,7 @@ def decide(columns: Columns, names: Sequence[str], found: Sequence[str], source:
 
 def _usual_label(names: Sequence[str], taken: Mapping[int, str]) -> int | None:
     lower = [name.lower() for name in names]
-    for name in LABELS:
+    for name in LABEL_NAMES:
         if name in lower:
             at = lower.index(name)
             return None if at in taken else at

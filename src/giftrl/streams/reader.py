@@ -18,14 +18,14 @@ from giftrl.files import Output
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch, Position, Rejected, keep_rows
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import FORMATS, HEAD, TEXT, detect
+from giftrl.streams.formats import FORMATS, HEAD_BYTES, TEXT_FORMATS, detect
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features, News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.names.interactions import Interactions, Ngrams, no_order
 from giftrl.streams.names.products import Crossing
-from giftrl.streams.sources.lines import BLOCK, MAX_LINE, Block, Lines
-from giftrl.streams.sources.prefetch import Ahead, in_turn
+from giftrl.streams.sources.line_blocks import BLOCK_BYTES, MAX_LINE, Block, LineBlocks
+from giftrl.streams.sources.prefetch import Prefetch, ordered_map
 from giftrl.streams.sources.source import Named, Source, Stream, find_sources
 from giftrl.system import cores
 
@@ -158,7 +158,7 @@ class Parsing:
     ngrams: Ngrams | None = None  # which n-grams to add
     labels: LabelNames | None = None  # the names of labels; None where labels are numbers
     compiled: bool = True
-    block: int = BLOCK  # the bytes of text to read at a time
+    block: int = BLOCK_BYTES  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
     opened: dict[str, Stream] = field(default_factory=dict)  # sources that were looked at and cannot be opened again
     threads: int | None = 1  # how many parse blocks of text at the same time; None for one a core, and a few at most
@@ -183,13 +183,13 @@ class Parsing:
         """The batches of a source."""
         self.consumed = 0
         with self.opened.pop(source.name, None) or Stream(source) as stream:
-            head = stream.peek(HEAD)
+            head = stream.peek(HEAD_BYTES)
             if stream.broken and b"\n" not in head:
                 stream.check_end(1)
             format_ = self.formats[source.name] = detect(head, source.name, self.format)
             if self.ngrams is not None and format_ not in WITH_NGRAMS:
                 raise no_order(source.name)
-            read = self._lines if format_ in TEXT else self._rows
+            read = self._lines if format_ in TEXT_FORMATS else self._rows
             yield from read(stream, start, format_)
 
     def parser(self, format_: str) -> Any:
@@ -227,14 +227,14 @@ class Parsing:
     def _lines(self, stream: Stream, start: Position, format_: str) -> Iterator[Parsed]:
         parser, name = self.parser(format_), stream.source.name
         if format_ == "csv":
-            size = max(self.block, HEAD)
+            size = max(self.block, HEAD_BYTES)
             head = stream.peek(size)
             whole = len(head) < size and not stream.broken
             start = max(start, parser.open(head[:size], name, whole, start.source))
             self._found(parser)
-        lines = Lines(stream, start, self.block, self.max_line)
+        lines = LineBlocks(stream, start, self.block, self.max_line)
         if several := self._several(stream, format_):
-            for parsed in in_turn(lines, [functools.partial(_parsed, each, name) for each in several]):
+            for parsed in ordered_map(lines, [functools.partial(_parsed, each, name) for each in several]):
                 self.consumed = stream.consumed
                 yield parsed
             return
@@ -378,7 +378,7 @@ class Reader:
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
         expected: str | Callable[[str], str] = "a label that can be used", no_base: str | None = None,
         start: Position | None = None, opened: dict[str, Stream] | None = None, background: bool = True,
-        threads: int | None = None, compiled: bool = True, block: int = BLOCK, max_line: int = MAX_LINE,
+        threads: int | None = None, compiled: bool = True, block: int = BLOCK_BYTES, max_line: int = MAX_LINE,
     ) -> None:  # fmt: skip
         for argument, value, known in (
             ("format", format, (None, *FORMATS)), ("normalize", normalize, NORMALIZATIONS),
@@ -502,7 +502,7 @@ class Reader:
             self._crossing = Crossing(self.interactions, features, compiled=self.compiled)
         if not self._background:
             return ((batch, None) for batch, _ in self._batches())
-        ahead = Ahead((batch, features.news() if news is None else news) for batch, news in self._batches())
+        ahead = Prefetch((batch, features.news() if news is None else news) for batch, news in self._batches())
         opened.callback(ahead.close)
         return iter(ahead)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
 from giftrl.files import FileDigest, find_written, go_back
 from giftrl.streams.batch import Position
-from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
 from giftrl.streams.sources.source import Stream, find_sources
 
 
@@ -137,4 +137,7 @@ class InputDigests:
 
     def _is_text(self, at: int) -> bool:
         with Stream(self.sources[at]) as stream:
-            return stream.compression is None and detect(stream.peek(HEAD), stream.source.name, self.format) in TEXT
+            return (
+                stream.compression is None
+                and detect(stream.peek(HEAD_BYTES), stream.source.name, self.format) in TEXT_FORMATS
+            )

@@ -12,7 +12,7 @@ from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import first_labels
 from giftrl.streams.label_names import LabelNames, is_exact, listed
 from giftrl.streams.sources.source import Stream, find_sources
-from giftrl.streams.tables.csv_fallback import NUMBER
+from giftrl.streams.tables.csv_fallback import NUMBER_PATTERN
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 
 AUTO = "auto"
@@ -20,7 +20,7 @@ AUTO = "auto"
 FEW, ROWS_EACH = 20, 5
 #: The most names of classes. More are probably text of another kind.
 MANY = 100
-_NUMBER = re.compile(NUMBER)
+_NUMBER = re.compile(NUMBER_PATTERN)
 
 
 class Target(NamedTuple):

@@ -17,7 +17,7 @@ from giftrl.config.upgrade import settings_of_now
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
-from giftrl.streams.label_names import WHOLE, LabelNames, as_option, listed
+from giftrl.streams.label_names import MAX_EXACT_INTEGER, LabelNames, as_option, listed
 
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)
@@ -40,7 +40,7 @@ def names_of(values: LabelValues | None) -> tuple[str, ...]:
     def name(value: float | str) -> str:
         if isinstance(value, str):
             return value
-        return f"{value:.0f}" if float(value).is_integer() and abs(value) <= WHOLE else f"{value:.12g}"
+        return f"{value:.0f}" if float(value).is_integer() and abs(value) <= MAX_EXACT_INTEGER else f"{value:.12g}"
 
     return tuple(map(name, values or ()))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource, InvalidInput, require
 from giftrl.files import is_stream
-from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
+from giftrl.streams.sources.decompress import PIECE_BYTES, Broken, codec_of, decompressed
 
 STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -145,8 +145,8 @@ class Stream:
         try:
             self.raw: Any = _opened(source)
             self.total = len(source.data) if source.data is not None else _size_of(self.raw)
-            head = self._read_raw(PIECE)
-            while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
+            head = self._read_raw(PIECE_BYTES)
+            while head and len(head) < PIECE_BYTES and (more := self._read_raw(PIECE_BYTES - len(head))):
                 head += more
         except OSError as problem:
             raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
@@ -177,7 +177,7 @@ class Stream:
     def _next(self) -> bytes:
         """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
         try:
-            return self._read_raw(PIECE) if self.compression is None else next(self._pieces, b"")
+            return self._read_raw(PIECE_BYTES) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
             self._broken = problem
             return b""
