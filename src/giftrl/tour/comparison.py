@@ -66,25 +66,17 @@ def read(name: str) -> Task:
 class Comparison(NamedTuple):
     """The average losses of one pass over a data set.
 
-    Attributes:
-        data: the data set.
-        ours: the loss of giftrl.
-        proof: its certificate in words.
-        bound: a lower bound on the loss of every linear model of its size; NaN if nothing was proved.
-        default: the loss of SGD with its defaults.
-        swept: the losses of SGD at each of the rates.
-
     >>> one = Comparison(None, 1.0, "", 0.5, 3.0, (2.0, 0.8) + 7 * (4.0,))
     >>> one.best, one.good
     ((0.0032, 0.8), 1)
     """
 
     data: Task
-    ours: float
-    proof: str
-    bound: float
-    default: float
-    swept: tuple[float, ...]
+    ours: float  # the loss of giftrl
+    proof: str  # its certificate in words
+    bound: float  # a lower bound on the loss of every linear model of its size; NaN if nothing was proved
+    default: float  # the loss of SGD with its defaults
+    swept: tuple[float, ...]  # the losses of SGD at each of the rates
 
     @property
     def best(self) -> tuple[float, float]:

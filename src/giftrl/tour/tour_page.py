@@ -80,7 +80,7 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
             "one learning rate. The star is giftrl, which has none, and the line is at its loss. Height is loss, as a "
             "multiple of giftrl's: a square below the line is better than giftrl."
         ),
-        html.figures(*(html.figure(svg(draw(each)), f"rates-{each.data.name}", describe(each), _caption(each))
+        html.figures(*(html.figure(svg(draw(each)), describe(each), f"rates-{each.data.name}", _caption(each))
                        for each in found)),
         html.paragraph(
             "The grey strip holds the learners without a fixed learning rate: giftrl, and SGD with its defaults (the "
