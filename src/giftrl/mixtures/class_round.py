@@ -54,6 +54,31 @@ from giftrl.ops.loss_scale import kinked, reach
 from giftrl.ops.scalar import clamp, log
 from giftrl.ops.vector_loss import conjugate, curvature, curvatures, prox, slope, value
 
+#: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
+CLIPPED, BENDS, SPREADS = range(3)
+Z, AZ, CENTRE = range(3)
+LOG_CANDIDATES = math.log(CANDIDATES)
+
+
+class ClassState(NamedTuple):
+    """State of a mixture of K scores besides its features."""
+
+    offsets: NDArray[np.float64]  # of each expert and class: what centring has added to its constant
+    totals: NDArray[np.float64]  # the loss of each expert
+    candidates: NDArray[np.float64]  # the loss of each candidate
+    stack: NDArray[np.float64]
+    inverse: NDArray[np.float64]
+    slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
+    sums: NDArray[np.float64]
+
+    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
+        grow_classes(matrix, s, factor)
+
+    @property
+    def units(self) -> NDArray[np.float64]:
+        """The units of labels, for functions that are the same for one score."""
+        return CLASS_UNITS
+
 
 class ClassBuffers(NamedTuple):
     """Scratch memory for a round.
@@ -158,32 +183,6 @@ def step_row(parts: Any, count: Any, norm: float, bend: float, steep: float) -> 
         for m in range(0 if parts.pieces.again else classes):
             z = coin[m] * u
             settle_bet(x, j, columns.coin + m, classes, z, -z * parts.buffers.bets[k, m] * norm)
-
-
-#: The rows of ``ClassBuffers.classes`` and of ``ClassBuffers.stack``.
-CLIPPED, BENDS, SPREADS = range(3)
-Z, AZ, CENTRE = range(3)
-LOG_CANDIDATES = math.log(CANDIDATES)
-
-
-class ClassState(NamedTuple):
-    """State of a mixture of K scores besides its features."""
-
-    offsets: NDArray[np.float64]  # of each expert and class: what centring has added to its constant
-    totals: NDArray[np.float64]  # the loss of each expert
-    candidates: NDArray[np.float64]  # the loss of each candidate
-    stack: NDArray[np.float64]
-    inverse: NDArray[np.float64]
-    slopes: NDArray[np.float64]  # the mean absolute slope of each class, at the combined scores
-    sums: NDArray[np.float64]
-
-    def follow_scale(self, matrix: Any, s: Any, factor: float) -> None:
-        grow_classes(matrix, s, factor)
-
-    @property
-    def units(self) -> NDArray[np.float64]:
-        """The units of labels, for functions that are the same for one score."""
-        return CLASS_UNITS
 
 
 @formula(fast=True)

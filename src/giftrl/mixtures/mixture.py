@@ -214,8 +214,9 @@ class Mixture(RowLearner):
             features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
             pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
             parts = Parts(
-                self.loss, self.grid, self.places, pieces, features, features.x, features.theta, matrix, mixing, later,
-                self._buffers(width + len(features.dense)),
+                loss=self.loss, grid=self.grid, columns=self.places, pieces=pieces, features=features, x=features.x,
+                theta=features.theta, matrix=matrix, state=mixing, later=later,
+                buffers=self._buffers(width + len(features.dense)),
             )  # fmt: skip
             weights = Weights(
                 self.grid, self.places, features, features.x, matrix.x.reshape(-1, scores),
@@ -506,15 +507,16 @@ class MulticlassMixture(Mixture):
         )
 
     def _buffers(self, width: int) -> ClassBuffers:
-        n, experts, k, dtype = lanes(self.grid), len(self.mixing.totals), self.classes, self.dtype
+        n, k, dtype = lanes(self.grid), self.classes, self.dtype
+        experts, places = len(self.mixing.totals), len(self.matrix.x)
         lines = experts + CANDIDATES + 1
         return ClassBuffers(
-            entries(width, dtype), side(experts),
-            np.zeros((lines, k)), np.zeros((lines, k)), np.zeros((1, lines)), np.zeros(lines),
-            np.zeros(experts), np.zeros(CANDIDATES), np.zeros((k, n)), np.zeros((k, n)), np.zeros((2, k)),
-            np.zeros((3, k)), np.zeros((3, experts)), np.zeros((width, k)), np.zeros(len(self.matrix.x)),
-            np.zeros((k, len(self.matrix.x))),
-            np.zeros((width, n), dtype), factor_table(self.grid_experts, dtype), np.zeros((k, n), dtype),
+            row=entries(width, dtype), side=side(experts), scores=np.zeros((lines, k)), slopes=np.zeros((lines, k)),
+            lengths=np.zeros((1, lines)), losses=np.zeros(lines), weights=np.zeros(experts), last=np.zeros(CANDIDATES),
+            products=np.zeros((k, n)), drift=np.zeros((k, n)), others=np.zeros((2, k)), classes=np.zeros((3, k)),
+            stack=np.zeros((3, experts)), bets=np.zeros((width, k)), places=np.zeros(places), au=np.zeros((k, places)),
+            steps=np.zeros((width, n), dtype), factors=factor_table(self.grid_experts, dtype),
+            turned=np.zeros((k, n), dtype),
         )  # fmt: skip
 
     def clip(self, scores: ArrayLike) -> Array:
