@@ -31,8 +31,38 @@ from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.state import PLACE
 from giftrl.ops.scalar import clamp
 
+#: beta of its first strength N/beta.
+BETA = 100.0
+#: The rate of the matrices of K classes.
+RATE = 4.0
+#: Multiplications: 2,000 rounds of 128 features, and about what the other experts do with an entry.
+CREDIT, EARNED = 3.2e7, 64.0
+#: The matrices of all classes have at most this many numbers: K times the square of the places.
+MOST_NUMBERS = 1 << 18
+#: A row teaches a direction at most this many times what is known of it: beyond that, rounding would undo the rest.
+SUREST = 1e8
+#: The same for K scores, here and in the stack.
+SHARPEST = 1e6
+#: Added to c before it divides.
+TINY = 1e-300
 #: How many downdates are delayed; :func:`apply_late` names them all.
 LATE_ROWS = 8
+
+
+class Matrix(NamedTuple):
+    """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
+
+    ``size`` is -1 once the expert has left the mixture. ``late`` holds the delayed downdates of A, and ``waiting``
+    counts them.
+    """
+
+    inverse: NDArray[np.float64]
+    x: NDArray[np.float64]
+    prior: NDArray[np.float64]
+    size: NDArray[np.int64]
+    credit: NDArray[np.float64]
+    late: NDArray[np.float64]
+    waiting: NDArray[np.int64]
 
 
 class Late(NamedTuple):
@@ -51,109 +81,6 @@ def nothing_late(inverse: NDArray[np.float64]) -> Late:
     return Late(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
 
 
-@formula(fast=True)
-def variance(matrix: Any, s: Any) -> float:
-    """The diagonal entry of A at place s."""
-    found = matrix.inverse[s, s]
-    for b in range(LATE_ROWS):
-        found -= matrix.late[b, s] * matrix.late[b, s]
-    return float(found)
-
-
-@formula(fast=True)
-def rescale(matrix: Any, s: Any, g: float) -> None:
-    """Multiply row s and column s of A by g; their common entry by g^2."""
-    for k in range(matrix.size[0]):
-        matrix.inverse[s, k] *= g
-        matrix.inverse[k, s] *= g
-    for b in range(LATE_ROWS):
-        matrix.late[b, s] *= g
-
-
-@formula(fast=True)
-def isolate(matrix: Any, s: Any, own: float) -> None:
-    """Make row s and column s of A zeros, but for the diagonal entry ``own``."""
-    for k in range(matrix.size[0]):
-        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
-    matrix.inverse[s, s] = own
-    for b in range(LATE_ROWS):
-        matrix.late[b, s] = 0.0
-
-
-@formula(fast=True)
-def downdate(matrix: Any, v: Any, root: float) -> None:
-    """Take root^2 v v' from A, delayed: write root v to the free row of ``late``."""
-    late = matrix.late[matrix.waiting[0]]
-    for k in range(matrix.size[0]):
-        late[k] = root * v[k]
-
-
-@formula(fast=True)
-def subtract_late(matrix: Any, u: Any, au: Any) -> None:
-    """Turn ``inverse`` times u into A u."""
-    n = matrix.size[0]
-    for b in range(matrix.waiting[0]):
-        late, along = matrix.late[b], 0.0
-        for i in range(n):
-            along += late[i] * u[i]
-        for i in range(n):
-            au[i] -= along * late[i]
-
-
-@formula(fast=True)
-def advance(matrix: Any) -> bool:
-    """Count a row of ``late``; return True if it was the last free one, so that all must be applied."""
-    matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE_ROWS
-    return bool(matrix.waiting[0] == 0)
-
-
-@formula(fast=True)
-def apply_late(matrix: Any) -> None:
-    """Apply the delayed downdates to ``inverse``, and free all rows of ``late``."""
-    a, late, n = matrix.inverse, matrix.late, matrix.size[0]
-    for k in range(n):
-        v0, v1, v2, v3 = late[0, k], late[1, k], late[2, k], late[3, k]
-        v4, v5, v6, v7 = late[4, k], late[5, k], late[6, k], late[7, k]
-        for i in range(n):  # all eight in one step, so that a[k, i] is read and written once
-            first = v0 * late[0, i] + v1 * late[1, i] + v2 * late[2, i] + v3 * late[3, i]
-            a[k, i] -= first + (v4 * late[4, i] + v5 * late[5, i] + v6 * late[6, i] + v7 * late[7, i])
-    for b in range(LATE_ROWS):
-        for k in range(n):
-            late[b, k] = 0.0
-
-
-#: beta of its first strength N/beta.
-BETA = 100.0
-#: The rate of the matrices of K classes.
-RATE = 4.0
-#: Multiplications: 2,000 rounds of 128 features, and about what the other experts do with an entry.
-CREDIT, EARNED = 3.2e7, 64.0
-#: The matrices of all classes have at most this many numbers: K times the square of the places.
-MOST_NUMBERS = 1 << 18
-#: A row teaches a direction at most this many times what is known of it: beyond that, rounding would undo the rest.
-SUREST = 1e8
-#: The same for K scores, here and in the stack.
-SHARPEST = 1e6
-#: Added to c before it divides.
-TINY = 1e-300
-
-
-class Matrix(NamedTuple):
-    """The inverse A, the weights, the first diagonal entry of A for each place, how many are taken, and the credit.
-
-    ``size`` is -1 once the expert has left the mixture. ``late`` holds the delayed downdates of A,
-    and ``waiting`` counts them.
-    """
-
-    inverse: NDArray[np.float64]
-    x: NDArray[np.float64]
-    prior: NDArray[np.float64]
-    size: NDArray[np.int64]
-    credit: NDArray[np.float64]
-    late: NDArray[np.float64]
-    waiting: NDArray[np.int64]
-
-
 def new_matrix(places: int, classes: int | None = None) -> Matrix:
     """An expert with places for this many features, or an absent one if there are none; ``classes`` for K scores.
 
@@ -170,21 +97,98 @@ def new_matrix(places: int, classes: int | None = None) -> Matrix:
     return Matrix(inverse, np.zeros(weights), np.zeros(places), size, credit, *nothing_late(inverse))
 
 
+# Delayed downdates of A.
+
+
 @formula(fast=True)
-def of_class(matrix: Any, m: Any) -> Any:
+def variance(matrix: Matrix, s: Any) -> float:
+    """The diagonal entry of A at place s."""
+    found = matrix.inverse[s, s]
+    for b in range(LATE_ROWS):
+        found -= matrix.late[b, s] * matrix.late[b, s]
+    return float(found)
+
+
+@formula(fast=True)
+def rescale(matrix: Matrix, s: Any, g: float) -> None:
+    """Multiply row s and column s of A by g; their common entry by g^2."""
+    for k in range(matrix.size[0]):
+        matrix.inverse[s, k] *= g
+        matrix.inverse[k, s] *= g
+    for b in range(LATE_ROWS):
+        matrix.late[b, s] *= g
+
+
+@formula(fast=True)
+def isolate(matrix: Matrix, s: Any, own: float) -> None:
+    """Make row s and column s of A zeros, but for the diagonal entry ``own``."""
+    for k in range(matrix.size[0]):
+        matrix.inverse[s, k], matrix.inverse[k, s] = 0.0, 0.0
+    matrix.inverse[s, s] = own
+    for b in range(LATE_ROWS):
+        matrix.late[b, s] = 0.0
+
+
+@formula(fast=True)
+def downdate(matrix: Matrix, v: Any, root: float) -> None:
+    """Take root^2 v v' from A, delayed: write root v to the free row of ``late``."""
+    late = matrix.late[matrix.waiting[0]]
+    for k in range(matrix.size[0]):
+        late[k] = root * v[k]
+
+
+@formula(fast=True)
+def subtract_late(matrix: Matrix, u: Any, au: Any) -> None:
+    """Turn ``inverse`` times u into A u."""
+    n = matrix.size[0]
+    for b in range(matrix.waiting[0]):
+        late, along = matrix.late[b], 0.0
+        for i in range(n):
+            along += late[i] * u[i]
+        for i in range(n):
+            au[i] -= along * late[i]
+
+
+@formula(fast=True)
+def advance(matrix: Matrix) -> bool:
+    """Count a row of ``late``; return True if it was the last free one, so that all must be applied."""
+    matrix.waiting[0] = (matrix.waiting[0] + 1) % LATE_ROWS
+    return bool(matrix.waiting[0] == 0)
+
+
+@formula(fast=True)
+def apply_late(matrix: Matrix) -> None:
+    """Apply the delayed downdates to ``inverse``, and free all rows of ``late``."""
+    a, late, n = matrix.inverse, matrix.late, matrix.size[0]
+    for k in range(n):
+        v0, v1, v2, v3 = late[0, k], late[1, k], late[2, k], late[3, k]
+        v4, v5, v6, v7 = late[4, k], late[5, k], late[6, k], late[7, k]
+        for i in range(n):  # all eight in one step, so that a[k, i] is read and written once
+            first = v0 * late[0, i] + v1 * late[1, i] + v2 * late[2, i] + v3 * late[3, i]
+            a[k, i] -= first + (v4 * late[4, i] + v5 * late[5, i] + v6 * late[6, i] + v7 * late[7, i])
+    for b in range(LATE_ROWS):
+        for k in range(n):
+            late[b, k] = 0.0
+
+
+# The expert.
+
+
+@formula(fast=True)
+def of_class(matrix: Matrix, m: Any) -> Any:
     """The part of class m, as the matrix of one score: views of the same memory."""
     inverse, x, late = matrix.inverse[m], matrix.x[:, m], matrix.late[m]
     return Matrix(inverse, x, matrix.prior, matrix.size, matrix.credit, late, matrix.waiting)
 
 
 @formula(fast=True)
-def is_in(matrix: Any) -> bool:
+def is_in(matrix: Matrix) -> bool:
     """True while the expert is part of the mixture."""
     return bool(matrix.size[0] >= 0)
 
 
 @formula(fast=True)
-def pay(matrix: Any, count: int) -> bool:
+def pay(matrix: Matrix, count: int) -> bool:
     """Pay for a round on a row of this many entries; return False if the credit is too small."""
     matrix.credit[0] = min(CREDIT, matrix.credit[0] + EARNED * count)
     cost = np.float64(matrix.size[0] + count) * np.float64(matrix.size[0] + count)
@@ -195,7 +199,7 @@ def pay(matrix: Any, count: int) -> bool:
 
 
 @formula(fast=True)
-def admit_row(matrix: Any, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
+def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, count: int, norm: float) -> bool:
     """Pay for a row and give its new features places; return True if the expert learns from it.
 
     When features outnumber the places, the expert leaves the mixture. The row and column of a place are still 0 in
@@ -218,7 +222,7 @@ def admit_row(matrix: Any, state: Any, expert: int, record: Any, row: Any, count
 
 
 @formula(fast=True)
-def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
+def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
     """Follow the scale of the feature at place s after it has grown by 1/factor.
 
     What was learnt of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
@@ -236,13 +240,13 @@ def grow_matrix(matrix: Any, s: Any, factor: float) -> None:
 
 
 @operation
-def follow_scale(state: Any, matrix: Any, s: Any, factor: float) -> None:
+def follow_scale(state: Any, matrix: Matrix, s: Any, factor: float) -> None:
     """:func:`grow_matrix`, or what the state of K scores brings instead."""
     grow_matrix(matrix, s, factor)
 
 
 @formula(fast=True)
-def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
+def measure_matrix(matrix: Matrix, record: Any, row: Any, count: int) -> float:
     """The prediction p."""
     p = 0.0
     for k in range(count):
@@ -253,7 +257,7 @@ def measure_matrix(matrix: Any, record: Any, row: Any, count: int) -> float:
 
 
 @formula(fast=True)
-def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
+def drift_matrix(matrix: Matrix, record: Any, row: Any) -> float:
     """The move of the constant with the centres of features."""
     moved = 0.0
     for listed in range(row.many[0]):
@@ -264,7 +268,7 @@ def drift_matrix(matrix: Any, record: Any, row: Any) -> float:
 
 
 @formula(fast=True)
-def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> None:
+def put_in_places(matrix: Matrix, record: Any, row: Any, count: int, u: Any) -> None:
     """Write a row as a vector ``u`` over the places."""
     for i in range(matrix.size[0]):
         u[i] = 0.0
@@ -275,7 +279,7 @@ def put_in_places(matrix: Any, record: Any, row: Any, count: int, u: Any) -> Non
 
 
 @formula(fast=True)
-def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
+def multiply(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> tuple[float, float]:
     """Put A u into ``au``; return <u, A u> and a bound of it, since A never exceeds its first diagonal."""
     n = matrix.size[0]
     for i in range(n):
@@ -294,7 +298,7 @@ def multiply(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) ->
 
 
 @formula(fast=True)
-def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+def sound_product(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
     """Put A u into ``au`` and return <u, A u>; a matrix spoilt by rounding is first reset to its prior."""
     c, most = multiply(matrix, record, row, count, u, au)
     if not -1e-6 * most <= c <= 1e3 * most:
@@ -305,14 +309,14 @@ def sound_product(matrix: Any, record: Any, row: Any, count: int, u: Any, au: An
 
 
 @formula(fast=True)
-def spread_matrix(matrix: Any, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
+def spread_matrix(matrix: Matrix, record: Any, row: Any, count: int, u: Any, au: Any) -> float:
     """Put u and A u of a row into memory, and return <u, A u>."""
     put_in_places(matrix, record, row, count, u)
     return sound_product(matrix, record, row, count, u, au)
 
 
 @formula(fast=True)
-def learn_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+def learn_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     """x -= a A u, and add the curvature h to the inverse of A."""
     part = 1.0 / (1.0 / min(h, SUREST / (c + TINY)) + c) if h > 0.0 else 0.0
     for k in range(matrix.size[0]):
@@ -321,7 +325,7 @@ def learn_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
 
 
 @formula(fast=True)
-def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
+def step_matrix(matrix: Matrix, au: Any, c: float, a: float, h: float) -> None:
     """The round of one score: :func:`learn_matrix`."""
     learn_matrix(matrix, au, c, a, h)
     if advance(matrix):
@@ -329,7 +333,7 @@ def step_matrix(matrix: Any, au: Any, c: float, a: float, h: float) -> None:
 
 
 @formula(fast=True)
-def grow_classes(matrix: Any, s: Any, factor: float) -> None:
+def grow_classes(matrix: Matrix, s: Any, factor: float) -> None:
     """:func:`grow_matrix` for each class; if rounding has left A_m no variance, the feature begins anew."""
     for m in range(len(matrix.inverse)):
         own = of_class(matrix, m)
@@ -339,7 +343,7 @@ def grow_classes(matrix: Any, s: Any, factor: float) -> None:
 
 
 @formula(fast=True)
-def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
+def spread_classes(matrix: Matrix, record: Any, row: Any, count: int, g: Any, u: Any, au: Any, c: Any) -> float:
     """Put A_m u into ``au`` and <u, A_m u> into ``c`` for each class; return the mean of these, weighted by g_m^2."""
     put_in_places(matrix, record, row, count, u)
     total, weight = 0.0, 0.0
@@ -351,7 +355,7 @@ def spread_classes(matrix: Any, record: Any, row: Any, count: int, g: Any, u: An
 
 
 @formula(fast=True)
-def step_classes(matrix: Any, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
+def step_classes(matrix: Matrix, au: Any, c: Any, a: Any, bends: Any, h: float) -> None:
     """:func:`learn_matrix` for each class; the curvatures ``bends`` are bounds, twice the diagonal of the Hessian."""
     for m in range(len(c)):
         bend = min(h * bends[m] / (2.0 * RATE), SHARPEST / (c[m] + TINY))

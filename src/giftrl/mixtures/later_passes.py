@@ -58,7 +58,7 @@ def average_weights(later: Later, columns: Columns, x: NDArray[Any], matrix: Mat
 
 
 @formula(fast=True)
-def change_weights(grid: Any, later: Any, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
+def change_weights(grid: Any, later: Later, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
     """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
     old = load(grid, x, j, at)
     t = x.dtype.type(later.rounds[0])
@@ -92,7 +92,7 @@ def move_later(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 
 @formula(fast=True)
-def end_round(later: Any, matrix: Any) -> None:
+def end_round(later: Later, matrix: Matrix) -> None:
     """Add the weights of the full matrix, and count the round."""
     if matrix.size[0] > 0:
         many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class

@@ -33,6 +33,7 @@ from giftrl.mixtures import limits
 from giftrl.mixtures.combination import (
     CONJUGATE,
     UNCOMPARED,
+    Weighing,
     add_round,
     bend_stack,
     move_stack,
@@ -58,6 +59,7 @@ from giftrl.mixtures.row_loops import (
     SLOPES,
     STACK,
     STEPS,
+    Parts,
     Z,
     move_theta,
     predict_row,
@@ -105,7 +107,7 @@ class Round(NamedTuple):
 
 
 @formula(fast=True)
-def combine(parts: Any, log_experts: float, log_choices: float) -> tuple[float, Any]:
+def combine(parts: Parts, log_experts: float, log_choices: float) -> tuple[float, Any]:
     """Put the candidates and the combined prediction beside the experts; return that one before it is clipped.
 
     The second result has the weights by both AdaHedges.
@@ -125,7 +127,7 @@ def combine(parts: Any, log_experts: float, log_choices: float) -> tuple[float, 
 
 
 @formula(fast=True)
-def compute_losses(loss: Any, parts: Any, y: float) -> None:
+def compute_losses(loss: Any, parts: Parts, y: float) -> None:
     """Put the losses by which predictions are compared beside them, and the slopes there."""
     units, side, every = parts.state.units, parts.buffers.side, parts.buffers.every
     low, high = units[unit.LOW], units[unit.HIGH]
@@ -136,7 +138,7 @@ def compute_losses(loss: Any, parts: Any, y: float) -> None:
 
 
 @formula(fast=True)
-def find_slopes(extended: Any, parts: Any, y: float, met: bool) -> None:
+def find_slopes(extended: Any, parts: Parts, y: float, met: bool) -> None:
     """Put the slopes of the extended loss beside the predictions, unless they are there already."""
     side, every = parts.buffers.side, parts.buffers.every
     nearest = minimum(maximum(read(side, every[PREDICTIONS]), extended.low), extended.high)
@@ -146,7 +148,7 @@ def find_slopes(extended: Any, parts: Any, y: float, met: bool) -> None:
 
 
 @formula(fast=True)
-def update_hedges(parts: Any, by: Any, h: float) -> None:
+def update_hedges(parts: Parts, by: Weighing, h: float) -> None:
     """Update both AdaHedges by the losses of a row."""
     experts, every, first = parts.buffers.experts, parts.buffers.every, lanes(parts.grid) + CANDIDATE
     losses = minimum(load(experts, every, LOSSES, 0) * h, LARGEST_LOSS)
@@ -154,7 +156,7 @@ def update_hedges(parts: Any, by: Any, h: float) -> None:
 
 
 @formula(fast=True)
-def unboosted(parts: Any, by: Any) -> float:
+def unboosted(parts: Parts, by: Weighing) -> float:
     """The combined prediction without boosted candidates, before it is clipped."""
     origin, every, first = parts.state.units[unit.ORIGIN], parts.buffers.every, lanes(parts.grid) + CANDIDATE
     hedged, stacked = every[PREDICTIONS, first] - origin, every[PREDICTIONS, first + 1] - origin
@@ -163,7 +165,7 @@ def unboosted(parts: Any, by: Any) -> float:
 
 
 @formula(fast=True)
-def update_experts(extended: Any, parts: Any, now: Any) -> None:
+def update_experts(extended: Any, parts: Parts, now: Round) -> None:
     """Update every expert and the stack, the proximal steps of all of them side by side."""
     matrix, record, state, pieces = parts.matrix, parts.features.record, parts.state, parts.pieces
     row, side, every, au = parts.buffers.row, parts.buffers.side, parts.buffers.every, parts.buffers.au
@@ -192,7 +194,7 @@ def update_experts(extended: Any, parts: Any, now: Any) -> None:
 
 
 @formula(fast=True)
-def learn_mixture(parts: Any, batch: Any) -> None:
+def learn_mixture(parts: Parts, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     grid, pieces, state, every = parts.grid, parts.pieces, parts.state, parts.buffers.every

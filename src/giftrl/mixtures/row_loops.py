@@ -22,6 +22,7 @@ from giftrl.mixtures import label_units as unit
 from giftrl.mixtures import limits
 from giftrl.mixtures.experts import (
     WEALTH,
+    Factors,
     bets,
     factors,
     grow,
@@ -35,7 +36,7 @@ from giftrl.mixtures.experts import (
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
 from giftrl.mixtures.later_passes import Later, move_later, shrink_weights
 from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
-from giftrl.mixtures.scale_row import scale_row, scale_row_again
+from giftrl.mixtures.scale_row import Entries, scale_row, scale_row_again
 from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, Pieces, mean_norm
 from giftrl.ops.scalar import clamp
 
@@ -77,7 +78,7 @@ class MixtureBatch(NamedTuple):
 
 
 @formula(fast=True)
-def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth: float) -> None:
+def follow_growth(parts: Parts, columns: Columns, by: Factors, scores: Any, j: int, growth: float) -> None:
     """Let the experts follow the scale of a feature that has grown by 1/growth."""
     x = parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
@@ -87,7 +88,7 @@ def follow_growth(parts: Any, columns: Any, by: Any, scores: Any, j: int, growth
 
 
 @formula(fast=True)
-def read_row(parts: Any, columns: Any, rows: Any, i: int, scores: Any) -> Any:
+def read_row(parts: Parts, columns: Columns, rows: Any, i: int, scores: Any) -> Any:
     """Scale row i, and let the experts follow scales that have grown; return the number of entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
@@ -117,7 +118,7 @@ class Sums(NamedTuple):
 
 
 @formula(fast=True)
-def no_sums(x: Any, by: Any) -> Any:
+def no_sums(x: Any, by: Factors) -> Any:
     """The sums before the first entry."""
     zero = x.dtype.type(0.0)
     return Sums(by.curve * zero, by.curve * zero, zero)
@@ -136,7 +137,7 @@ def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
 
 
 @formula(fast=True)
-def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
+def add_entry(parts: Parts, by: Factors, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and keep the numbers that learning from it needs."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
@@ -151,7 +152,7 @@ def add_entry(parts: Any, by: Any, n: Any, j: int, u: Any, sums: Any) -> Any:
 
 
 @formula(fast=True)
-def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
+def predict_row(parts: Parts, rows: Any, i: int) -> tuple[Any, float]:
     """Compute the prediction of every expert for row i, and kappa c of the grid; return its entries, and N."""
     count = read_row(parts, ONE_SCORE, rows, i, ONE)
     norm, row = mean_norm(parts.features), parts.buffers.row
@@ -165,7 +166,7 @@ def predict_row(parts: Any, rows: Any, i: int) -> tuple[Any, float]:
 
 
 @formula(fast=True)
-def finish_predictions(parts: Any, count: Any, norm: float, sums: Any) -> None:
+def finish_predictions(parts: Parts, count: Any, norm: float, sums: Any) -> None:
     """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
@@ -199,7 +200,7 @@ class Gains(NamedTuple):
 
 
 @formula(fast=True)
-def fill_gains(parts: Any, curved: float, relative: float, stake: float) -> Any:
+def fill_gains(parts: Parts, curved: float, relative: float, stake: float) -> Any:
     """The gains of a round: those of :func:`giftrl.mixtures.experts.remember` and of the coin."""
     four = parts.buffers.gains
     four[0, 0], four[0, 1], four[1, 2], four[2, 3] = curved, relative * relative, -stake, abs(stake)
@@ -207,14 +208,14 @@ def fill_gains(parts: Any, curved: float, relative: float, stake: float) -> Any:
 
 
 @formula(fast=True)
-def add_gains(x: Any, gains: Any, j: int, u: Any) -> None:
+def add_gains(x: Any, gains: Gains, j: int, u: Any) -> None:
     """Let the four numbers of feature j grow."""
     grown = load(FOUR, x, j, ONE_SCORE.curve) + gains.squared * (u * u) + gains.linear * u + gains.size * abs(u)
     store(x, j, ONE_SCORE.curve, clip(grown, x.dtype.type(limits.LARGEST_EXPERT_WEIGHT)))
 
 
 @formula(fast=True)
-def update_entries(parts: Any, now: Any) -> None:
+def update_entries(parts: Parts, now: Any) -> None:
     """Update the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h
@@ -252,7 +253,7 @@ def shift(theta: Any, j: int, m: Any, z: float) -> int:
 
 
 @formula(fast=True)
-def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Any) -> int:
+def move_theta(theta: Any, rows: Any, i: int, slope: float, row: Entries) -> int:
     """theta -= slope s, s row i; return how many are out of bounds.
 
     In a row without huge values, and with a slope of ordinary size, nothing leaves its bounds.

@@ -35,7 +35,20 @@ from giftrl.mixtures.limits import (
     ORDINARY_VALUE,
     SMALLEST_SCALE,
 )
-from giftrl.mixtures.state import CENTRE, COUNT, DENSE, DENSE_PLACE, NORM, ROWS, SCALE, TOTAL, WIDEST
+from giftrl.mixtures.state import (
+    CENTRE,
+    COUNT,
+    DENSE,
+    DENSE_PLACE,
+    NORM,
+    ROWS,
+    SCALE,
+    TOTAL,
+    WIDEST,
+    Columns,
+    FeatureState,
+    Pieces,
+)
 from giftrl.ops.scalar import clamp
 
 #: A deviation below this part of the mean is rounding.
@@ -54,7 +67,9 @@ def quick_scale(m: float) -> float:
 
 
 @formula
-def quick_growth(features: Any, columns: Any, x: Any, pieces: Any, j: int, v: float, many: Any) -> tuple[Any, Any]:
+def quick_growth(
+    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, many: Any
+) -> tuple[Any, Any]:
     """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
 
     Nothing of the record is read, which would be waited for: it is only written to.
@@ -75,7 +90,7 @@ def quick_growth(features: Any, columns: Any, x: Any, pieces: Any, j: int, v: fl
 
 @formula
 def move_value(
-    features: Any, columns: Any, x: Any, pieces: Any, j: int, v: float, target: float, before: bool
+    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, target: float, before: bool
 ) -> tuple[float, float, float]:
     """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
 
@@ -107,7 +122,7 @@ def move_value(
 
 @formula
 def scale_value(
-    features: Any, columns: Any, x: Any, pieces: Any, j: int, v: float, many: float, per_row: float
+    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
     quick, growth = quick_growth(features, columns, x, pieces, j, v, many)
@@ -136,7 +151,7 @@ def scale_value(
 
 @formula
 def scale_missing(
-    features: Any, columns: Any, x: Any, pieces: Any, place: Any, per_row: float
+    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, place: Any, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of the dense feature at this place of the list, which a row lacks.
 
@@ -186,7 +201,7 @@ def entries(width: int, dtype: Any) -> Entries:
 
 
 @formula
-def begin_row(features: Any, pieces: Any) -> float:
+def begin_row(features: FeatureState, pieces: Pieces) -> float:
     """Count a row; return the number of rows that must have a feature for it to be dense, infinity if none can be."""
     features.counts[ROWS] += 1.0
     # With the extra half, a feature of the first row is dense, and one that is new in the second row is not.
@@ -194,7 +209,7 @@ def begin_row(features: Any, pieces: Any) -> float:
 
 
 @formula
-def end_row(features: Any, n: Any, squares: float) -> None:
+def end_row(features: FeatureState, n: Any, squares: float) -> None:
     """Account for a row with n entries of its own, whose norm2(u)^2 is ``squares``."""
     features.counts[WIDEST] = max(features.counts[WIDEST], np.float64(n))
     features.counts[NORM] += (squares - features.counts[NORM]) / features.counts[ROWS]
@@ -213,7 +228,9 @@ def rounded(x: Any, v: Any) -> Any:
 
 
 @formula
-def scale_quickly(columns: Any, x: Any, pieces: Any, rows: Any, i: int, many: float, row: Any) -> tuple[Any, Any, Any]:
+def scale_quickly(
+    columns: Columns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
+) -> tuple[Any, Any, Any]:
     """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
 
     Return how many of each there are, and the sum of u^2.
@@ -237,7 +254,7 @@ def scale_quickly(columns: Any, x: Any, pieces: Any, rows: Any, i: int, many: fl
 
 
 @formula
-def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
+def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, float]) -> Any:
     """Put an entry that moves into the row; return u as it is stored."""
     row.j[n], row.u[n], row.moved[listed] = j, moved[0], n
     row.growth[listed], row.drift[listed] = moved[1], moved[2]
@@ -245,7 +262,7 @@ def put(row: Any, n: Any, listed: Any, j: int, moved: tuple[float, float, float]
 
 
 @formula
-def scale_row(features: Any, columns: Any, x: Any, pieces: Any, rows: Any, i: int, row: Any) -> Any:
+def scale_row(features: FeatureState, columns: Columns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries) -> Any:
     """Update the features by row i, and fill in its entries; return how many there are.
 
     Those that move come last. The loop over the others is short, so that what it needs is in registers.
@@ -283,7 +300,7 @@ def value_again(record: Any, j: int, v: float) -> float:
 
 
 @formula
-def scale_row_again(features: Any, rows: Any, i: int, stamp: float, row: Any) -> Any:
+def scale_row_again(features: FeatureState, rows: Any, i: int, stamp: float, row: Entries) -> Any:
     """Fill in the entries of a row of a later pass, without updating anything; return how many there are.
 
     ``stamp`` tells this row from every other; the stamp of a new row is positive.

@@ -52,7 +52,7 @@ def scoring_state(w: Weights) -> ScoringState:
 
 
 @formula(fast=True)
-def prepare(w: Any, state: Any) -> None:
+def prepare(w: Weights, state: ScoringState) -> None:
     """Compute shares, constants origin + sum_r alpha_r (o_r + o - origin), o the mean prediction, and centres."""
     share(w.boost, state.side, w.mixing, state.shares[0])
     origin = w.units[ORIGIN]
@@ -68,7 +68,7 @@ def prepare(w: Any, state: Any) -> None:
 
 
 @formula(fast=True)
-def weight(w: Any, state: Any, j: int, m: Any) -> float:
+def weight(w: Weights, state: ScoringState, j: int, m: Any) -> float:
     """The weight of feature j in score m."""
     scale = w.features.record[j, SCALE]
     if scale == 0.0:
@@ -84,7 +84,7 @@ def weight(w: Any, state: Any, j: int, m: Any) -> float:
 
 
 @formula(fast=True)
-def weigh(w: Any, state: Any, features: Any, out: Any) -> None:
+def weigh(w: Weights, state: ScoringState, features: Any, out: Any) -> None:
     """The weights of these features, a column for each score."""
     prepare(w, state)
     for k in range(len(features)):
@@ -94,7 +94,7 @@ def weigh(w: Any, state: Any, features: Any, out: Any) -> None:
 
 
 @formula(fast=True)
-def score_rows(w: Any, state: Any, rows: Any, out: Any) -> None:
+def score_rows(w: Weights, state: ScoringState, rows: Any, out: Any) -> None:
     """The scores of each row, at O(nonzeros + dense features)."""
     prepare(w, state)
     for i in range(len(out)):
