@@ -245,7 +245,7 @@ def train_command(
         summary["seconds_certificate"] = time.perf_counter() - learnt
         # A run that goes on has not read everything, and cannot say what matched nothing.
         if workers > 1:
-            summary["workers"] = {"threads": workers, **model.spent._asdict()}
+            summary["workers"] = {"threads": workers, **model.team_times._asdict()}
         if passes > 1:
             course = trainer.course.passes
             summary["passes"] = {"done": course.done, "kept": course.kept, "held_out_losses": course.losses}

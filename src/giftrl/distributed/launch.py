@@ -43,7 +43,8 @@ def write(path: Path, driver: Driver) -> None:
         "done": list(now.done),
         "version": now.version,
     }
-    driver.model.save(path, more, {"steps": now.steps, "seen": np.flatnonzero(now.seen)})
+    steps = {} if now.steps is None else {"steps": now.steps}
+    driver.model.save(path, more, steps | {"seen": np.flatnonzero(now.seen)})
 
 
 def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
@@ -61,7 +62,7 @@ def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
         seen = np.zeros(model.learner.dimension, np.bool_)
         seen[more["extra"]["seen"]] = True
         progress = Progress(
-            places, [bool(each) for each in more["done"]], int(more["version"]), np.array(more["extra"]["steps"]), seen
+            places, [bool(each) for each in more["done"]], int(more["version"]), more["extra"].get("steps"), seen
         )
         if len(progress.places) != len(reading.shards) or len(progress.done) != len(reading.shards):
             raise ValueError("it has other shards")

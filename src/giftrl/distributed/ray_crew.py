@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from giftrl.distributed.driver import Order, Reply, State, Worker
+from giftrl.distributed.driver import Order, Reply, Worker
 from giftrl.distributed.shards import Reading
 from giftrl.errors import GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch
+from giftrl.workers.merging import SharedState
 
 #: For ``cluster``: workers in this process, one after the other.
 SIMULATION = "simulation"
@@ -198,7 +199,7 @@ class RayCrew:
     def _new(self) -> Any:
         return self._actor.remote(self._reading, background=True)
 
-    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
+    def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
         """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.LocalCrew.round`."""
         return _Round(self, orders, state, whole).replies()
 
@@ -222,7 +223,9 @@ def own(batch: Batch) -> Batch:
 class _Round:
     """The orders of a round, who carries them out, and the replies so far."""
 
-    def __init__(self, crew: RayCrew, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> None:
+    def __init__(
+        self, crew: RayCrew, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]
+    ) -> None:
         self.crew, self.orders, self.ray = crew, orders, crew._ray
         self._state, self._make, self._whole = self.ray.put(state), whole, None
         self._begun = time.perf_counter()

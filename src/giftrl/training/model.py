@@ -28,7 +28,7 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
-from giftrl.workers.threads import Spent, Team
+from giftrl.workers.threads import Team, TeamTimes
 
 Array = NDArray[np.float64]
 KIND = "linear"
@@ -79,7 +79,7 @@ class LinearModel:
         self.repeated = LaterPassCounts()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
-        self.spent = Spent()  # of the last team
+        self.team_times = TeamTimes()  # of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
@@ -95,13 +95,13 @@ class LinearModel:
                 team.finish()
                 raise
             finally:
-                self.team, self.spent = None, team.spent
-                self.steps = team.steps if team.fitted else None
+                self.team, self.team_times = None, team.times
+                self.steps = team.steps
 
     @property
-    def whole(self) -> bool:
-        """Whether the learner has learnt all rows so far, and no round of a team is open."""
-        return self.team is None or self.team.whole
+    def between_rounds(self) -> bool:
+        """True if the learner has the state of all rows so far: no round of a team is open."""
+        return self.team is None or self.team.between_rounds
 
     @property
     def average_loss(self) -> float:

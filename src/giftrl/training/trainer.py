@@ -211,7 +211,7 @@ class Trainer:
                     self.order.add(batch.labels, settings.label_names)
                 self._position = batch.end
                 due = self.checkpoint is not None and self._learnt - self._written >= self.checkpoint.every
-                if due and model.whole:
+                if due and model.between_rounds:
                     self.write_checkpoint()
 
     def _learn(self, whole: Batch, watch: Watch | None) -> NDArray[np.float64]:
@@ -251,7 +251,7 @@ class Trainer:
         more["course"], extra = self.course.state()
         kept = {} if self.record is None else {f"record.{name}": each for name, each in self.record.state().items()}
         team = self.model.team
-        steps = self.model.steps if team is None else team.steps if team.fitted else None
+        steps = self.model.steps if team is None else team.steps
         kept |= {} if steps is None else {"steps": steps}
         self.model.save(self.checkpoint.path, more | self._reading(), kept if self._finished else extra | kept)
         self._written = self._learnt
