@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 import subprocess
-import threading
 import time
 
 import httpx
@@ -12,7 +11,7 @@ import numpy as np
 
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
-from giftrl.service.server import listening, make_server
+from giftrl.service.server import listening, running
 from giftrl.streams.columns import Columns
 from giftrl.training import LinearModel, Settings, Trainer
 from tests.commands import GIFTRL, environment
@@ -22,22 +21,14 @@ QUICK = {"loss": "logistic", "labels": [0, 1], "beta": 1.0, "bits": 6}
 
 
 @contextlib.contextmanager
-def serving(path, clock=None, tokens=None, **limits):
+def serving(path, clock=None, tokens=None, warm_up=None, **limits):
     """A client of a service in a thread of this process, and the service's folder."""
     folder = Folder(path, Limits(**limits), clock)
-    with listening("127.0.0.1", 0) as at:
-        server = make_server(folder, tokens)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
-        thread.start()
+    with listening("127.0.0.1", 0) as at, running(folder, at, tokens, warm_up=warm_up):
         address = f"http://127.0.0.1:{at.getsockname()[1]}"
-        try:
-            with httpx.Client(base_url=address, timeout=60.0) as client:
-                client.get("/healthz").raise_for_status()
-                yield client, folder
-        finally:
-            server.should_exit = True
-            thread.join(60)
-            assert not thread.is_alive()
+        with httpx.Client(base_url=address, timeout=60.0) as client:
+            client.get("/healthz").raise_for_status()
+            yield client, folder
 
 
 @contextlib.contextmanager

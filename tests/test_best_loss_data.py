@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from giftrl.certificates import Evidence
-from giftrl.certificates.problem import Problem, ScaledRows
 from giftrl.certificates.solver import solve
 
 FOLDER = os.environ.get("GIFTRL_DATA")
@@ -68,20 +67,6 @@ def test_the_constrained_optimum_of_another_program():
         assert kept.within(units, 2.0).average == pytest.approx(found.fun, rel=1e-6)
 
 
-def test_fewer_rows_kept_lower_the_bound():
-    x, y = load("australian")
-    kept = Evidence.of_rows("logistic", x, y, constant=x.shape[1] - 1)
-    units = kept.units()[0]
-    model = np.zeros(x.shape[1])
-    bounds = []
-    for share in (1, 2, 4, 16):
-        gone = np.arange(len(y)) % share != 0
-        duals = -y[gone] / (1.0 + np.exp(y[gone] * (x[gone] @ model)))
-        bounds.append(kept.commit(gone, duals).within(units, 2.0).average)
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] <= 0.36
-
-
 def softmax(p, y):
     """The mean loss of scores."""
     return (
@@ -102,10 +87,8 @@ def test_several_classes(loss):
     y = np.unique(y, return_inverse=True)[1]
     kept = Evidence.of_rows(loss.__name__, x, y, classes=7, constant=x.shape[1] - 1)
     units = kept.units()[0]
-    rows = ScaledRows(kept.rows, units, kept.theta)
-    problem = Problem(kept.loss, rows, kept.examples.labels, kept.examples.weights, kept.theta[rows.features], 5.0)
-    z = kept.theta.copy()
-    z[rows.features] = solve(problem, z[rows.features]).z
+    problem, z = kept.problem(units, 5.0), kept.theta.copy()
+    z[problem.rows.features] = solve(problem, z[problem.rows.features]).z
     model = units.model(z)
     assert units.norm(model) == pytest.approx(5.0)
     bound, paid = kept.within(units, 5.0, time_limit=30.0).average, loss(x @ model, y)

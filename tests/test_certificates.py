@@ -114,7 +114,7 @@ def test_what_a_theorem_does_not_cover_is_refused():
     with pytest.raises(AssumptionFailed, match=r"Corollary 4.3 is about the squared norm with the temporal schedule"):
         no_temporal.certificate.corollary_4_3([0.0, 0.0])
     without = Certificate(1.0, 1.0, 0.0, np.zeros(2))
-    with pytest.raises(AssumptionFailed, match="no trace was kept"):
+    with pytest.raises(AssumptionFailed, match="needs a trace of the rounds"):
         without.theorem_terms([0.0, 0.0])
 
 

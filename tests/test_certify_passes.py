@@ -7,7 +7,7 @@ import pytest
 
 from giftrl.certificates import Evidence, passes
 from giftrl.certificates.passes import DataSample, by_passes
-from giftrl.certificates.record import Examples
+from giftrl.certificates.row_record import Examples
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
 from giftrl.ops.loss_scale import kinked

@@ -104,7 +104,7 @@ def test_inspect_shows_tables_and_draws(rows, tmp_path):
     giftrl("train", rows, "--model", tmp_path / "m.giftrl", "--quiet")
     drawn = ("--plot", tmp_path / "w.svg", "--certificate-seconds", 1)
     shown = giftrl("inspect", tmp_path / "m.giftrl", "--top", 40, *drawn).stdout.decode()
-    for word in ("setting", "logistic", "none below", "largest weights", "(constant)", "theta_norm"):
+    for word in ("setting", "logistic", "lower bound", "largest weights", "(constant)", "theta_norm"):
         assert word in shown
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")
 

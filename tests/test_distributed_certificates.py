@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from giftrl import distributed
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.distributed import shards
 from giftrl.distributed.driver import Driver, LocalCrew
 from giftrl.distributed.launch import read_checkpoint, write_checkpoint

@@ -9,7 +9,7 @@ from giftrl import updates
 from giftrl.paper import BUNDLED, PAPER, READINGS, compare, rules, temporal
 from giftrl.paper.claims import Verdict, judge
 from giftrl.paper.curves import BEYOND
-from giftrl.paper.experiments import Plan, Reproduction
+from giftrl.paper.experiments import Reproduction, ReproductionPlan
 from giftrl.paper.pages import CLAIMS_FILE, write_report
 from giftrl.reports import page as html
 from giftrl.sweeps import Curve, Data, Grid, Summary
@@ -35,7 +35,7 @@ def reproduction(panels):
     verdicts = {reading: judge(summaries) for reading, summaries in readings.items()}
     verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
     return Reproduction(
-        plan=Plan(3, True, 64),
+        plan=ReproductionPlan(3, True, 64),
         data=dict.fromkeys(panels, (100, 5, "ab" * 32)),
         readings=readings,
         groups={

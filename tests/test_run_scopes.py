@@ -53,7 +53,7 @@ def test_the_losses_of_several_passes_are_told_apart(tmp_path, learner):
     assert found["average loss"] == (f"{first:.4f}", "logistic loss, first pass")
     best, remark = found["lower bound"]
     paid, gap = re.fullmatch(
-        r"the run, with (.*) on the certificate's rows, is (.*) (?:above|below) it", remark
+        r"of linear models; the run, with (.*) on the certificate's rows, is (.*) (?:above|below) it", remark
     ).groups()
     assert float(paid) == pytest.approx(certified, rel=1e-3)
     assert abs(float(paid) - float(best)) == pytest.approx(float(gap), abs=1e-9)
@@ -69,7 +69,7 @@ def test_one_pass_has_one_loss(tmp_path):
     found = tiles(page.read_text())
     assert found["average loss"][1] == "logistic loss"
     best, remark = found["lower bound"]
-    gap = re.fullmatch("the run is (.*) above it", remark)[1]
+    gap = re.fullmatch("of linear models; the run is (.*) above it", remark)[1]
     assert float(found["average loss"][0]) - float(best) == pytest.approx(float(gap), abs=1e-9)
 
 

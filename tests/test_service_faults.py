@@ -155,5 +155,5 @@ def test_the_log_of_another_crash_is_read_as_far_as_it_is_whole(tmp_path):
 
 
 def test_errors_of_the_disk_are_all_of_one_kind():
-    with pytest.raises(Exception, match="nothing was learnt"), store.disk_errors():
+    with pytest.raises(Exception, match="nothing was learned"), store.disk_errors():
         raise OSError(28, "No space left on device", "/secret/path")

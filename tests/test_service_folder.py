@@ -8,10 +8,10 @@ import time
 import pytest
 
 from giftrl.errors import Refused
-from giftrl.service import folder as module
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
 from giftrl.service.limits import Limits
+from giftrl.service.provisional_model import ProvisionalModel
 from tests.serving import QUICK, rows, serving
 
 pytestmark = pytest.mark.plain
@@ -85,9 +85,9 @@ def test_a_follower_goes_on_once_its_model_can_be_opened(tmp_path):
         folder.delete("m")
         folder.create("m", QUICK)
         end = time.monotonic() + 60
-        while folder.get("m").live.examples < 20 and time.monotonic() < end:
+        while folder.get("m").model.examples < 20 and time.monotonic() < end:
             time.sleep(0.05)
-        assert folder.get("m").live.examples == 20
+        assert folder.get("m").model.examples == 20
     finally:
         follower.end()
         follower.join(60)
@@ -101,13 +101,13 @@ def test_a_model_may_be_asked_for_while_room_is_made(tmp_path, monkeypatch):
         folder.get(name)
     threads = []
 
-    def size_of(live):
+    def nbytes(model):
         threads.append(threading.Thread(target=folder.opened, args=("a",)))
         threads[-1].start()
         threads[-1].join(0.1)
         return 1
 
-    monkeypatch.setattr(module, "size_of", size_of)
+    monkeypatch.setattr(ProvisionalModel, "nbytes", property(nbytes))
     folder._make_room("c")
     for each in threads:
         each.join(60)
@@ -120,5 +120,5 @@ def test_names_that_were_asked_for_leave_nothing_behind(tmp_path):
     for k in range(50):
         with pytest.raises(Refused, match="no model"):
             folder.get(f"x{k}")
-    assert not folder._opening
+    assert not folder._exclusive_locks
     folder.close()

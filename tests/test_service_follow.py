@@ -89,16 +89,16 @@ def followed(tmp_path):
 
     def look(anew=False):
         if anew:
-            followers[-1]._let_go()
+            followers[-1]._release()
             followers.append(Follower(folder, "m", str(log)))
-            followers[-1]._recall()
+            followers[-1]._restore()
         while any(followers[-1]._read(path) for path in followers[-1]._files()):
             pass
-        return folder.get("m").live.examples
+        return folder.get("m").model.examples
 
     look.folder = folder
     yield log, look
-    followers[-1]._let_go()
+    followers[-1]._release()
     folder.close()
 
 
@@ -194,7 +194,7 @@ def test_a_line_that_is_too_long_is_passed_over_in_little_memory(followed, monke
     assert look(anew=True) == 30
     said = [record.message for record in caplog.records if "longer than" in record.message]
     assert len(said) == 1 and str(log) in said[0] and str(3 << 20) in said[0]
-    told = look.folder.get("m").watch.rejected
+    told = look.folder.get("m").stats.rejected
     assert any("longer than" in each["problem"] for each in told)
 
 
@@ -219,7 +219,7 @@ def test_standard_input_without_the_end_of_a_line_takes_little_memory(tmp_path, 
         learn = follower._learn
         monkeypatch.setattr(follower, "_learn", lambda data, *more: held.append(len(data)) or learn(data, *more))
         follower.run()
-    assert folder.get("m").live.examples == 20 and max(held) < 2 << 20
+    assert folder.get("m").model.examples == 20 and max(held) < 2 << 20
     assert sum("longer than" in record.message for record in caplog.records) == 1
     folder.close()
 

@@ -80,7 +80,7 @@ def test_rows_that_a_model_refuses_as_a_whole_are_learnt_once_it_takes_them(tmp_
         assert "labels" in folder.followed["m"].problem
         folder.delete("m")
         folder.create("m", {"labels": [f"t{k}" for k in range(120)], "bits": 4, "beta": 1.0})
-        until(lambda: folder.get("m").live.examples == 120)
+        until(lambda: folder.get("m").model.examples == 120)
         until(lambda: folder.followed["m"].problem is None)
     finally:
         follower.end()
@@ -97,8 +97,8 @@ def test_comments_and_empty_lines_are_no_failure_and_show_no_format(tmp_path):
             file.write(more)
         while any(follower._read(path) for path in follower._files()):
             pass
-        assert folder.get("m").live.examples == examples and folder.followed["m"].errors == 0
-    follower._let_go()
+        assert folder.get("m").model.examples == examples and folder.followed["m"].errors == 0
+    follower._release()
     folder.close()
 
 
@@ -112,7 +112,7 @@ def test_standard_input_of_no_known_format_is_said(tmp_path, monkeypatch):
         follower.run()
     followed = folder.followed["m"]
     assert followed.errors == 1 and "format" in followed.problem
-    assert "format" in folder.get("m").watch.rejected[-1]["problem"]
+    assert "format" in folder.get("m").stats.rejected[-1]["problem"]
     folder.close()
 
 
@@ -125,7 +125,7 @@ def test_a_source_that_is_given_twice_is_refused_by_name(tmp_path, monkeypatch):
         with pytest.raises(InvalidInput, match=second):
             followable(["a.jsonl", second])
     for given in (["c.jsonl", "c=./c.jsonl"], ["m=inbox", "m=inbox/later.jsonl"]):
-        with pytest.raises(InvalidInput, match="learnt twice"):
+        with pytest.raises(InvalidInput, match="learned twice"):
             followable(given)
     with pytest.raises(InvalidInput, match="y=-"):
         followable(["x=-", "y=-"])

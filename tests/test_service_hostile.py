@@ -18,7 +18,7 @@ from giftrl import system
 from giftrl.service.app import Service
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
-from giftrl.service.server import LARGE
+from giftrl.service.server import LARGE_ARRAY_BYTES
 from tests.fuzz_parsers import SEEDS, check_libsvm, check_vw, mutated
 from tests.serving import QUICK, rows, serving
 
@@ -124,7 +124,7 @@ def memory():
 def hostile(tmp_path_factory):
     asked = Asked(tmp_path_factory.mktemp("hostile") / "models")
     assert asked.ask("PUT", "/models/m", body=json.dumps(QUICK).encode())[0] == 201
-    system.give_back_memory(LARGE)  # as the command does
+    system.give_back_memory(LARGE_ARRAY_BYTES)  # as the command does
     yield asked
     asked.folder.close()
     asked.runner.close()

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from giftrl.service.http import openapi
 from giftrl.service.limits import Tokens
-from giftrl.service.openapi import described
 from giftrl.service.writer import Clock
 from tests.serving import QUICK, quick_settings, rows, serving, trained
 
@@ -65,7 +65,7 @@ def test_many_clients_at_once_and_one_order(tmp_path):
             each.start()
         for each in threads:
             each.join()
-        file, commits = client.get("/models/m/file").content, folder.get("m").watch.commits
+        file, commits = client.get("/models/m/file").content, folder.get("m").stats.commits
     ordered = sorted(answered)
     assert [number for number, _ in ordered] == list(range(1, 121))
     assert file == trained(tmp_path, [line for _, line in ordered], quick_settings())
@@ -235,7 +235,7 @@ def test_too_many_requests_are_asked_to_come_later(tmp_path):
             statuses.append(client.post("/models/m/learn", content=rows(1)[0]))
 
         threads = [threading.Thread(target=send) for _ in range(8)]
-        with folder.get("m").live.core.lock:  # the writer waits, and so do they
+        with folder.get("m").model.online.lock:  # the writer waits, and so do they
             for each in threads:
                 each.start()
             while len(statuses) < 4:  # at most two are being learnt, and two wait
@@ -253,10 +253,12 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
     from giftrl.service.limits import Limits
 
     folder = Folder(tmp_path / "models", Limits())
-    routes = {(method.lower(), path) for method, path in Service(folder).routes()}
+    service = Service(folder)
+    routes = {(method.lower(), path) for method, path in service.routes()}
+    service.close()
     folder.close()
-    paths = described()["paths"]
+    paths = openapi()["paths"]
     assert routes == {(m, path) for path, each in paths.items() for m in each if m != "parameters"}
-    text = json.dumps(described())
+    text = json.dumps(openapi())
     for reference in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
-        assert reference in described()["components"]["schemas"]
+        assert reference in openapi()["components"]["schemas"]

@@ -44,7 +44,7 @@ def test_a_table_goes_with_rows_of_json_that_wait():
 @pytest.mark.parametrize(("wanted", "first", "then", "words"), [
     ({"loss": "hinge"}, ["a"], ["b", "c"], "takes two labels"),
     ({}, ["a"], [f"t{k}" for k in range(101)], "different labels"),
-    ({}, ["a"], [1] * 9, "learnt before"),
+    ({}, ["a"], [1] * 9, "already learned"),
 ])  # fmt: skip
 def test_labels_that_more_rows_do_not_help_are_refused(wanted, first, then, words):
     live = ProvisionalModel(RequestedSettings({"bits": 4} | wanted))
@@ -70,7 +70,7 @@ def test_a_new_label_makes_a_young_model_be_learnt_anew_where_rows_may_be_left_o
         live = ProvisionalModel(RequestedSettings({"bits": 4}))
         for label in labels:
             live.learn([lines(label, skip=skip)])
-        found.append((live.core.model.settings.class_names, live.examples))
+        found.append((live.online.model.settings.class_names, live.examples))
     assert found == [(("maybe", "no", "yes"), 10)] * 2
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.plain
 
 
 def bytes_of(live, path):
-    live.core.model.save(path)
+    live.online.model.save(path)
     return path.read_bytes()
 
 
@@ -93,7 +93,7 @@ def test_a_young_model_keeps_what_it_has_acknowledged():
         # From ten numbers on, `giftrl train` would take the word for a mistake, and leave out that row.
         live.learn([Body("json", b'{"label": %d, "x": 1}\n' % (k % 2))])
     assert live.examples == 41
-    assert live.core.model.settings.class_names == ("0", "1", "word")
+    assert live.online.model.settings.class_names == ("0", "1", "word")
 
 
 def test_rows_that_are_left_out_are_those_that_train_leaves_out(tmp_path):

@@ -1,6 +1,5 @@
 """What was once wrong with the service, each shown by a request."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -18,12 +17,11 @@ import pytest
 
 from giftrl import system
 from giftrl.errors import InvalidInput
+from giftrl.service.app import WarmUp, compile_loops
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower, followable
+from giftrl.service.http import openapi
 from giftrl.service.limits import Limits
-from giftrl.service.openapi import described
-from giftrl.service.server import make_server
-from giftrl.service.warming import Warming, warm
 from giftrl.service.writer import Writer
 from tests.serving import QUICK, process, quick_settings, rows, serving, trained
 from tests.test_streams_arrow import lying_streams
@@ -104,7 +102,7 @@ def test_settings_of_the_wrong_type_are_refused(wrong, tmp_path):
 
 
 def test_the_description_has_every_status_that_is_answered():
-    every = described()["paths"]["/models/{name}/learn"]["post"]["responses"]
+    every = openapi()["paths"]["/models/{name}/learn"]["post"]["responses"]
     assert {"500", "503", "504", "507"} <= set(every)
 
 
@@ -158,7 +156,7 @@ def test_the_learning_curve_goes_on_when_a_model_is_opened_again(tmp_path):
             client.put("/models/m", json=QUICK)
             for line in rows(8, k):
                 client.post("/models/m/learn", content=line).raise_for_status()
-            curve = folder.get("m").watch.curve
+            curve = folder.get("m").stats.curve
     assert [count for count, _ in curve] == list(range(1, 17))
 
 
@@ -186,11 +184,10 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
     with process(tmp_path / "models") as (_, address), httpx.Client(base_url=address, timeout=60) as client:
         until(lambda: client.get("/readyz").status_code == 200)
         assert client.get("/readyz").json() == {"status": "ready"}
-    hold, warming = threading.Event(), Warming()
-    monkeypatch.setattr("giftrl.service.warming.warm", lambda given: hold.wait(20))
-    with serving(tmp_path / "others") as (client, _):
-        warming.ask({"loss": "squared"})
-        monkeypatch.setattr("giftrl.service.warming.Warming.ready", property(lambda _: warming._left == 0))
+    hold, warm_up = threading.Event(), WarmUp()
+    monkeypatch.setattr("giftrl.service.app.compile_loops", lambda given: hold.wait(20))
+    with serving(tmp_path / "others", warm_up=warm_up) as (client, _):
+        warm_up.ask({"loss": "squared"})
         said = client.get("/readyz")
         assert said.status_code == 503 and said.headers["retry-after"] == "1"
         hold.set()
@@ -201,17 +198,17 @@ def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path
     "given", [{}, QUICK, {"loss": "poisson"}, {"labels": ["a", "b", "c"]}, {"loss": "hinge"}, {"dictionary": True}]
 )
 def test_any_settings_can_be_warmed_up(given):
-    warm(given)
+    compile_loops(given)
 
 
 def test_a_model_whose_loops_cannot_be_compiled_is_no_reason_to_wait(monkeypatch):
     def failing(given):
         raise RuntimeError
 
-    monkeypatch.setattr("giftrl.service.warming.warm", failing)
-    warming = Warming()
-    warming.ask({})
-    until(lambda: warming.ready)
+    monkeypatch.setattr("giftrl.service.app.compile_loops", failing)
+    warm_up = WarmUp()
+    warm_up.ask({})
+    until(lambda: warm_up.ready)
 
 
 def test_a_folder_that_is_copied_while_it_learns_has_what_was_acknowledged(tmp_path):
@@ -306,10 +303,10 @@ def test_one_file_that_cannot_be_opened_does_not_stop_a_folder(tmp_path, monkeyp
     follower = Follower(folder, "m", str(arriving))
     follower.start()
     try:
-        until(lambda: folder.get("m").live.examples == 7)
+        until(lambda: folder.get("m").model.examples == 7)
         assert folder.followed["m"].errors > 0 and "Permission" in folder.followed["m"].problem
         monkeypatch.setattr(Path, "open", opens)
-        until(lambda: folder.get("m").live.examples == 12)
+        until(lambda: folder.get("m").model.examples == 12)
         until(lambda: folder.followed["m"].problem is None)
     finally:
         follower.end()
@@ -328,15 +325,6 @@ def test_standard_input_that_is_closed_is_refused_or_noted(tmp_path, monkeypatch
     follower = Follower(folder, "m", "-")
     follower.run()
     assert folder.followed["m"].errors == 1 and folder.followed["m"].problem
-    folder.close()
-
-
-def test_connections_of_other_protocols_do_not_end_the_server(tmp_path):
-    folder = Folder(tmp_path / "models", Limits())
-    server = make_server(folder)
-    assert server.config.ws == "none"
-    server.server_state.connections.add(object())
-    assert asyncio.run(server.on_tick(1)) is False
     folder.close()
 
 

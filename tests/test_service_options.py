@@ -3,16 +3,20 @@
 import pytest
 
 from giftrl.service.bodies import read_body
-from giftrl.service.openapi import PATHS, options_of
+from giftrl.service.http import openapi, options_of
 from tests.serving import QUICK, serving
 
 pytestmark = pytest.mark.plain
+#: The method and the path of every request.
+REQUESTS = [
+    (method, path) for path, operations in openapi()["paths"].items() for method in operations if method != "parameters"
+]
 
 
 def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
     with serving(tmp_path / "models") as (client, _):
         client.put("/models/m", json=QUICK).raise_for_status()
-        for method, path in PATHS:
+        for method, path in REQUESTS:
             where = path.replace("{name}", "m")
             said = client.request(method, f"{where}?confirmed=m&foo=1", content=b'{"label": 1, "a": 2}')
             assert said.status_code == 400, (method, path)
@@ -26,7 +30,7 @@ def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
 def test_options_that_are_known_are_taken_by_every_request(tmp_path):
     given = {"format": "json", "on_error": "skip", "certify": "0", "confirm": "m", "remember": "0"}
     with serving(tmp_path / "models") as (client, _):
-        for method, path in [each for each in PATHS if "events" not in each[1]]:
+        for method, path in [each for each in REQUESTS if "events" not in each[1]]:
             for name in options_of(method, path):
                 client.put("/models/m", json=QUICK).raise_for_status()
                 where = f"{path.replace('{name}', 'm')}?{name}={given.get(name, '1')}"

@@ -38,7 +38,7 @@ def model(kind, dictionary, lines):
 
 
 def bytes_of(live, path):
-    live.core.model.save(path)
+    live.online.model.save(path)
     return path.read_bytes()
 
 
@@ -60,9 +60,13 @@ def test_one_row_is_scored_as_many_are(kind, found, dictionary, spaced):
     live = model(kind, dictionary, rows(40))
     asked = [written(each, spaced=spaced) for each in found]
     asked += [written({k: v for k, v in json.loads(line).items() if k != "label"}.items()) for line in rows(5, 1)]
-    for answer in ("scores", "label"):
-        single = answers(live, asked, lambda live, entry: live.core.predict([entry], answer)[0])  # noqa: B023
-        double = answers(live, [2 * line for line in asked], lambda live, entry: live.core.predict([entry], answer)[0])  # noqa: B023
+    for output in ("scores", "label"):
+
+        def predicted(live, entry, output=output):
+            return live.online.predict([entry], output)[0]
+
+        single = answers(live, asked, predicted)
+        double = answers(live, [2 * line for line in asked], predicted)
         for one, two in zip(single, double, strict=True):
             assert isinstance(one, str) == isinstance(two, str)
             assert isinstance(one, str) or 2 * one == two
@@ -98,7 +102,7 @@ def test_usual_rows_take_the_short_way(monkeypatch):
         live.learn([Body("json", line)])
     assert counts["learn"] >= 6
     for line in rows(5, 4):
-        live.core.predict([Body("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
+        live.online.predict([Body("json", written({"a": json.loads(line)["a"], "city": "Rome"}.items()))])
     assert counts["predict"] == 5
 
 
@@ -108,7 +112,7 @@ def test_usual_rows_take_the_short_way(monkeypatch):
 def test_numbers_at_the_ends_of_the_range(number):
     live = model(KINDS[3], False, rows(40))
     line = b'{"a": ' + number.encode() + b"}\n"
-    for ask in (lambda live, entry: live.core.predict([entry])[0],):
+    for ask in (lambda live, entry: live.online.predict([entry])[0],):
         one, two = answers(live, [line, 2 * line], ask)
         assert isinstance(one, str) == isinstance(two, str)
         assert isinstance(one, str) or 2 * one == two

@@ -12,7 +12,7 @@ from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
-from giftrl.service.store import Store
+from giftrl.service.store import ModelStore
 from giftrl.service.writer import LEARN, Job, recover
 
 pytestmark = pytest.mark.plain
@@ -34,16 +34,16 @@ def row(label, k, day=None):
 
 def state(live, path):
     """Everything that a model is, as bytes."""
-    if live.core is None:
-        return live.waiting, live.young
-    live.core.model.save(path / "state")
+    if live.online is None:
+        return live.waiting, live.is_provisional
+    live.online.model.save(path / "state")
     asked = [Body("json", b'{"x": 2, "n1": 1}\n')]
-    return (path / "state").read_bytes(), live.young, live.core.predict(asked)
+    return (path / "state").read_bytes(), live.is_provisional, live.online.predict(asked)
 
 
 def check(path, wanted, entries):
     """Learn entries one by one; recovery must give what they gave."""
-    live, store = ProvisionalModel(RequestedSettings(wanted)), Store(":memory:", False)
+    live, store = ProvisionalModel(RequestedSettings(wanted)), ModelStore(":memory:", False)
     with store.transaction():
         store.set_fact("settings", json.dumps(wanted))
         for number, entry in enumerate(entries, 1):
@@ -52,7 +52,7 @@ def check(path, wanted, entries):
             except Refused:
                 continue
             store.add(number, entry)
-    assert state(recover(path, store).live, path) == state(live, path)
+    assert state(recover(path, store).model, path) == state(live, path)
     store.close()
 
 
@@ -77,7 +77,7 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     writer = folder.get("m")
     for k, label in enumerate(NO_YES_MAYBE):
         writer.submit(Job(LEARN, Body("json", row(label, k)))).answer.result(60)
-    before, run = state(writer.live, tmp_path), writer.store._run
+    before, run = state(writer.model, tmp_path), writer.store._run
 
     def failing(statement, *more):
         if statement == "COMMIT":
@@ -88,8 +88,8 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     with pytest.raises(Refused, match="disk"):
         writer.submit(Job(LEARN, Body("json", row("yes", 9)))).answer.result(60)
     writer.store._run = run
-    assert not writer._ahead and state(writer.live, tmp_path) == before
+    assert not writer._ahead and state(writer.model, tmp_path) == before
     folder.close()
     folder = Folder(tmp_path / "f", Limits())
-    assert state(folder.get("m").live, tmp_path) == before
+    assert state(folder.get("m").model, tmp_path) == before
     folder.close()

@@ -84,7 +84,7 @@ def test_curves_share_a_pass_only_if_their_regularizers_are_the_same():
 def test_batches_do_not_change_the_losses(monkeypatch):
     x, y = examples()
     whole = GRID.losses(x, y, compiled=False)
-    monkeypatch.setattr(grid_module, "MOST_PREDICTIONS", 7 * 12)
+    monkeypatch.setattr(grid_module, "MAX_PREDICTIONS", 7 * 12)
     assert np.array_equal(GRID.losses(x, y, compiled=False), whole)
 
 

@@ -58,7 +58,7 @@ vars(theirs).update({name: value for name, value in vars(os).items() if name not
 
 IMPORT_ALL = """
 import giftrl
-OPTIONAL = {"ray", "fsspec", "river", "starlette", "uvicorn", "httpx", "sklearn", "matplotlib", "pooch"}
+OPTIONAL = {"ray", "fsspec", "river", "starlette", "uvicorn", "httpx", "sklearn", "matplotlib"}
 count = 0
 for found in pkgutil.walk_packages(giftrl.__path__, "giftrl."):
     try:

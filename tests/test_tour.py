@@ -12,7 +12,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 from giftrl.errors import GiftrlError
-from giftrl.paper.experiments import Plan
+from giftrl.paper.experiments import ReproductionPlan
 from giftrl.tour import NAMES, steps, tour
 from giftrl.tour.comparison import RATES, Comparison, Task, average_loss, losses, read
 from giftrl.tour.tour_page import last_lines, short_table, table
@@ -107,7 +107,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch):
 @pytest.mark.verify
 def test_the_whole_tour_keeps_its_promises(tmp_path):
     said, names = [], ("cancer", "diabetes")
-    done = tour(tmp_path, tell=said.append, names=names, plan=Plan(1, False, 64))
+    done = tour(tmp_path, tell=said.append, names=names, plan=ReproductionPlan(1, False, 64))
     assert len(said) == steps(names)
     assert {path.name for path in tmp_path.iterdir()} >= {"index.html", "claims.html"}
     for each in done.found:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from giftrl.service.openapi import described
+from giftrl.service.http import openapi
 
 
 def _text(text: str) -> str:
@@ -80,7 +80,7 @@ def requests() -> str:
     >>> "## POST /models/{name}/learn" in requests()
     True
     """
-    page = described()
+    page = openapi()
     parts, errors = [], {}
     for path, methods in page["paths"].items():
         for method, said in methods.items():

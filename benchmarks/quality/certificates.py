@@ -19,7 +19,6 @@ from benchmarks.quality.data import DATASETS, LOSSES, SCALINGS, Case, Task, case
 from benchmarks.run import chosen
 from benchmarks.table import Grid, publish, wide_console
 from giftrl.certificates import BestLoss, Evidence
-from giftrl.certificates.problem import Problem, ScaledRows
 from giftrl.certificates.reservoir import DEFAULT_BUDGET
 from giftrl.certificates.solver import solve
 from giftrl.errors import GiftrlError, require
@@ -119,14 +118,12 @@ def optimum(run: Any, rows: Any, y: Any, best: BestLoss, time_limit: float = LON
     """
     every = Evidence.of_rows(run.loss, rows, y, classes=run.classes, constant=rows.shape[1] - 1)
     units = next(each for each in every.units() if each.name == best.units)
-    scaled = ScaledRows(every.rows, units, every.theta)
-    shape = (len(scaled.features), *every.theta.shape[1:])
-    problem = Problem(every.loss, scaled, every.labels, every.weights, np.zeros(shape), best.radius, floor=every.least)
-    z = units.coordinates(units.compared(np.asarray(run.x, dtype=float)))[scaled.features]
+    problem = every.problem(units, best.radius)
+    z = units.coordinates(units.compared(np.asarray(run.x, dtype=float)))[problem.rows.features]
     z *= min(1.0, best.radius / max(float(np.linalg.norm(z)), 1e-300))
     found = solve(problem, z, time_limit)
-    nothing = np.zeros(shape)
-    return found.upper, found.upper - found.gap, problem.primal(nothing, scaled.scores(nothing))
+    nothing = np.zeros_like(problem.theta)
+    return found.upper, found.upper - found.gap, problem.primal(nothing, problem.rows.scores(nothing))
 
 
 def line(name: str, case: Case, loss: str, time_limit: float = TIME_LIMIT, long: float = LONG) -> Line:

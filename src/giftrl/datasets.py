@@ -5,21 +5,22 @@
 32561
 """
 
-import logging
 import os
 import tempfile
+import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from giftrl import system
-from giftrl.errors import DownloadFailed, GiftrlError, UnknownName
+from giftrl.errors import DownloadFailed, UnknownName
 from giftrl.files import file_errors
 from giftrl.sweeps import fingerprint, read_all
 
 __all__ = ["REGISTRY", "SITE", "Dataset", "DownloadFailed", "default_folder", "get"]
 
-#: Where the data sets of LIBSVM are.
+#: The address of the data sets of LIBSVM.
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 
@@ -27,8 +28,8 @@ class Dataset(NamedTuple):
     """A data set: its path below :data:`SITE`, its size, and the fingerprint of its numbers.
 
     The fingerprint is :func:`giftrl.sweeps.fingerprint`, a SHA-256 of the numbers and not of the bytes. A mirror that
-    compresses the file differently passes the check; a file with one wrong digit does not. The fingerprints below are
-    those of the copies with which the paper's figures were reproduced; these came from other public sites.
+    compresses the file differently passes the check; a file with one wrong digit does not. The copies with which the
+    paper's figures were reproduced came from other public sites.
 
     >>> REGISTRY["ijcnn1"].file
     'ijcnn1.bz2'
@@ -76,26 +77,7 @@ def default_folder() -> Path:
     'data'
     """
     named = os.environ.get("GIFTRL_DATA")
-    return Path(named) if named else Path(str(_pooch().os_cache("giftrl")))
-
-
-class _Watched:
-    """What pooch calls a progress bar; it tells ``watch`` the part that has arrived, or None if the size is unknown."""
-
-    def __init__(self, watch: Callable[[float | None], None]) -> None:
-        self.watch = watch
-        self.total = 0  # in bytes; set by pooch
-        self.arrived = 0
-
-    def update(self, size: int) -> None:
-        self.arrived += size
-        self.watch(min(1.0, self.arrived / self.total) if self.total else None)
-
-    def reset(self) -> None:
-        self.arrived = 0
-
-    def close(self) -> None:
-        """Nothing is open."""
+    return Path(named) if named else system.cache_folder()
 
 
 def get(
@@ -112,8 +94,8 @@ def get(
         name: the name of a data set in the registry, or a :class:`Dataset` of your own.
         folder: the folder of the data sets; None means :func:`default_folder`.
         site: the address to which the path of the data set is appended.
-        check: whether to compare the fingerprint of the file with that of the registry.
-        watch: called with the part of the file that has arrived, from 0 to 1, or None if its size is unknown.
+        check: compare the fingerprint of the file with the registry.
+        watch: called with the downloaded part of the file, from 0 to 1, or None if its size is unknown.
 
     >>> from giftrl.errors import UnknownName
     >>> try:
@@ -130,19 +112,14 @@ def get(
     if target.is_file() and (not check or _fingerprint(target) == dataset.fingerprint):
         return target
     address = site.rstrip("/") + "/" + dataset.path
-    pooch = _pooch()
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(prefix=".giftrl-", dir=folder)
     with temporary:
+        arrived = Path(temporary.name, dataset.file)
         try:
-            downloader = pooch.HTTPDownloader(progressbar=_Watched(watch) if watch else False, timeout=60)
-            arrived = Path(
-                pooch.retrieve(address, None, fname=dataset.file, path=temporary.name, downloader=downloader)
-            )
-        except (OSError, ValueError) as problem:  # the errors of requests and pooch
-            if (response := getattr(problem, "response", None)) is not None:
-                response.close()  # an unread error page would keep its connection open
+            _download(address, arrived, watch)
+        except (OSError, ValueError, HTTPException) as problem:
             remedy = "check the connection and the address, or download the file yourself"
             raise DownloadFailed(dataset.name, address, f"could not be fetched ({problem})", remedy) from problem
         if check and (actual := _fingerprint(arrived)) != dataset.fingerprint:
@@ -154,18 +131,18 @@ def get(
     return target
 
 
+def _download(address: str, path: Path, watch: Callable[[float | None], None] | None) -> None:
+    with urllib.request.urlopen(address, timeout=60.0) as answer, path.open("wb") as file:
+        size = int(answer.headers.get("Content-Length") or 0)
+        while block := answer.read(1 << 16):
+            file.write(block)
+            if watch is not None:
+                watch(min(1.0, file.tell() / size) if size else None)
+
+
 def _fingerprint(path: Path) -> str:
     """The fingerprint of a file, or an empty text if it is not LIBSVM text."""
     try:
         return fingerprint(*read_all(path, "libsvm"))
     except ValueError:
         return ""
-
-
-def _pooch() -> Any:
-    try:
-        import pooch
-    except ImportError as missing:
-        raise GiftrlError("downloading needs pooch; pip install 'giftrl[experiments]'") from missing
-    pooch.get_logger().setLevel(logging.WARNING)
-    return pooch

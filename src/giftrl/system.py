@@ -9,6 +9,7 @@ import ctypes
 import errno
 import math
 import os
+import sys
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -185,3 +186,17 @@ def zeros(shape: tuple[int, ...], dtype: Any = "float64", *, beside: int = 0) ->
         rule = f"needs {needed / 2**30:,.0f} GiB of memory, and this machine has {available / 2**30:,.0f} GiB"
         raise InvalidInput("dimension", int(shape[0]), rule, "use fewer features (--bits) or classes")
     return np.zeros(shape, dtype)
+
+
+def cache_folder() -> Path:
+    """The folder of giftrl in the user's cache; an error if the user has none, as in some containers."""
+    try:
+        if sys.platform == "win32":
+            cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        elif sys.platform == "darwin":
+            cache = Path.home() / "Library" / "Caches"
+        else:
+            cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise FileNotFoundError("this user has no home folder") from None
+    return Path(cache, "giftrl")

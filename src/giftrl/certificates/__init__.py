@@ -15,7 +15,7 @@ linear model up to a given size (:class:`Units`): the :class:`BestLoss`.
 :mod:`giftrl.certificates.certificate`     bounds on the regret, from the sums of a run and its trace
 :mod:`giftrl.certificates.bound`           sizes of models, the bound from any dual numbers, and the result
 :mod:`giftrl.certificates.evidence`        stored examples and sums, from which bounds are computed
-:mod:`giftrl.certificates.record`          the arrays of stored examples and sums
+:mod:`giftrl.certificates.row_record`      the arrays of stored examples and sums
 :mod:`giftrl.certificates.reservoir`       the random sample of stored examples while a run learns
 :mod:`giftrl.certificates.dual_choice`     duals for committed examples
 :mod:`giftrl.certificates.moments`         the squared loss with few features: exact bounds from second moments

@@ -139,7 +139,7 @@ class Units:
         return out
 
     def model(self, z: Array) -> Array:
-        """The model with these coordinates, with the weight 0 where the scale is 0."""
+        """The model with these coordinates, with the weight 0 if the scale is 0."""
         positive = self.scale > 0.0
         out: Array = (z.T * np.divide(1.0, self.scale, where=positive, out=np.zeros(len(z)))).T
         if self.constant is not None:

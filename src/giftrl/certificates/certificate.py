@@ -34,8 +34,8 @@ class TheoremTerms(NamedTuple):
     """The terms of Theorem 3.1 at a comparator u; their sum is the regret bound at u.
 
     regularizer: psi_{T+1}(u) - psi_1(x_1), the price of the comparator.
-    linearized: sum_t psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>, what linearized FTRL would pay.
-    gain: -sum_t delta_t, what the choice of z saves; positive means that it cost.
+    linearized: sum_t psi*_{t+1}(theta_t - g_t) - psi*_t(theta_t) + <g_t, x_t>, the cost of linearized FTRL.
+    gain: -sum_t delta_t; negative if the choice of z saved loss.
     growth: sum_t psi*_{t+1}(theta_{t+1}) - psi*_t(theta_{t+1}), for H' only; not positive when psi grows.
     slack: F_{T+1}(x_{T+1}) - F_{T+1}(u) with F = psi_{T+1} - <theta_{T+1}, .>; not positive for u in V.
 
@@ -162,11 +162,12 @@ class Certificate:
         return evidence.ridge(mu, time_limit, evidence.model[evidence.features])
 
     def merge(self, other: "Certificate", model: ArrayLike | None = None) -> "Certificate":
-        """The certificate of two runs over different rows with the same features.
+        """The certificate of two runs over different examples with the same features.
 
         Args:
             other: of the other run.
-            model: the weights whose size counts in :meth:`best_loss`; None for the mean of both, by weight of rows.
+            model: the weights whose size counts in :meth:`best_loss`; None for the mean of
+                both, by the weight of their examples.
         """
         rule, remedy = "must have as many coordinates as this one", "merge runs over the same features"
         require(other.theta.shape == self.theta.shape, "other", other.theta.shape, rule, remedy)
@@ -182,7 +183,7 @@ class Certificate:
         )
 
     def regret_bound_domain(self) -> float:
-        """A bound on the regret against every u in V; infinite where V is unbounded in the direction of theta."""
+        """A bound on the regret against every u in V; infinite if V is unbounded in the direction of theta."""
         return self.bound_sum + self._rounds("regret_bound_domain").domain.support(self.theta)
 
     @property
@@ -192,13 +193,13 @@ class Certificate:
 
     @property
     def harmful_rounds(self) -> int:
-        """In how many rounds z was worse than g under H: possible for the literal two-step update only."""
+        """The number of rounds in which z was worse than g under H: possible for the literal two-step update only."""
         # A difference of two nearly equal numbers: rounding is not harm.
         rounds = self._rounds("harmful_rounds").rounds
         return sum(r.delta < -1e-9 * max(1.0, abs(r.loss), abs(r.conjugate)) for r in rounds)
 
     def theorem_terms(self, u: ArrayLike) -> TheoremTerms:
-        """Theorem 3.1's terms one by one, so that one can see which dominates; they sum to :meth:`regret_bound`."""
+        """The terms of Theorem 3.1, whose sum is :meth:`regret_bound`."""
         trace = self._algorithm_1("Theorem 3.1")
         v = self._comparator(u)
         psi_u = trace.psi.value(v)
@@ -214,7 +215,7 @@ class Certificate:
         """Lemma 4.1: R_T(u) <= psi_{T+1}(u) - psi_1(x_1) + sum_t gamma_t.
 
         Holds for the proximal update with H and psi_{t+1} >= psi_t (at x_{t+1} is enough). Where z_t is a subgradient
-        at x_{t+1} only to the tolerance of an inner solver, what is missing (``gap`` in the trace) is added.
+        at x_{t+1} only to the tolerance of an inner solver, the difference (``gap`` in the trace) is added.
         """
         trace = self._algorithm_1("Lemma 4.1")
         if not (isinstance(trace.update, Proximal) and trace.lookahead):
@@ -243,13 +244,13 @@ class Certificate:
         """Corollary 4.3 as corrected: R_T(u) <= (lambda_1 + S/beta^2) norm2(u)^2 / 2 + S, for the temporal schedule.
 
         S bounds the sum of the clipped gammas: it is the smaller of
-        l_1(x_1) - l_T(x_{T+1}) + V_T + sum_t max(0, -gamma_t), by telescoping, and, where G >= norm(g_t) in each round,
+        l_1(x_1) - l_T(x_{T+1}) + V_T + sum_t max(0, -gamma_t), by telescoping, and, if G >= norm(g_t) in each round,
         beta sqrt(sum_t norm(g_t)^2). The published version drops G from the first, forgets that gamma can be negative,
         and does not account for the lag of the schedule in the second.
 
         Args:
             u: the comparator.
-            variability: V_T, or None for the variability that was observed, which is never larger.
+            variability: V_T, or None for the observed variability, which is never larger.
         """
         trace = self._algorithm_1("Corollary 4.3")
         self.lemma_4_1(u)
@@ -287,19 +288,19 @@ class Certificate:
     def _evidence(self, what: str) -> Evidence:
         if self.evidence is None:
             raise AssumptionFailed(
-                f"{what} needs rows of the run, and none were remembered; give witness_nonzeros, for instance 1000000"
+                f"{what} needs stored examples, and this run has none; give witness_nonzeros, for instance 1000000"
             )
         return self.evidence
 
     def _rounds(self, what: str) -> Trace:
         if self.trace is None:
-            raise AssumptionFailed(f"{what} needs the rounds one by one, and no trace was kept; use a Learner")
+            raise AssumptionFailed(f"{what} needs a trace of the rounds, and this run has none; use a Learner")
         return self.trace
 
     def _algorithm_1(self, what: str) -> Trace:
         if self.merged:
             raise Incompatible(
-                f"{what} is about one sequence of rounds, each beginning where the one before it ended, and this run "
+                f"{what} is about one sequence of rounds, each beginning at the end of the one before it, and this run "
                 "was merged from several; regret_bound(u) holds for every run"
             )
         trace = self._rounds(what)

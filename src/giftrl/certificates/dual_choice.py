@@ -16,19 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.certificates.record import (
-    COMMITTED_COUNT,
-    COMMITTED_WEIGHT,
-    CONJUGATE_SIZE,
-    CONJUGATE_SUM,
-    CURVATURE_COLUMN,
-    DUAL_SQUARES,
-    INFIMUM_SUM,
-    RESIDUAL_SUM,
-    SQUARES_COLUMN,
-    SUMS_COLUMN,
-    THETA_COLUMN,
-)
+from giftrl.certificates import row_record as at
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.rows import begin, column, coming, end
 from giftrl.errors import Incompatible
@@ -62,8 +50,8 @@ class ScalarDuals(NamedTuple):
         if not kinked(loss):
             return scalar.curvature(loss, given.scores[i, 0], y)
         # A loss of straight pieces: the parabola that is as high at the mean residual, or at the margin 1.
-        away = record.sums[RESIDUAL_SUM]
-        return record.sums[COMMITTED_WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
+        away = record.sums[at.RESIDUAL_SUM]
+        return record.sums[at.COMMITTED_WEIGHT] / away if scalar.accepts(loss, 0.5) and away > 0.0 else 1.0
 
     def commit(self, loss: Any, record: Any, given: Any, i: int, y: Any, h: float, bend: float) -> None:
         by_feature, rows, k = record.by_feature, given.rows, strength(loss)
@@ -80,7 +68,7 @@ class ScalarDuals(NamedTuple):
         unit = 0.0 if scalar.residual(loss) else 1.0
         size = abs(phi_star) + (unit + abs(a)) * (abs(a) + abs(y)) + 2.0 * abs(a * base)
         add_committed(record.sums, h, phi_star - a * base, size, a * a, scalar.infimum(loss, y))
-        record.sums[RESIDUAL_SUM] += h * abs(q - y)
+        record.sums[at.RESIDUAL_SUM] += h * abs(q - y)
 
 
 class VectorDuals(NamedTuple):
@@ -101,7 +89,7 @@ class VectorDuals(NamedTuple):
             part = add_entry(by_feature, j, s, h, h * bend)
             c += part * s
             for m in range(len(p)):
-                p[m] += k * (part * by_feature[j, THETA_COLUMN + m])
+                p[m] += k * (part * by_feature[j, at.THETA_COLUMN + m])
         vector.prox(loss, p, y, h * k * c, a)
         phi_star = vector.conjugate(loss, a, y)
         if not math.isfinite(phi_star):
@@ -114,7 +102,7 @@ class VectorDuals(NamedTuple):
         for e in range(begin(rows, i), end(rows, i)):
             j, s = column(rows, i, e), np.float64(rows.data[e])
             for m in range(len(a)):
-                by_feature[j, THETA_COLUMN + m] -= h * a[m] * s
+                by_feature[j, at.THETA_COLUMN + m] -= h * a[m] * s
         length = math.sqrt(squares)
         size = abs(phi_star) + (1.0 + length) * length
         add_committed(record.sums, h, phi_star, size, squares, scalar.infimum(loss, y))
@@ -142,10 +130,10 @@ def curvature(kind: Any, loss: Any, record: Any, given: Any, i: int, y: Any) -> 
 def add_entry(by_feature: Any, j: int, s: float, h: float, bent: float) -> float:
     """Add an entry of a row to the sums of its feature, and return s/H_j, or 0 if H_j is 0."""
     square = s * s
-    curved = by_feature[j, CURVATURE_COLUMN] + bent * square
-    by_feature[j, CURVATURE_COLUMN] = curved
-    by_feature[j, SQUARES_COLUMN] += h * square
-    by_feature[j, SUMS_COLUMN] += h * s
+    curved = by_feature[j, at.CURVATURE_COLUMN] + bent * square
+    by_feature[j, at.CURVATURE_COLUMN] = curved
+    by_feature[j, at.SQUARES_COLUMN] += h * square
+    by_feature[j, at.SUMS_COLUMN] += h * s
     return s / curved if curved > 0.0 else 0.0
 
 
@@ -158,7 +146,7 @@ def enter(by_feature: Any, rows: Any, i: int, h: float, bent: float) -> tuple[fl
         j, s = column(rows, i, k), np.float64(rows.data[k])
         if s != 0.0:  # dense rows have many zeros
             part = add_entry(by_feature, j, s, h, bent)
-            correction += part * by_feature[j, THETA_COLUMN]
+            correction += part * by_feature[j, at.THETA_COLUMN]
             c += part * s
     return correction, c
 
@@ -168,15 +156,15 @@ def leave(by_feature: Any, rows: Any, i: int, z: float) -> None:
     """theta -= z s."""
     for k in range(begin(rows, i), end(rows, i)):
         if rows.data[k] != 0.0:
-            by_feature[column(rows, i, k), THETA_COLUMN] -= z * np.float64(rows.data[k])
+            by_feature[column(rows, i, k), at.THETA_COLUMN] -= z * np.float64(rows.data[k])
 
 
 @formula
 def add_committed(sums: Any, h: float, phi_star: float, size: float, squares: float, infimum: float) -> None:
     """Add an example to the sums over committed examples."""
-    sums[COMMITTED_COUNT] += 1.0
-    sums[COMMITTED_WEIGHT] += h
-    sums[CONJUGATE_SUM] += h * phi_star
-    sums[CONJUGATE_SIZE] += h * size
-    sums[DUAL_SQUARES] += h * squares
-    sums[INFIMUM_SUM] += h * infimum
+    sums[at.COMMITTED_COUNT] += 1.0
+    sums[at.COMMITTED_WEIGHT] += h
+    sums[at.CONJUGATE_SUM] += h * phi_star
+    sums[at.CONJUGATE_SIZE] += h * size
+    sums[at.DUAL_SQUARES] += h * squares
+    sums[at.INFIMUM_SUM] += h * infimum

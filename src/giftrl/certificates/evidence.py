@@ -19,9 +19,9 @@ from giftrl.certificates.bound import (
     exact_sum,
     lower_bound,
 )
-from giftrl.certificates.moments import FeatureMoments
-from giftrl.certificates.problem import MAX_SMALL_MATRIX, Problem, ScaledRows
-from giftrl.certificates.record import Examples
+from giftrl.certificates.moments import Moments
+from giftrl.certificates.problem import MAX_SMALL_MATRIX, BallProblem, ScaledRows
+from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import solve
 from giftrl.compiled.compiler import ready
 from giftrl.errors import require
@@ -83,7 +83,7 @@ class Evidence:
     infimum: float = 0.0
     committed: int = 0
     constant: int | None = None
-    moments: FeatureMoments | None = None
+    moments: Moments | None = None
 
     @classmethod
     def of_rows(
@@ -122,14 +122,14 @@ class Evidence:
         )  # fmt: skip
 
     @classmethod
-    def of_moments(cls, loss: Any, moments: FeatureMoments, model: Array, loss_sum: float) -> "Evidence":
+    def of_moments(cls, loss: Any, moments: Moments, model: Array, loss_sum: float) -> "Evidence":
         """Evidence from the second moments of all examples."""
-        exact, none = moments.moments, np.zeros(0)
+        none = np.zeros(0)
         examples = Examples(none, np.zeros(0, np.int32), np.zeros(1, np.int64), none, none)
         return cls(
             loss, examples, moments.features, model, theta=np.zeros(len(moments.features)),
-            squares=positive_squares(exact.squares, exact.weight), sums=exact.sums, weight=exact.weight,
-            loss_sum=loss_sum, committed=exact.rows, constant=exact.constant, moments=moments,
+            squares=positive_squares(moments.squares, moments.weight), sums=moments.sums, weight=moments.weight,
+            loss_sum=loss_sum, committed=moments.rows, constant=moments.constant, moments=moments,
         )  # fmt: skip
 
     def without_rows(self) -> "Evidence":
@@ -244,16 +244,14 @@ class Evidence:
         """
         stored = len(self.examples.labels)
         if self.moments is not None:
-            bound, solver = self.moments.moments.lower_bound(units, radius, ridge), SECOND_MOMENTS
+            bound, solver = self.moments.lower_bound(units, radius, ridge), SECOND_MOMENTS
         elif not math.isfinite(float(np.linalg.norm(units.scale))) or math.isnan(radius):
             bound, solver = -math.inf, "none: the features are too large"
         else:
-            rows = ScaledRows(self.rows, units, self.theta)
-            theta = units.compared(units.dual(self.theta))[rows.features]
-            floor = self.least + self.conjugate
-            labels, weights = self.examples.labels, self.examples.weights
-            problem = Problem(self.loss, rows, labels, weights, theta, radius, ridge, floor)
-            z = np.zeros_like(theta) if start is None else units.coordinates(units.compared(start))[rows.features]
+            problem = self.problem(units, radius, ridge)
+            z = np.zeros_like(problem.theta)
+            if start is not None:
+                z = units.coordinates(units.compared(start))[problem.rows.features]
             norm = float(np.linalg.norm(z))
             z = z * (radius / norm) if norm > radius else z
             # A little more than the target, for the allowance that is subtracted.
@@ -266,6 +264,13 @@ class Evidence:
             rows=self.committed + stored, rows_kept=stored if self.moments is None else self.committed,
             units=units.name, radius=radius, solver=solver, ridge=ridge, least=self.least,
         )  # fmt: skip
+
+    def problem(self, units: Units, radius: float, ridge: float = 0.0) -> BallProblem:
+        """The optimization problem whose dual is the bound, in the coordinates of these units."""
+        rows = ScaledRows(self.rows, units, self.theta)
+        theta = units.compared(units.dual(self.theta))[rows.features]
+        labels, weights = self.examples.labels, self.examples.weights
+        return BallProblem(self.loss, rows, labels, weights, theta, radius, ridge, self.least + self.conjugate)
 
     def merge(self, other: "Evidence", model: ArrayLike | None = None) -> "Evidence":
         """The evidence of two runs over different examples with the same features.
@@ -289,7 +294,7 @@ class Evidence:
         if self.moments is not None or other.moments is not None:
             exact = [run.moments or run._as_moments() for run in (self, other)]
             if exact[0] is not None and exact[1] is not None:
-                return Evidence.of_moments(self.loss, exact[0].merge(exact[1], constant), mean, loss_sum)
+                return Evidence.of_moments(self.loss, exact[0].merge(exact[1]), mean, loss_sum)
         features = np.union1d(self.features, other.features)
         one, two = (run._among(features) for run in (self, other))
         names = ("theta", "squares", "sums", "weight", "conjugate", "conjugate_size", "dual_squares", "infimum",
@@ -304,18 +309,18 @@ class Evidence:
     def _constant_feature(self) -> int | None:
         return None if self.constant is None else int(self.features[self.constant])
 
-    def _as_moments(self) -> FeatureMoments | None:
+    def _as_moments(self) -> Moments | None:
         """Second moments of all examples, if all of them are stored."""
         if self.committed:
             return None
         examples = self.examples._replace(indices=self.features[self.examples.indices])
-        return FeatureMoments.of(self.loss, examples, self._constant_feature)
+        return Moments.of(self.loss, examples, self._constant_feature)
 
     def _among(self, features: NDArray[np.int64]) -> "Evidence":
         """The same evidence with further features, and with second moments committed."""
         where, run = np.searchsorted(features, self.features), self
         if self.moments is not None:
-            sums = self.moments.moments.committed()
+            sums = self.moments.committed()
             run = replace(self, **sums._asdict())
         arrays: dict[str, Any] = {}
         for name in ("theta", "squares", "sums"):

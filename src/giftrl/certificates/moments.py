@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from giftrl.certificates.bound import EPS, TINY, Array, Units, exact_sum, price
-from giftrl.certificates.record import Examples
+from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import newton_step
 from giftrl.errors import require
 from giftrl.losses import Squared
@@ -52,6 +52,7 @@ class Moments:
     <s_t - mean, x> + beta - y_t, and the sums over centred features and over constants separate.
 
     Attributes:
+        features: the numbers of the features, in order.
         rows: the number of examples.
         weight: the sum of h.
         mean: of each feature; 0 for the constant feature, and for all features if there is none.
@@ -61,7 +62,7 @@ class Moments:
         label_scatter: sum_t h_t (y_t - label_mean)^2.
         squares: sum_t h_t s_tj^2.
         label_squares: sum_t h_t y_t^2.
-        constant: the feature that is 1 in every example, or None.
+        constant: the position of the feature that is 1 in every example, or None.
 
     >>> import numpy as np
     >>> rows = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]])
@@ -71,6 +72,7 @@ class Moments:
     0.142857
     """
 
+    features: NDArray[np.int64]
     rows: int
     weight: float
     mean: Array
@@ -83,10 +85,48 @@ class Moments:
     constant: int | None = None
 
     @classmethod
-    def empty(cls, features: int, constant: int | None = None) -> "Moments":
-        """The moments of no examples."""
-        zeros = np.zeros(features)
-        return cls(0, 0.0, zeros, 0.0, np.zeros((features, features)), zeros, 0.0, zeros, 0.0, constant)
+    def empty(cls, features: int | NDArray[np.int64], constant: int | None = None) -> "Moments":
+        """The moments of no examples, for this number of features, or for features with these numbers."""
+        numbers = np.arange(features) if isinstance(features, int) else features
+        zeros = np.zeros(len(numbers))
+        scatter = np.zeros((len(numbers), len(numbers)))
+        return cls(numbers, 0, 0.0, zeros, 0.0, scatter, zeros, 0.0, zeros, 0.0, constant)
+
+    @classmethod
+    def of(
+        cls, loss: Any, examples: Examples, constant: int | None, earlier: Optional["Moments"] = None
+    ) -> Optional["Moments"]:
+        """The moments of these and earlier examples; None for another loss, or for many features.
+
+        Args:
+            loss: of the examples.
+            examples: with numbers of features as indices.
+            constant: the number of the feature that is 1 in every example, or None.
+            earlier: the moments of other examples.
+        """
+        if not isinstance(loss, Squared):
+            return None
+        parts: list[Any] = [
+            examples.indices,
+            [] if constant is None else [constant],
+            [] if earlier is None else earlier.features,
+        ]
+        features = np.unique(np.concatenate(parts).astype(np.int64))
+        if len(features) > MAX_FEATURES:
+            return None
+        place = None if constant is None else int(np.searchsorted(features, constant))
+        moments = cls.empty(features, place) if earlier is None else earlier.among(features)
+        count, ends, step = len(examples.labels), examples.indptr, DENSE_NUMBERS // max(1, len(features))
+        for first in range(0, count, step):
+            last = min(count, first + step)
+            dense = np.zeros((last - first, len(features)))
+            entries = slice(ends[first], ends[last])
+            rows = np.repeat(np.arange(last - first), np.diff(ends[first : last + 1]))
+            dense[rows, np.searchsorted(features, examples.indices[entries])] = examples.data[entries]
+            if place is not None and not (dense[:, place] == 1.0).all():
+                return None  # moments about means assume the constant feature
+            moments = moments.add(dense, examples.labels[first:last], examples.weights[first:last])
+        return moments
 
     @np.errstate(all="ignore")
     def add(self, rows: Any, labels: ArrayLike, weights: ArrayLike | None = None) -> "Moments":
@@ -108,24 +148,28 @@ class Moments:
         centred, y_centred, s, y = centred * root[:, None], y_centred * root, s * root[:, None], y * root
         return self.merge(
             Moments(
-                rows=len(y), weight=batch, mean=mean, label_mean=label_mean, scatter=centred.T @ centred,
-                cross=centred.T @ y_centred, label_scatter=float(y_centred @ y_centred), squares=(s * s).sum(axis=0),
-                label_squares=float(y @ y), constant=self.constant,
+                self.features, len(y), batch, mean, label_mean, centred.T @ centred, centred.T @ y_centred,
+                label_scatter=float(y_centred @ y_centred), squares=(s * s).sum(axis=0), label_squares=float(y @ y),
+                constant=self.constant,
             )
         )  # fmt: skip
 
     @np.errstate(all="ignore")
     def merge(self, other: "Moments") -> "Moments":
-        """The moments of two sets of examples with the same features.
+        """The moments of two sets of examples.
 
         The sum of their scatters and the scatter of the two means (Chan, Golub and LeVeque 1979).
         """
+        if not np.array_equal(self.features, other.features):
+            features = np.union1d(self.features, other.features)
+            return self.among(features).merge(other.among(features))
         total = self.weight + other.weight
         if not total > 0.0:
             return self
         part, both = other.weight / total, self.weight * (other.weight / total)
         move, label_move = other.mean - self.mean, other.label_mean - self.label_mean
         return Moments(
+            features=self.features,
             rows=self.rows + other.rows,
             weight=total,
             mean=self.mean + move * part,
@@ -137,6 +181,17 @@ class Moments:
             label_squares=self.label_squares + other.label_squares,
             constant=self.constant,
         )
+
+    def among(self, features: NDArray[np.int64]) -> "Moments":
+        """The moments with further features, which were 0 in all of these examples."""
+        where, n = np.searchsorted(features, self.features), len(features)
+        arrays: dict[str, Any] = {name: np.zeros(n) for name in ("mean", "cross", "squares")}
+        for name, values in arrays.items():
+            values[where] = getattr(self, name)
+        scatter = np.zeros((n, n))
+        scatter[np.ix_(where, where)] = self.scatter
+        constant = None if self.constant is None else int(where[self.constant])
+        return replace(self, features=features, scatter=scatter, constant=constant, **arrays)
 
     def lower_bound(self, units: Units, radius: float, ridge: float = 0.0) -> float:
         """A lower bound on the squared loss of all examples plus (ridge/2)|u|^2, for |u| <= radius in these units.
@@ -244,72 +299,15 @@ class Moments:
             z = z + newton_step(hessian, hessian @ z - b + ridge * z, z, radius, ridge)
         return z if bool(np.isfinite(z).all()) else None
 
-
-class FeatureMoments(NamedTuple):
-    """Second moments of examples with few features.
-
-    Args:
-        features: their numbers, in order.
-        moments: of these features.
-    """
-
-    features: NDArray[np.int64]
-    moments: Moments
-
-    @classmethod
-    def of(
-        cls, loss: Any, examples: Examples, constant: int | None, earlier: Optional["FeatureMoments"] = None
-    ) -> Optional["FeatureMoments"]:
-        """The moments of these and earlier examples; None for another loss, or for many features."""
-        if not isinstance(loss, Squared):
-            return None
-        count, ends = len(examples.labels), examples.indptr
-        parts = [examples.indices, [] if constant is None else [constant]]
-        features = np.unique(np.concatenate([*parts, [] if earlier is None else earlier.features]).astype(np.int64))
-        if len(features) > MAX_FEATURES:
-            return None
-        place = _place(features, constant)
-        moments = Moments.empty(len(features), place) if earlier is None else earlier.among(features, place)
-        step = DENSE_NUMBERS // max(1, len(features))
-        for first in range(0, count, step):
-            last = min(count, first + step)
-            dense = np.zeros((last - first, len(features)))
-            entries = slice(ends[first], ends[last])
-            rows = np.repeat(np.arange(last - first), np.diff(ends[first : last + 1]))
-            dense[rows, np.searchsorted(features, examples.indices[entries])] = examples.data[entries]
-            if place is not None and not (dense[:, place] == 1.0).all():
-                return None  # moments about means assume the constant feature
-            moments = moments.add(dense, examples.labels[first:last], examples.weights[first:last])
-        return cls(features, moments)
-
-    def among(self, features: NDArray[np.int64], constant: int | None) -> Moments:
-        """The moments with further features, which were 0 in all of these examples."""
-        where, n, old = np.searchsorted(features, self.features), len(features), self.moments
-        vectors: dict[str, Any] = {name: np.zeros(n) for name in ("mean", "cross", "squares")}
-        for name, values in vectors.items():
-            values[where] = getattr(old, name)
-        scatter = np.zeros((n, n))
-        scatter[np.ix_(where, where)] = old.scatter
-        numbers: dict[str, Any] = {name: getattr(old, name) for name in MOMENT_NUMBERS}
-        return Moments(**vectors, scatter=scatter, **numbers, constant=constant)
-
-    def merge(self, other: "FeatureMoments", constant: int | None) -> "FeatureMoments":
-        """The moments of both sets of examples."""
-        features = np.union1d(self.features, other.features)
-        place = _place(features, constant)
-        return FeatureMoments(features, self.among(features, place).merge(other.among(features, place)))
-
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays for :meth:`restore`."""
-        arrays = {f"summed.{name}": getattr(self.moments, name) for name in MOMENT_ARRAYS}
-        numbers = np.array([getattr(self.moments, name) for name in MOMENT_NUMBERS], dtype=np.float64)
-        return arrays | {"summed.numbers": numbers, "summed.features": self.features}
+        arrays = {f"summed.{name}": getattr(self, name) for name in ("features", *MOMENT_ARRAYS)}
+        numbers = np.array([getattr(self, name) for name in MOMENT_NUMBERS], dtype=np.float64)
+        return arrays | {"summed.numbers": numbers}
 
     @classmethod
-    def restore(
-        cls, state: Mapping[str, NDArray[Any]], dimension: int, constant: int | None
-    ) -> Optional["FeatureMoments"]:
-        """The moments in a state, or None."""
+    def restore(cls, state: Mapping[str, NDArray[Any]], dimension: int, constant: int | None) -> Optional["Moments"]:
+        """The moments in a state, or None; ``constant`` is the number of the constant feature."""
         if "summed.features" not in state:
             return None
         features = state["summed.features"]
@@ -324,10 +322,6 @@ class FeatureMoments(NamedTuple):
         fits = fits and 0.0 <= rows < 2**53 and rows == int(rows) and not (state["summed.squares"] < 0.0).any()
         require(fits, "state", "summed", "must be second moments of features", "use another copy of the file")
         numbers: dict[str, Any] = dict(zip(MOMENT_NUMBERS, state["summed.numbers"].tolist(), strict=True))
-        arrays: dict[str, Any] = {name: np.array(state[f"summed.{name}"]) for name in MOMENT_ARRAYS}
-        place = _place(features, constant)
-        return cls(np.array(features), Moments(**arrays, **(numbers | {"rows": int(rows)}), constant=place))
-
-
-def _place(features: NDArray[np.int64], constant: int | None) -> int | None:
-    return None if constant is None else int(np.searchsorted(features, constant))
+        arrays: dict[str, Any] = {name: np.array(state[f"summed.{name}"]) for name in ("features", *MOMENT_ARRAYS)}
+        place = None if constant is None else int(np.searchsorted(features, constant))
+        return cls(**arrays, **(numbers | {"rows": int(rows)}), constant=place)

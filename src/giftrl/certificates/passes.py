@@ -15,8 +15,8 @@ import numpy as np
 
 from giftrl.certificates.bound import Array, BestLoss, Units, conjugates, lower_bound, price
 from giftrl.certificates.evidence import Evidence
-from giftrl.certificates.problem import Problem, ScaledRows, loss_sum, slopes
-from giftrl.certificates.record import Examples
+from giftrl.certificates.problem import BallProblem, ScaledRows, loss_sum, slopes
+from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import CLOSED_GAP_OF_ZERO, newton_step, solve
 from giftrl.errors import require
 from giftrl.ops.loss_scale import kinked
@@ -123,7 +123,7 @@ class Pass(NamedTuple):
             empty: evidence without examples, with the sums of all examples over features.
             blocks: the examples.
             u: a model.
-            eps: the smoothing of the loss (:class:`giftrl.certificates.problem.Problem`).
+            eps: the smoothing of the loss (:class:`giftrl.certificates.problem.BallProblem`).
             bent: the units in which to add up second derivatives, or None.
             step: the step that led to u. For each of :data:`STEP_FRACTIONS`, the loss after that fraction of the step
                 is added up too.
@@ -147,7 +147,7 @@ class Pass(NamedTuple):
                 along += shorter
             if bent is not None:  # every feature has a coordinate, whether or not it occurs in these rows
                 scaled = ScaledRows(rows, bent, np.ones(len(u)))
-                part = Problem(evidence.loss, scaled, labels, weights, u, math.inf).hessian(p, eps, origin, bend)
+                part = BallProblem(evidence.loss, scaled, labels, weights, u, math.inf).hessian(p, eps, origin, bend)
                 hessian = part if hessian is None else hessian + part
             if not np.isfinite(conjugates(evidence.loss, p, labels, a)).all():
                 a = np.zeros_like(a)  # scores beyond float64: the dual 0 is always in the domain
@@ -193,13 +193,13 @@ class SampledSteps:
 
     def step(self, z: Array, theta: Array, eps: float, seconds: float) -> Array:
         """The step from z; theta is minus the gradient of all losses, smoothed by eps."""
-        problem = Problem(self.loss, self.rows, self.labels, self.weights, theta, self.radius)
+        problem = BallProblem(self.loss, self.rows, self.labels, self.weights, theta, self.radius)
         p = self.rows.scores(z)
         a, _, bend = problem.slopes(p, eps, np.zeros_like(p))
         # In units of the curvature of one feature: for K scores, the squared slopes are about that.
         ridge = self.damping * float(self.weights @ (bend if a.ndim == 1 else (a * a).sum(axis=1)))
         linear = theta + self.rows.gather(problem.weighted(a)) + ridge * z
-        model = Problem(self.loss, self.rows, self.labels, self.weights, linear, self.radius, ridge)
+        model = BallProblem(self.loss, self.rows, self.labels, self.weights, linear, self.radius, ridge)
         out: Array = solve(model, z, max(0.5 * seconds, 1.0), 50).z - z
         return out
 

@@ -25,7 +25,7 @@ BLOCK_ENTRIES = 1 << 17
 
 
 @dataclass(frozen=True)
-class Problem:
+class BallProblem:
     """Minimise F(z) = sum_i h_i phi(<A_i, z>; y_i) - <theta, z> + (ridge/2)|z|^2 over |z| <= radius.
 
     The dual is to maximise D(a) = -sum_i h_i phi*(a_i) - price(|theta - A' (h a)|) over slopes a. D(a) <= F(z) for
@@ -49,7 +49,7 @@ class Problem:
     >>> import numpy as np, scipy.sparse as sp
     >>> from giftrl.losses import Squared
     >>> rows = ScaledRows(sp.csr_array(np.array([[2.0], [-2.0]])), Units.of_features(np.array([8.0]), 2.0), np.zeros(1))
-    >>> problem = Problem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
+    >>> problem = BallProblem(Squared(), rows, np.array([1.0, 0.0]), np.ones(2), np.zeros(1), 2.0)
     >>> z = np.array([0.5])
     >>> problem.primal(z, rows.scores(z)), problem.dual(rows.scores(z), np.array([-0.5, -0.5]))[0]
     (0.25, 0.25)

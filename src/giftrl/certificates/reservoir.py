@@ -13,33 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.certificates import row_record as at
 from giftrl.certificates.dual_choice import ScalarDuals, VectorDuals, commit, curvature
 from giftrl.certificates.evidence import Evidence, positive_squares
-from giftrl.certificates.moments import FeatureMoments, Moments
-from giftrl.certificates.record import (
-    COMMITTED_COUNT,
-    COMMITTED_WEIGHT,
-    CONJUGATE_SIZE,
-    CONJUGATE_SUM,
-    COST_BUDGET,
-    CURVATURE_COLUMN,
-    DUAL_SQUARES,
-    EXAMPLE_COUNT,
-    INFIMUM_SUM,
-    KEY_THRESHOLD,
-    LOOP_NEEDS,
-    NEEDS_BUDGET,
-    NEEDS_FEATURE_SUMS,
-    NEEDS_LONGER_ARRAYS,
-    NEXT_ROW,
-    SQUARES_COLUMN,
-    STORED_COST,
-    STORED_COUNT,
-    SUMS_COLUMN,
-    THETA_COLUMN,
-    RowRecord,
-    ScoredRows,
-)
+from giftrl.certificates.moments import Moments
+from giftrl.certificates.row_record import RowRecord, ScoredRows
 from giftrl.compiled.compiler import Loop, ready
 from giftrl.compiled.rows import CSR, begin, column, end
 from giftrl.errors import InvalidInput
@@ -88,13 +66,13 @@ class RowReservoir:
         self.classes, self.constant, self.compiled = classes, constant, compiled
         self.kind: Any = ScalarDuals() if classes is None else VectorDuals(float(classes))
         self.record = RowRecord.empty(self.budget, classes)
-        self.moments: FeatureMoments | None = None  # of examples neither stored nor committed
+        self.moments: Moments | None = None  # of examples neither stored nor committed
         self._lent = False  # True if evidence refers to the arrays of the record
 
     @property
     def rows(self) -> int:
         """The number of examples of positive weight."""
-        return int(self.record.sums[EXAMPLE_COUNT])
+        return int(self.record.sums[at.EXAMPLE_COUNT])
 
     @property
     def stored(self) -> int:
@@ -122,8 +100,8 @@ class RowReservoir:
         given = ScoredRows(rows, labels, weights, scores.reshape(n, self.record.scores.shape[1]), bases)
         loop, first = self._loop, 0
         loop(self.kind, self.loss, self.record, given, first)
-        while self.record.sums[LOOP_NEEDS]:
-            first = int(self.record.sums[NEXT_ROW])
+        while self.record.sums[at.LOOP_NEEDS]:
+            first = int(self.record.sums[at.NEXT_ROW])
             self._provide(given, first)
             loop(self.kind, self.loss, self.record, given, first)
 
@@ -140,7 +118,7 @@ class RowReservoir:
                     bound_to = self.record
                     add = self._loop.bind(self.kind, self.loss, bound_to, given, 0)
                 add()
-                if not bound_to.sums.item(LOOP_NEEDS):
+                if not bound_to.sums.item(at.LOOP_NEEDS):
                     return
                 self._provide(given, 0)
 
@@ -152,8 +130,8 @@ class RowReservoir:
 
     def _provide(self, given: Any, i: int) -> None:
         """Provide what the loop needs for row i."""
-        record, needs = self.record, self.record.sums[LOOP_NEEDS]
-        if needs == NEEDS_LONGER_ARRAYS:
+        record, needs = self.record, self.record.sums[at.LOOP_NEEDS]
+        if needs == at.NEEDS_LONGER_ARRAYS:
             needed = int(record.ends[self.stored]) + count_entries(given.rows, i)
             entries, examples = len(record.data), len(record.labels)
             if needed > entries:
@@ -161,7 +139,7 @@ class RowReservoir:
             if self.stored >= examples:
                 examples = min(max(64, 4 * examples), self.budget)
             self.record = record.resized(entries, examples)
-        elif needs == NEEDS_BUDGET:
+        elif needs == at.NEEDS_BUDGET:
             most = self.budget - self.kind.cost - count_entries(given.rows, i)
             self.drop(min(REMAINING_SHARE * self.budget, most))
         else:
@@ -177,12 +155,12 @@ class RowReservoir:
         """Commit examples until the others cost at most this; or replace all by second moments that say the same."""
         if self._lent:
             self.replace_arrays(self.record.resized(len(self.record.data), len(self.record.labels), copy=True))
-        none_committed = self.record.sums[COMMITTED_COUNT] == 0.0
+        none_committed = self.record.sums[at.COMMITTED_COUNT] == 0.0
         if none_committed:
-            moments = FeatureMoments.of(self.loss, self.record.examples, self.constant, self.moments)
+            moments = Moments.of(self.loss, self.record.examples, self.constant, self.moments)
             if moments is not None:
                 self.moments = moments
-                self.record.sums[[STORED_COUNT, STORED_COST]] = 0.0
+                self.record.sums[[at.STORED_COUNT, at.STORED_COST]] = 0.0
                 return
         self.commit_moments()
         self.open_sums()
@@ -194,8 +172,8 @@ class RowReservoir:
         share = min(1.0, remaining / costs.sum())
         while costs[stay].sum() > remaining:  # once, if examples have about the same size
             place = count - int(share * count)
-            record.sums[KEY_THRESHOLD] = np.partition(keys, place - 1)[place - 1]
-            stay, share = keys > record.sums[KEY_THRESHOLD], 0.95 * share
+            record.sums[at.KEY_THRESHOLD] = np.partition(keys, place - 1)[place - 1]
+            stay, share = keys > record.sums[at.KEY_THRESHOLD], 0.95 * share
         ready(drop_rows, self.compiled, counted=False)(self.kind, self.loss, record, stored, stay)
 
     def stored_rows(self) -> ScoredRows:
@@ -214,7 +192,7 @@ class RowReservoir:
         """Commit the examples of which only second moments are left."""
         if self.moments is not None:
             self.open_sums()
-            add_moments(self.record.by_feature, self.record.sums, self.moments.moments, self.moments.features)
+            add_moments(self.record.by_feature, self.record.sums, self.moments, self.moments.features)
             self.moments = None
 
     def replace_arrays(self, record: RowRecord) -> None:
@@ -241,8 +219,8 @@ class RowReservoir:
         """
         self._lent = True
         examples, sums, moments = self.record.examples, self.record.sums.copy(), self.moments
-        if moments is not None and sums[COMMITTED_COUNT] == 0.0:
-            exact = FeatureMoments.of(self.loss, examples, self.constant, moments)
+        if moments is not None and sums[at.COMMITTED_COUNT] == 0.0:
+            exact = Moments.of(self.loss, examples, self.constant, moments)
             if exact is not None:
                 return Evidence.of_moments(self.loss, exact, model, loss_sum)
         committed = self.committed_features
@@ -260,25 +238,25 @@ class RowReservoir:
             # A sum over n examples is rounded n times, and twice more for each worker and round: when its part is
             # taken, and when it is added. A worker that has added anything has committed an example, so that is at most
             # 3 n times, and the allowance, (n + 4) eps times the root of the one sum or times the other, triples.
-            sums[DUAL_SQUARES] *= 9.0
-            sums[CONJUGATE_SIZE] *= 3.0
+            sums[at.DUAL_SQUARES] *= 9.0
+            sums[at.CONJUGATE_SIZE] *= 3.0
         if moments is not None:
-            add_moments(by_feature, sums, moments.moments, np.searchsorted(features, moments.features))
+            add_moments(by_feature, sums, moments, np.searchsorted(features, moments.features))
         places = np.zeros(self.dimension, np.int32)
         places[features] = np.arange(len(features), dtype=np.int32)
         examples = examples._replace(indices=places[examples.indices])
         h = np.repeat(examples.weights, np.diff(examples.indptr))
         count, (indices, data) = len(features), (examples.indices, examples.data)
-        squares = np.bincount(indices, h * data * data, count) + by_feature[:, SQUARES_COLUMN]
-        weight = float(examples.weights.sum() + sums[COMMITTED_WEIGHT])
+        squares = np.bincount(indices, h * data * data, count) + by_feature[:, at.SQUARES_COLUMN]
+        weight = float(examples.weights.sum() + sums[at.COMMITTED_WEIGHT])
         return Evidence(
             self.loss, examples, features, model,
-            theta=by_feature[:, THETA_COLUMN:].reshape(count, *model.shape[1:]),
+            theta=by_feature[:, at.THETA_COLUMN:].reshape(count, *model.shape[1:]),
             squares=positive_squares(squares, weight),
-            sums=np.bincount(indices, h * data, count) + by_feature[:, SUMS_COLUMN],
-            weight=weight, loss_sum=loss_sum, conjugate=float(sums[CONJUGATE_SUM]),
-            conjugate_size=float(sums[CONJUGATE_SIZE]), dual_squares=float(sums[DUAL_SQUARES]),
-            infimum=float(sums[INFIMUM_SUM]), committed=int(sums[COMMITTED_COUNT]),
+            sums=np.bincount(indices, h * data, count) + by_feature[:, at.SUMS_COLUMN],
+            weight=weight, loss_sum=loss_sum, conjugate=float(sums[at.CONJUGATE_SUM]),
+            conjugate_size=float(sums[at.CONJUGATE_SIZE]), dual_squares=float(sums[at.DUAL_SQUARES]),
+            infimum=float(sums[at.INFIMUM_SUM]), committed=int(sums[at.COMMITTED_COUNT]),
             constant=None if self.constant is None else int(np.searchsorted(features, self.constant)),
         )  # fmt: skip
 
@@ -292,7 +270,7 @@ class RowReservoir:
         rule, remedy = "must be of examples that this learner stored", "use another copy of the file"
         if isinstance(record, str):
             raise InvalidInput("state", record, rule, remedy)
-        self.record, self.moments = record, FeatureMoments.restore(state, self.dimension, self.constant)
+        self.record, self.moments = record, Moments.restore(state, self.dimension, self.constant)
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has no room for more examples, and the sums of committed features only."""
@@ -321,13 +299,13 @@ def add_moments(by_feature: NDArray[Any], sums: NDArray[Any], moments: Moments, 
     """Commit examples given by their second moments; ``places`` are the rows of their features in ``by_feature``."""
     committed = moments.committed()
     for place, added in (
-        (CURVATURE_COLUMN, moments.squares), (SQUARES_COLUMN, moments.squares), (SUMS_COLUMN, moments.sums),
-        (THETA_COLUMN, committed.theta),
+        (at.CURVATURE_COLUMN, moments.squares), (at.SQUARES_COLUMN, moments.squares), (at.SUMS_COLUMN, moments.sums),
+        (at.THETA_COLUMN, committed.theta),
     ):  # fmt: skip
         by_feature[places, place] += added
-    sums[COMMITTED_COUNT] += moments.rows
-    sums[COMMITTED_WEIGHT] += moments.weight
-    sums[[CONJUGATE_SUM, CONJUGATE_SIZE, DUAL_SQUARES]] += committed[1:]
+    sums[at.COMMITTED_COUNT] += moments.rows
+    sums[at.COMMITTED_WEIGHT] += moments.weight
+    sums[[at.CONJUGATE_SUM, at.CONJUGATE_SIZE, at.DUAL_SQUARES]] += committed[1:]
 
 
 # -- loops --
@@ -361,17 +339,17 @@ def count_entries(rows: Any, i: int) -> int:
 @formula
 def store_row(record: Any, given: Any, i: int, y: Any, h: float) -> int:
     """Store row i, and return the number of its entries."""
-    at = int(record.sums[STORED_COUNT])
-    first = record.ends[at]
+    slot = int(record.sums[at.STORED_COUNT])
+    first = record.ends[slot]
     place = first
     for k in range(begin(given.rows, i), end(given.rows, i)):
         s = np.float64(given.rows.data[k])
         if s != 0.0:
             record.data[place], record.indices[place] = s, column(given.rows, i, k)
             place += 1
-    record.ends[at + 1], record.labels[at], record.weights[at] = place, y, h
+    record.ends[slot + 1], record.labels[slot], record.weights[slot] = place, y, h
     for m in range(record.scores.shape[1]):
-        record.scores[at, m] = given.scores[i, m]
+        record.scores[slot, m] = given.scores[i, m]
     return int(place - first)
 
 
@@ -388,41 +366,42 @@ def add_rows(kind: Any, loss: Any, record: Any, given: Any, first: int) -> None:
     As long as every example is stored, none needs a key. (A call without a result takes half the time of one with a
     result.)
     """
-    sums, every = record.sums, record.sums[KEY_THRESHOLD] == -math.inf
-    sums[LOOP_NEEDS], sums[NEXT_ROW] = 0.0, 0.0
+    sums, every = record.sums, record.sums[at.KEY_THRESHOLD] == -math.inf
+    sums[at.LOOP_NEEDS], sums[at.NEXT_ROW] = 0.0, 0.0
     for i in range(first, len(given.labels)):
         h = given.weights[i] if len(given.weights) > 0 else 1.0
         if not h > 0.0:
             continue
-        y, at, bent, key = given.labels[i], int(sums[STORED_COUNT]), 0.0, 0.0
+        y, slot, bent, key = given.labels[i], int(sums[at.STORED_COUNT]), 0.0, 0.0
         stays = not (len(given.bases) > 0 and given.bases[i] != 0.0)  # a row with an offset is never stored
         if stays and not every:
             bent = curvature(kind, loss, record, given, i, y)
-            key = key_of(int(sums[EXAMPLE_COUNT]), h * bent)
-            stays = key > sums[KEY_THRESHOLD]
+            key = key_of(int(sums[at.EXAMPLE_COUNT]), h * bent)
+            stays = key > sums[at.KEY_THRESHOLD]
         if stays:
-            size = end(given.rows, i) - begin(given.rows, i)
-            if sums[STORED_COST] + size + kind.cost > sums[COST_BUDGET] or record.ends[at] + size > len(record.data):
+            size, room = end(given.rows, i) - begin(given.rows, i), len(record.data) - record.ends[slot]
+            used, budget = sums[at.STORED_COST] + kind.cost, sums[at.COST_BUDGET]
+            if used + size > budget or size > room:
                 size = count_entries(given.rows, i)  # zeros do not count; usually there are none
-            stays = size + kind.cost <= sums[COST_BUDGET]
-            if stays and sums[STORED_COST] + size + kind.cost > sums[COST_BUDGET]:
-                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_BUDGET, i
+            stays = size + kind.cost <= budget
+            if stays and used + size > budget:
+                sums[at.LOOP_NEEDS], sums[at.NEXT_ROW] = at.NEEDS_BUDGET, i
                 return
-            if stays and (record.ends[at] + size > len(record.data) or at == len(record.labels)):
-                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_LONGER_ARRAYS, i
+            if stays and (size > room or slot == len(record.labels)):
+                sums[at.LOOP_NEEDS], sums[at.NEXT_ROW] = at.NEEDS_LONGER_ARRAYS, i
                 return
         if stays:
             size = store_row(record, given, i, y, h)
             if not every:
-                record.keys[at] = key
-            sums[STORED_COUNT] += 1.0
-            sums[STORED_COST] += size + kind.cost
+                record.keys[slot] = key
+            sums[at.STORED_COUNT] += 1.0
+            sums[at.STORED_COST] += size + kind.cost
         else:
             if len(record.by_feature) == 0:
-                sums[LOOP_NEEDS], sums[NEXT_ROW] = NEEDS_FEATURE_SUMS, i
+                sums[at.LOOP_NEEDS], sums[at.NEXT_ROW] = at.NEEDS_FEATURE_SUMS, i
                 return
             commit(kind, loss, record, given, i, y, h, curvature(kind, loss, record, given, i, y))
-        sums[EXAMPLE_COUNT] += 1.0
+        sums[at.EXAMPLE_COUNT] += 1.0
 
 
 @formula
@@ -440,15 +419,16 @@ def drop_rows(kind: Any, loss: Any, record: Any, stored: Any, stay: Any) -> None
         if not stay[i]:
             y = stored.labels[i]
             commit(kind, loss, record, stored, i, y, stored.weights[i], curvature(kind, loss, record, stored, i, y))
-    at, place = 0, 0
+    slot, place = 0, 0
     for i in range(len(stay)):
         if stay[i]:
             for k in range(stored.rows.indptr[i], stored.rows.indptr[i + 1]):
                 record.data[place], record.indices[place] = record.data[k], record.indices[k]
                 place += 1
-            record.labels[at], record.weights[at], record.keys[at] = record.labels[i], record.weights[i], record.keys[i]
+            record.labels[slot], record.weights[slot] = record.labels[i], record.weights[i]
+            record.keys[slot] = record.keys[i]
             for m in range(record.scores.shape[1]):
-                record.scores[at, m] = record.scores[i, m]
-            at += 1
-            record.ends[at] = place
-    record.sums[STORED_COUNT], record.sums[STORED_COST] = at, place + at * kind.cost
+                record.scores[slot, m] = record.scores[i, m]
+            slot += 1
+            record.ends[slot] = place
+    record.sums[at.STORED_COUNT], record.sums[at.STORED_COST] = slot, place + slot * kind.cost

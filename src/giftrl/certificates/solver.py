@@ -1,7 +1,7 @@
 """Duals for which the bound is nearly as high as possible.
 
-:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.Problem` by Newton's method, and takes the slopes at
-its points as duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
+:func:`solve` minimises F of a :class:`~giftrl.certificates.problem.BallProblem` by Newton's method. The slopes at its
+points are duals. A loss with kinks and many features is left to coordinate ascent on the duals (:func:`ascend`).
 """
 
 import math
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from giftrl.certificates.bound import Array, price
-from giftrl.certificates.problem import Problem
+from giftrl.certificates.problem import BallProblem
 from giftrl.compiled.compiler import ready
+from giftrl.compiled.rows import CSR
 from giftrl.ops import formula
 from giftrl.ops import loss as scalar
 
@@ -59,7 +60,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    problem: Problem, start: Array, time_limit: float = math.inf, steps: int = 1000, target: float = math.inf
+    problem: BallProblem, start: Array, time_limit: float = math.inf, steps: int = 1000, target: float = math.inf
 ) -> Solution:
     """Minimise F by Newton's method, smoothing a loss with kinks less and less.
 
@@ -80,7 +81,7 @@ def solve(
     >>> from giftrl.certificates.problem import ScaledRows
     >>> from giftrl.losses import Absolute
     >>> rows = ScaledRows(sp.csr_array(np.ones((3, 1))), Units.of_features(np.array([3.0]), 3.0), np.zeros(1))
-    >>> problem = Problem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
+    >>> problem = BallProblem(Absolute(), rows, np.array([1.0, 2.0, 4.0]), np.ones(3), np.zeros(1), 9.0)
     >>> solution = solve(problem, np.zeros(1))
     >>> solution.duals.round(6) + 0.0, solution.z.round(6), solution.gap < 1e-6
     (array([ 1.,  0., -1.]), array([2.]), True)
@@ -102,7 +103,7 @@ def solve(
 class _Newton:
     """The state of Newton's method, and its best bounds."""
 
-    def __init__(self, problem: Problem, start: Array, end: float, steps: int, target: float) -> None:
+    def __init__(self, problem: BallProblem, start: Array, end: float, steps: int, target: float) -> None:
         self.problem, self.end, self.steps, self.used, self.target = problem, end, steps, 0, target
         self.z, self.p = np.zeros_like(start), np.zeros((len(problem.weights), *start.shape[1:]))
         least, scores = problem.primal(self.z, self.p), problem.rows.scores(start)
@@ -303,13 +304,13 @@ def conjugate_gradients(times: Callable[[Array], Array], b: Array, share: float,
 # -- coordinate ascent --
 
 
-def can_ascend(problem: Problem) -> bool:
+def can_ascend(problem: BallProblem) -> bool:
     """True if coordinate ascent can solve this problem: one score, sparse rows, and a ball without a ridge."""
     one = problem.theta.ndim == 1 and not problem.rows.dense
     return one and problem.ridge == 0.0 and 0.0 < problem.radius < math.inf and len(problem.weights) > 0
 
 
-def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -> Solution:
+def ascend(problem: BallProblem, start: Array, end: float, turns: int, gap: float) -> Solution:
     """Raise the dual by coordinate ascent, from the slopes at the coordinates ``start``.
 
     The dual D(a) = -sum_i h_i phi*(a_i) - R |res|, res = theta - A'(h a), is the largest value over mu > 0 of
@@ -333,7 +334,7 @@ def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -
     rows, radius, n = problem.rows, problem.radius, len(problem.weights)
     p = rows.scores(start)
     a, _, _ = problem.slopes(p, 0.0, np.zeros(n))
-    shifted = rows.x @ rows.t
+    shifted, x = rows.x @ rows.t, CSR(rows.x.data, rows.x.indices, rows.x.indptr, 0)
     tt = float(rows.t @ rows.t)
     squares = np.asarray(rows.x.multiply(rows.x).sum(axis=1)).ravel() - 2.0 * shifted + tt
     size = abs(problem.primal(np.zeros_like(start), np.zeros(n)))
@@ -365,9 +366,9 @@ def ascend(problem: Problem, start: Array, end: float, turns: int, gap: float) -
         duals = problem.weighted(a)
         r = problem.theta - rows.transposed @ duals
         state = _Ascent(a, r, np.array([duals.sum(), rows.t @ r, tt]), mu)
-        entries = _Entries(rows.x.data, rows.x.indices, rows.x.indptr, shifted, squares)
         for _ in range(TURNS_PER_CHECK):
-            ready(_turn)(problem.loss, entries, problem.labels, problem.weights, random.permutation(n), state)
+            order = random.permutation(n)
+            ready(_turn)(problem.loss, x, problem.labels, problem.weights, order, shifted, squares, state)
             used += 1
 
 
@@ -388,16 +389,6 @@ def _closer(mu: float, length: float, radius: float, earlier: tuple[float, float
     return min(max(wanted, 0.2 * mu), 5.0 * mu)
 
 
-class _Entries(NamedTuple):
-    """Sparse rows X, and for each row <X_i, t> and |A_i|^2."""
-
-    data: Any
-    indices: Any
-    indptr: Any
-    shifted: Any
-    squares: Any
-
-
 class _Ascent(NamedTuple):
     """The duals a, r, the sums (S, <t, r>, <t, t>) and mu."""
 
@@ -408,19 +399,19 @@ class _Ascent(NamedTuple):
 
 
 @formula
-def _turn(loss: Any, entries: Any, y: Any, weights: Any, order: Any, state: Any) -> None:
-    """Give each row in turn its best dual."""
-    data, indices, indptr, a, r, sums = entries.data, entries.indices, entries.indptr, state.a, state.r, state.sums
+def _turn(loss: Any, x: Any, y: Any, weights: Any, order: Any, shifted: Any, squares: Any, state: Any) -> None:
+    """Give each row in turn its best dual; ``shifted`` are <X_i, t>, and ``squares`` |A_i|^2."""
+    data, indices, indptr, a, r, sums = x.data, x.indices, x.indptr, state.a, state.r, state.sums
     for i in order:
-        dot = sums[0] * entries.shifted[i] - sums[1] - sums[0] * sums[2]
+        dot = sums[0] * shifted[i] - sums[1] - sums[0] * sums[2]
         for k in range(indptr[i], indptr[i + 1]):
             dot += data[k] * r[indices[k]]
-        eps = weights[i] * max(entries.squares[i], 0.0) / state.mu
+        eps = weights[i] * max(squares[i], 0.0) / state.mu
         b = scalar.prox(loss, dot / state.mu + eps * a[i], y[i], eps)
         change = weights[i] * (a[i] - b)
         if change != 0.0 and math.isfinite(change):
             for k in range(indptr[i], indptr[i + 1]):
                 r[indices[k]] += change * data[k]
             sums[0] -= change
-            sums[1] += change * entries.shifted[i]
+            sums[1] += change * shifted[i]
             a[i] = b

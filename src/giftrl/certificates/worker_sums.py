@@ -13,23 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.moments import MAX_FEATURES, FeatureMoments
-from giftrl.certificates.record import (
-    COMMITTED_COUNT,
-    EXAMPLE_COUNT,
-    KEY_THRESHOLD,
-    PER_EXAMPLE,
-    STORED_COST,
-    STORED_COUNT,
-    SUMS_LENGTH,
-    RowRecord,
-)
+from giftrl.certificates import row_record as at
+from giftrl.certificates.moments import MAX_FEATURES, Moments
 from giftrl.certificates.reservoir import NO_NUMBERS, REMAINING_SHARE, RowReservoir
+from giftrl.certificates.row_record import PER_EXAMPLE, RowRecord
 
 #: Below the key of every example, and not -inf: the examples of a worker have keys, whether or not all are stored.
 LOWEST_THRESHOLD = -1.5e308
 #: The sums that are added up.
-ADDED_SUMS = slice(COMMITTED_COUNT, SUMS_LENGTH)
+ADDED_SUMS = slice(at.COMMITTED_COUNT, at.SUMS_LENGTH)
 
 
 class WorkerSums(NamedTuple):
@@ -50,7 +42,7 @@ class WorkerSums(NamedTuple):
     sums: NDArray[np.float64]
     first: int = 0
     stored: RowRecord | None = None
-    moments: FeatureMoments | None = None
+    moments: Moments | None = None
 
     @classmethod
     def of(cls, reservoir: RowReservoir, features: NDArray[np.int64]) -> "WorkerSums":
@@ -77,8 +69,8 @@ def begin_round(reservoir: RowReservoir, given: WorkerSums, first: int) -> None:
         reservoir.open_sums()
         reservoir.record.by_feature[given.features] = given.by_feature
     sums = given.sums.copy()
-    sums[[STORED_COUNT, STORED_COST]], sums[EXAMPLE_COUNT] = 0.0, first
-    sums[KEY_THRESHOLD] = max(sums[KEY_THRESHOLD], LOWEST_THRESHOLD)
+    sums[[at.STORED_COUNT, at.STORED_COST]], sums[at.EXAMPLE_COUNT] = 0.0, first
+    sums[at.KEY_THRESHOLD] = max(sums[at.KEY_THRESHOLD], LOWEST_THRESHOLD)
     reservoir.record = reservoir.record._replace(sums=sums, keys=np.empty(len(reservoir.record.labels)))
     reservoir.moments = None
 
@@ -95,13 +87,15 @@ def gather(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> NDArray[np
     _add_sums(reservoir, replies)
     _add_examples(reservoir, replies)
     changes, changed = watch_changes(reservoir), []
-    if reservoir.record.sums[STORED_COST] > reservoir.budget:
+    if reservoir.record.sums[at.STORED_COST] > reservoir.budget:
         reservoir.drop(REMAINING_SHARE * reservoir.budget)
         changed.append(changes())
     parts = [part for part in (reservoir.moments, *(reply.moments for reply in replies)) if part is not None]
-    moments = reduce(lambda one, other: one.merge(other, reservoir.constant), parts) if parts else None
+    moments = reduce(lambda one, other: one.merge(other), parts) if parts else None
     reservoir.moments = moments
-    if moments is not None and (reservoir.record.sums[COMMITTED_COUNT] > 0.0 or len(moments.features) > MAX_FEATURES):
+    if moments is not None and (
+        reservoir.record.sums[at.COMMITTED_COUNT] > 0.0 or len(moments.features) > MAX_FEATURES
+    ):
         reservoir.commit_moments()
         changed.append(moments.features)
     return np.concatenate([np.zeros(0, np.int64), *changed])
@@ -109,13 +103,13 @@ def gather(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> NDArray[np
 
 def watch_changes(reservoir: RowReservoir) -> Callable[[], NDArray[np.int64]]:
     """A function that returns features whose sums have changed since because stored examples were committed."""
-    before, moments = reservoir.record.sums[KEY_THRESHOLD], reservoir.moments
+    before, moments = reservoir.record.sums[at.KEY_THRESHOLD], reservoir.moments
     features = reservoir.record.examples.indices.astype(np.int64)
     if moments is not None:
         features = np.concatenate([features, moments.features])
 
     def changes() -> NDArray[np.int64]:
-        same = reservoir.record.sums[KEY_THRESHOLD] == before
+        same = reservoir.record.sums[at.KEY_THRESHOLD] == before
         return features[:0] if same and (moments is None or reservoir.moments is not None) else features
 
     return changes
@@ -124,7 +118,7 @@ def watch_changes(reservoir: RowReservoir) -> Callable[[], NDArray[np.int64]]:
 def _add_sums(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> None:
     """Add what workers have added; the sums of a single worker are the result."""
     record = reservoir.record
-    examples = record.sums[EXAMPLE_COUNT] + sum(reply.sums[EXAMPLE_COUNT] - reply.first for reply in replies)
+    examples = record.sums[at.EXAMPLE_COUNT] + sum(reply.sums[at.EXAMPLE_COUNT] - reply.first for reply in replies)
     if len(replies) == 1:
         features, by_feature, total = replies[0][:3]
     else:
@@ -138,13 +132,13 @@ def _add_sums(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> None:
             total[ADDED_SUMS] += reply.sums[ADDED_SUMS] - sums[ADDED_SUMS]
     if len(by_feature):
         record.by_feature[features] = by_feature
-    record.sums[ADDED_SUMS], record.sums[EXAMPLE_COUNT] = total[ADDED_SUMS], examples
+    record.sums[ADDED_SUMS], record.sums[at.EXAMPLE_COUNT] = total[ADDED_SUMS], examples
 
 
 def _add_examples(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> None:
     """Add the examples that workers have stored."""
     stored = [reply.stored for reply in replies if reply.stored is not None]
-    threshold = max(part.sums[KEY_THRESHOLD] for part in stored)
+    threshold = max(part.sums[at.KEY_THRESHOLD] for part in stored)
     all_stored = not reservoir.record.sampled and threshold <= LOWEST_THRESHOLD
     if not (reservoir.record.sampled or all_stored) and reservoir.stored:  # a worker has had too many
         reservoir.assign_keys(reservoir.stored_rows())
@@ -155,6 +149,6 @@ def _add_examples(reservoir: RowReservoir, replies: Sequence[WorkerSums]) -> Non
     arrays["keys"] = NO_NUMBERS if all_stored else np.concatenate([part.keys for part in parts])
     sizes = np.concatenate([np.diff(part.ends) for part in parts])
     sums = reservoir.record.sums
-    sums[STORED_COUNT], sums[STORED_COST] = len(sizes), sizes.sum() + len(sizes) * reservoir.kind.cost
-    sums[KEY_THRESHOLD] = -np.inf if all_stored else max(sums[KEY_THRESHOLD], threshold)
+    sums[at.STORED_COUNT], sums[at.STORED_COST] = len(sizes), sizes.sum() + len(sizes) * reservoir.kind.cost
+    sums[at.KEY_THRESHOLD] = -np.inf if all_stored else max(sums[at.KEY_THRESHOLD], threshold)
     reservoir.replace_arrays(reservoir.record._replace(ends=np.append(0, np.cumsum(sizes)), **arrays))

@@ -79,9 +79,9 @@ def certify_command(
       giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl certify churn.giftrl churn.csv
 
-    Prints the average loss of the model and a number that no linear model up to its size goes below on these rows,
-    whatever it was trained with. Size is measured with each feature in its own units. Rows need labels. The model is
-    used as it is: its predictions are linear, and not clipped.
+    Prints the average loss of the model, and a lower bound on the average loss of every linear model up to its size on
+    these rows. Size is the norm of the weights with standardised features. Rows need labels. The model is used as it
+    is: its predictions are linear, and not clipped.
 
     With --weights FILE in the place of MODEL, the weights are those of another program. Names are those that features
     have in DATA: age, city=Rome, namespace^feature, 17; the constant is called intercept or (constant). Weights in an

@@ -127,7 +127,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
         for each in best
     ]
     if proofs:
-        heads = ("size of others", "average loss", "none below", "gap", "rows kept")
+        heads = ("size of others", "average loss", "lower bound", "gap", "examples stored")
         show("certificate", heads, proofs)
     scale = max((abs(each["weight"]) for each in summary["weights"]), default=1.0)
     largest = [
@@ -138,7 +138,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     lines = (
         [f"{best[0].in_words(best[1])} {certified_in_words(model)}".rstrip()]
         if best
-        else ["No rows were kept for a certificate of the best loss."]
+        else ["No examples were stored for a lower bound on the best loss."]
     )
     if radii:
         bounds = summary["certificate"]["radius"]
@@ -147,7 +147,7 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
 
 
 def _proved(best: Any, decimals: Any) -> tuple[str, str, str]:
-    """The loss, what no model goes below, and the gap between them, per row; a dash where nothing is proved."""
+    """The average loss, its lower bound, and the gap between them; a dash if there is no bound."""
     if not best.lower_bound > best.least:
         return decimals(best.average_loss), "-", "-"
     return decimals(best.average_loss), decimals(best.average), decimals(best.average_loss - best.average)

@@ -55,14 +55,14 @@ def reproduce_command(
     from giftrl.errors import InvalidInput
     from giftrl.paper import pages
     from giftrl.paper.ablations import VARIANTS, ablate
-    from giftrl.paper.experiments import Plan, reproduce
+    from giftrl.paper.experiments import ReproductionPlan, reproduce
     from giftrl.paper.panels import available, bundled
     from giftrl.reports.figures import require_matplotlib
 
     begun = time.perf_counter()
     require_matplotlib()
     given: dict[str, Any] = {"repetitions": repetitions, "beyond": beyond}
-    plan = Plan.quick() if quick else Plan()
+    plan = ReproductionPlan.quick() if quick else ReproductionPlan()
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     if ablations and data is None:
         raise InvalidInput("ablations", True, "needs the paper's data", "give its folder with --data FOLDER")

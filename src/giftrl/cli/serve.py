@@ -84,7 +84,7 @@ def serve_command(
             from giftrl.service.follow import followable
             from giftrl.service.server import serve
     except ModuleNotFoundError as missing:
-        raise GiftrlError("the service needs Starlette and uvicorn; pip install 'giftrl[serve]'") from missing
+        raise GiftrlError("the service needs uvicorn and httptools; pip install 'giftrl[serve]'") from missing
     followed = followable(follow)
     tokens = Tokens() if token_file is None else read_tokens(token_file)
     local = host in ("127.0.0.1", "::1", "localhost")

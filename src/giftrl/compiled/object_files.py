@@ -104,20 +104,7 @@ def folder() -> Path:
         return Path(os.environ[FOLDER])
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"], "giftrl")
-    if sys.platform == "win32":
-        cache = os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        cache = _home() / "Library" / "Caches"
-    else:
-        cache = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
-    return Path(cache, "giftrl", "loops")
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:  # a user without a home, as in some containers
-        raise FileNotFoundError("this user has no home folder") from None
+    return system.cache_folder() / "loops"
 
 
 def read(symbol: str, key: str) -> Code | None:

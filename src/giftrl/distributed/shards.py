@@ -425,7 +425,7 @@ class ShardRows:
                 return
             low = batch.lines[min(first, len(batch) - 1)] if first else -1  # an earlier portion has counted up to here
             high = batch.lines[last] if last < len(batch) else np.iinfo(np.int64).max
-            rejected = sum(low < row.line < high for row in batch.rejected) if self._skip == 0 else 0
+            rejected = sum(bool(low < row.line < high) for row in batch.rejected) if self._skip == 0 else 0
             self._used = last
             rows -= last - first
             whole = replace(batch, rejected=())

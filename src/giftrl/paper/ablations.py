@@ -1,4 +1,4 @@
-"""What each part of the found setting is worth: change it, and measure the distance to the published curves."""
+"""Ablations of the found setting: change one part, and measure the distance to the published curves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -69,8 +69,8 @@ class Ablation(NamedTuple):
     variant: str
     mean: float  # the mean distance of a point
     largest: float  # the largest distance of a point
-    reproduced: int  # how many curves are reproduced
-    curves: int  # how many curves there are
+    reproduced: int  # the number of reproduced curves
+    curves: int  # the number of curves
     before: float  # the mean distance of the same curves with the found setting
 
 
@@ -86,10 +86,10 @@ def ablate(
 
     Args:
         folder: the folder of the data sets.
-        repetitions: how many random orders.
-        only: the names of the data sets to use; None means every one in the folder.
-        keep: the folder in which finished repetitions are kept.
-        tell: called with the name of each variant before it is run.
+        repetitions: the number of random orders.
+        only: the names of the data sets; None for every one in the folder.
+        keep: the folder of finished repetitions.
+        tell: called with the name of each variant before its run.
     """
     names = dict.fromkeys(panel.dataset for panel in PAPER if only is None or panel.dataset in only)
     raw = {name: read_all(path) for name in names if (path := locate(folder, name))}

@@ -1,4 +1,4 @@
-"""The paper's claims. Each is measured on the panels, and the verdict follows from the measurement."""
+"""The paper's claims, each with a measurement on the panels and the verdict that follows from it."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from giftrl.sweeps import Summary
 
 Results = Mapping[PaperPanel, Summary]
 
-#: A difference in loss that is too small to be seen in a figure.
-EQUAL = 1e-3
+#: A difference in loss too small for a figure.
+INVISIBLE = 1e-3
 #: The paper: "confidence intervals below 0.01".
-NARROW = 0.01
+NARROW_INTERVAL = 0.01
 #: The share that counts as "almost uniformly" and as "mostly".
-ALMOST = 0.9
+MOSTLY_SHARE = 0.9
 
 
 class Verdict(NamedTuple):
@@ -39,7 +39,7 @@ def judge(results: Results) -> list[Verdict]:
 
 
 def sensitive(results: Results) -> tuple[str, str] | None:
-    """Whether linear is the most sensitive to beta.
+    """Test that linear is the most sensitive to beta.
 
     Two measures: the range of betas within 5% of the lowest loss, and the rise of the loss up to the largest beta.
     """
@@ -59,7 +59,7 @@ def sensitive(results: Results) -> tuple[str, str] | None:
 
 
 def worse(results: Results) -> tuple[str, str] | None:
-    """Whether linear is worse than every other rule, beyond both confidence intervals, at almost every beta."""
+    """Test that linear is worse than every other rule, beyond both confidence intervals, at almost every beta."""
     parts, total_worse, total = [], 0, 0
     for loss in dict.fromkeys(panel.loss for panel in results):
         below = above = n = 0
@@ -73,20 +73,23 @@ def worse(results: Results) -> tuple[str, str] | None:
         parts.append(f"{loss}: worse than every other at {above}, better than every other at {below} of {n} betas")
         total_worse, total = total_worse + above, total + n
     share = total_worse / total
-    return "holds" if share >= ALMOST else "fails" if share < 0.5 else "partly", "; ".join(parts)
+    return "holds" if share >= MOSTLY_SHARE else "fails" if share < 0.5 else "partly", "; ".join(parts)
 
 
 def same_on_hinge(results: Results) -> tuple[str, str] | None:
-    """Whether truncated and proximal are equal on the hinge loss."""
+    """Test that truncated and proximal are equal on the hinge loss."""
     hinge = [s for p, s in results.items() if p.loss == "hinge" and {"truncated", "proximal"} <= set(s.names)]
     if not hinge:
         return None
     gap = max(float(np.abs(s.mean[s.curve("truncated")] - s.mean[s.curve("proximal")]).max()) for s in hinge)
-    return "holds" if gap <= EQUAL else "fails", f"largest difference {gap:.1e}, truncated with H' and proximal with H"
+    return (
+        "holds" if gap <= INVISIBLE else "fails",
+        f"largest difference {gap:.1e}, truncated with H' and proximal with H",
+    )
 
 
 def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] | None:
-    """Whether two-step has the lowest loss, both with its best beta and with the largest beta."""
+    """Test that two-step has the lowest loss, both with its best beta and with the largest beta."""
     parts, won, asked = [], 0, 0
     for loss in losses:
         panels = [s for p, s in results.items() if p.loss == loss and "twostep" in s.names]
@@ -105,7 +108,7 @@ def two_step_best(results: Results, losses: tuple[str, ...]) -> tuple[str, str] 
 
 
 def narrow_intervals(results: Results) -> tuple[str, str] | None:
-    """Whether half the width of every confidence interval of the implicit rules is below 0.01."""
+    """Test that half the width of every confidence interval of the implicit rules is below 0.01."""
     parts, good = [], []
     for losses, name in ((("hinge", "logistic"), "classification"), (("absolute",), "regression")):
         widths = [
@@ -116,7 +119,7 @@ def narrow_intervals(results: Results) -> tuple[str, str] | None:
         ]
         if widths:
             width, mean = max(widths)
-            good.append(width < NARROW)
+            good.append(width < NARROW_INTERVAL)
             parts.append(f"{name}: at most {width:.2g}, which is {width / mean:.1%} of the loss there")
     return (_graded(sum(good), len(good)), "; ".join(parts)) if good else None
 
@@ -132,4 +135,4 @@ CLAIMS: dict[str, Callable[[Results], tuple[str, str] | None]] = {
 
 
 def _graded(yes: int, of: int) -> str:
-    return "holds" if yes == of else "mostly" if yes >= ALMOST * of else "fails" if yes == 0 else "partly"
+    return "holds" if yes == of else "mostly" if yes >= MOSTLY_SHARE * of else "fails" if yes == 0 else "partly"

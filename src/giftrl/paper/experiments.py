@@ -17,10 +17,10 @@ from giftrl.sweeps import Curve, Grid, Summary, repeat
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReproductionPlan:
     """The size of a reproduction.
 
-    >>> Plan.quick().repetitions
+    >>> ReproductionPlan.quick().repetitions
     3
     """
 
@@ -29,7 +29,7 @@ class Plan:
     rounds: int = 4096  # the length of the temporal experiment
 
     @classmethod
-    def quick(cls) -> "Plan":
+    def quick(cls) -> "ReproductionPlan":
         """A plan for a first look: 3 repetitions, a shorter temporal experiment, and nothing beyond the paper."""
         return cls(repetitions=3, beyond=False, rounds=512)
 
@@ -38,13 +38,13 @@ class Plan:
 class Reproduction:
     """The results of a reproduction."""
 
-    plan: Plan
+    plan: ReproductionPlan
     data: dict[PaperPanel, tuple[int, int, str]]  # rows, features and fingerprint of each panel's data
     readings: dict[str, dict[PaperPanel, Summary]]  # the losses, by reading of the paper
     groups: dict[str, dict[PaperPanel, Summary]]  # the losses of the curves beyond the paper
     distances: list[Distance]  # to the published curves
     verdicts: dict[str, list[Verdict]]  # on the paper's claims, by reading
-    paths: list[temporal.Path]  # the temporal experiment
+    paths: list[temporal.RegretPath]  # the temporal experiment
     seconds: dict[str, float]  # the time of each stage
     read: tuple[int, int]  # the repetitions read from an earlier run, and all of them
     ablations: list[Ablation] = field(default_factory=list)  # the found setting with one part changed, on request
@@ -52,7 +52,7 @@ class Reproduction:
 
 def reproduce(
     panels: Panels,
-    plan: Plan,
+    plan: ReproductionPlan,
     *,
     folder: Path | None = None,
     workers: int | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from giftrl.files import file_errors, write
 from giftrl.paper import temporal
-from giftrl.paper.claims import ALMOST
+from giftrl.paper.claims import MOSTLY_SHARE
 from giftrl.paper.curves import BEYOND, PREPARATION, READINGS
 from giftrl.paper.experiments import Reproduction
 from giftrl.paper.panels import PaperPanel
@@ -145,7 +145,7 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
     )
 
 
-def draw_temporal(axes: Any, sequence: str, paths: list[temporal.Path]) -> None:
+def draw_temporal(axes: Any, sequence: str, paths: list[temporal.RegretPath]) -> None:
     """Draw the regret of each rule against T, with sqrt(T) and the bound of Corollary 4.3."""
     for path, look in zip(paths, style([path.rule for path in paths]).values(), strict=True):
         # A logarithmic axis cannot show a regret of 0 or less.
@@ -204,7 +204,7 @@ def write_verdicts(result: Reproduction, folder: Path) -> Path:
         html.definitions(
             [
                 ("holds", "true in every panel of the figures, or at nearly every beta, as the claim says"),
-                ("mostly", f"true in at least {ALMOST:.0%} of what was counted"),
+                ("mostly", f"true in at least {MOSTLY_SHARE:.0%} of what was counted"),
                 ("partly", "true in some of what was counted"),
                 (
                     "fails",

@@ -68,8 +68,8 @@ BUNDLED = (
     PaperPanel(3, "absolute", "diabetes", None),
 )
 
-#: The class of digits that is learnt against all others.
-DIGIT = 8.0
+#: The class of digits against all others.
+POSITIVE_DIGIT = 8.0
 
 
 def locate(folder: Path, dataset: str) -> Path | None:
@@ -104,5 +104,5 @@ def _load_bundled(panel: PaperPanel) -> Data:
         raise GiftrlError("the bundled data needs scikit-learn; pip install 'giftrl[experiments]'") from missing
     x, y = (np.asarray(part, dtype=np.float64) for part in getattr(datasets, f"load_{panel.dataset}")(return_X_y=True))
     prepared, how = prepare(x, PREPARATION)
-    labels = signed(y, panel.loss, DIGIT if panel.dataset == "digits" else None)
+    labels = signed(y, panel.loss, POSITIVE_DIGIT if panel.dataset == "digits" else None)
     return Data(panel.dataset, prepared, labels, fingerprint(x, y), how)

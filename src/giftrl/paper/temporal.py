@@ -37,7 +37,7 @@ RULES: dict[str, tuple[Any, Any]] = {
 }
 
 
-class Path(NamedTuple):
+class RegretPath(NamedTuple):
     """The regret of one rule on one sequence after each of ``rounds``, and the bound of Corollary 4.3 or NaN."""
 
     sequence: str
@@ -68,7 +68,7 @@ def comparator(sequence: str) -> Array:
     return np.zeros(2) if sequence == "switch" else np.array([0.7, 0.4])
 
 
-def follow(sequence: str, rule: str, rounds: int = 4096) -> Path:
+def follow(sequence: str, rule: str, rounds: int = 4096) -> RegretPath:
     """Run one rule over one sequence, and record the regret after 1, 2, 4, ... rounds.
 
     >>> follow("fixed", "proximal, temporal schedule", 64).regret[-1] < 2.0
@@ -85,13 +85,13 @@ def follow(sequence: str, rule: str, rounds: int = 4096) -> Path:
             regrets.append(total)
             covered = rule == "proximal, temporal schedule"
             bounds.append(learner.certificate.corollary_4_3(u) if covered else math.nan)
-    return Path(sequence, rule, tuple(recorded), tuple(regrets), tuple(bounds))
+    return RegretPath(sequence, rule, tuple(recorded), tuple(regrets), tuple(bounds))
 
 
-def growth(path: Path) -> float:
+def growth(path: RegretPath) -> float:
     """The exponent of T in the regret, from T/16 to T: 0 means constant, 0.5 means sqrt(T).
 
-    >>> growth(Path("fixed", "", (1, 4, 16, 64), (1.0, 2.0, 4.0, 8.0), ()))
+    >>> growth(RegretPath("fixed", "", (1, 4, 16, 64), (1.0, 2.0, 4.0, 8.0), ()))
     0.5
     """
     last = path.rounds[-1]
@@ -102,6 +102,6 @@ def growth(path: Path) -> float:
     return math.log(end / begin) / math.log(last / path.rounds[first])
 
 
-def run(rounds: int = 4096) -> list[Path]:
+def run(rounds: int = 4096) -> list[RegretPath]:
     """Run every rule over every sequence."""
     return [follow(sequence, rule, rounds) for sequence in SEQUENCES for rule in RULES]

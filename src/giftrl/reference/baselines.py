@@ -9,7 +9,7 @@ from giftrl import mirror
 from giftrl.domains import WholeSpace
 from giftrl.errors import Incompatible, NotConverged
 from giftrl.losses.vector import Vector
-from giftrl.reference.learner import Move, OnlineRound, Player, State
+from giftrl.reference.learner import Move, OnlineRound, Player, PlayerState
 from giftrl.regularizers import Potential, SquaredNorm
 from giftrl.regularizers.contract import advance, l1_strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
@@ -34,7 +34,7 @@ class KnownAhead(Player):
                 "SquaredNorm, ElasticNet, Entropy or PNorm with a Constant, SquareRoot or TemporalVariability schedule"
             )
 
-    def _next(self, state: State) -> tuple[float, Potential]:
+    def _next(self, state: PlayerState) -> tuple[float, Potential]:
         """lambda_{t+1} and psi_{t+1}."""
         next_lam = lam(self.schedule, state.t + 1, state.total)
         return next_lam, advance(self.regularizer, state.psi, next_lam, None)
@@ -62,7 +62,7 @@ class ImplicitFTRL(KnownAhead):
     ) -> None:  # fmt: skip
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=True, tolerance=tolerance), schedule)
 
-    def _play(self, state: State, online_round: OnlineRound) -> Move:
+    def _play(self, state: PlayerState, online_round: OnlineRound) -> Move:
         next_lam, psi = self._next(state)
         decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
         theta = state.theta - decision.z
@@ -106,7 +106,7 @@ class FullFTRL(KnownAhead):
         super().__init__(dimension, regularizer, domain, Proximal(lookahead=True, tolerance=0.1 * tolerance), schedule)
         self.tolerance = tolerance
 
-    def _play(self, state: State, online_round: OnlineRound) -> Move:
+    def _play(self, state: PlayerState, online_round: OnlineRound) -> Move:
         next_lam, psi = self._next(state)
         decision = online_round.decide(self.update, psi, self.domain, state.theta, state.x)
         x, theta, past = self._solve(psi, (*state.past, Past(online_round, decision.z, decision.conjugate)))
@@ -150,7 +150,7 @@ class _Descent(Player):
                 "use a regularizer without an L1 term, or Learner"
             )
 
-    def _play(self, state: State, online_round: OnlineRound) -> Move:
+    def _play(self, state: PlayerState, online_round: OnlineRound) -> Move:
         theta = state.psi.gradient(state.x)
         decision = online_round.decide(self.update, state.psi, self.domain, theta, state.x)
         x = mirror.argmin(state.psi, self.domain, theta - decision.z)

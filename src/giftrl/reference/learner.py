@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper, generalized implicit Follow-The-Regularized-Leader, one round at a time.
 
 A :class:`LinearRound` or a :class:`BlackBoxRound` is the loss of one round. A :class:`Player` holds a point x_t, sees a
-round and moves: its ``_play`` maps one :class:`State` to the next :class:`Move`, so an error leaves it unchanged.
+round and moves: its ``_play`` maps one :class:`PlayerState` to the next :class:`Move`, so an error leaves it unchanged.
 :class:`Learner` is the player of Algorithm 1; :mod:`giftrl.reference.baselines` has the others of Table 1.
 """
 
@@ -130,7 +130,7 @@ def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
     return bool(ahead if wanted is None else wanted)
 
 
-class State(NamedTuple):
+class PlayerState(NamedTuple):
     """The state of a player before round t."""
 
     t: int
@@ -186,7 +186,7 @@ class Player(ABC):
         theta = _frozen(np.zeros(self.dimension))
         x = _frozen(mirror.argmin(psi, self.domain, theta))
         self._psi_start = psi.value(x)
-        self._state = State(1, x, theta, psi, first, 0.0, [])
+        self._state = PlayerState(1, x, theta, psi, first, 0.0, [])
 
     @property
     def x(self) -> Vector:
@@ -259,13 +259,13 @@ class Player(ABC):
         rounds.append(record)
         if move.conjugates is not None:
             rounds = [r._replace(conjugate=c) for r, c in zip(rounds, move.conjugates, strict=True)]
-        self._state = State(
+        self._state = PlayerState(
             state.t + 1, _frozen(move.x), _frozen(move.theta), move.psi, move.lam, total, rounds, move.past
         )
         return step
 
     @abstractmethod
-    def _play(self, state: State, online_round: OnlineRound) -> Move:
+    def _play(self, state: PlayerState, online_round: OnlineRound) -> Move:
         """Choose z and compute the next point, without changing the player."""
 
     def _evidence(self, online_round: OnlineRound, z: Vector, x: Vector) -> Evidence:
@@ -275,14 +275,14 @@ class Player(ABC):
         curvature = online_round.curvature(x) if uses_curvature(self.regularizer) else 0.0
         return Evidence(z, x, online_round.s, curvature)
 
-    def _gamma(self, state: State, online_round: OnlineRound, x: Vector) -> float:
+    def _gamma(self, state: PlayerState, online_round: OnlineRound, x: Vector) -> float:
         """l_t(x_t) - l_t(x) - B_{psi_t}(x; x_t)."""
         return online_round.value(state.x) - online_round.value(x) - state.psi.divergence(x, state.x)
 
-    def _schedule_evidence(self, state: State, gamma: float, z: Vector) -> float:
+    def _schedule_evidence(self, state: PlayerState, gamma: float, z: Vector) -> float:
         return evidence(self.schedule, gamma, state.psi.dual_norm(z) ** 2)
 
-    def _report(self, state: State, online_round: OnlineRound, move: Move) -> tuple[Step, RoundRecord, float]:
+    def _report(self, state: PlayerState, online_round: OnlineRound, move: Move) -> tuple[Step, RoundRecord, float]:
         d = move.decision
         loss, gamma = online_round.value(state.x), self._gamma(state, online_round, move.x)
         step = Step(state.t, online_round.prediction(state.x), loss, d.g, d.z, state.lam, gamma, d.delta)
@@ -378,7 +378,7 @@ class Learner(Player):
         super().__init__(dimension, regularizer, domain, update, schedule)
         self.lookahead = looks_ahead(self.regularizer, self.update, self.schedule)
 
-    def _play(self, state: State, online_round: OnlineRound) -> Move:
+    def _play(self, state: PlayerState, online_round: OnlineRound) -> Move:
         psi, theta, x = state.psi, state.theta, state.x
         lam_ahead = lam_known_ahead(self.schedule)
         psi_ahead = lam_ahead and psi_known_ahead(self.regularizer)

@@ -29,7 +29,7 @@ PLACES = {"linear": 0, "truncated": 1, "twostep": 2, "two-step": 2, "proximal": 
 
 
 @dataclass(frozen=True)
-class Look:
+class CurveStyle:
     """The colour, dashes and marker of one curve.
 
     >>> style(["proximal", "linear"])["linear"].marker
@@ -41,13 +41,13 @@ class Look:
     marker: str
 
 
-def style(names: Sequence[str]) -> dict[str, Look]:
+def style(names: Sequence[str]) -> dict[str, CurveStyle]:
     """A look for each curve. Curves of one figure differ, and the paper's rules look the same in every figure."""
     places = {name: PLACES[name] for name in names if name in PLACES}
     free = [k for k in range(len(COLOURS)) if k not in places.values()] or list(range(len(COLOURS)))
     others = [name for name in names if name not in PLACES]
     places |= {name: free[i % len(free)] for i, name in enumerate(others)}
-    return {name: Look(COLOURS[places[name]], DASHES[places[name]], MARKERS[places[name]]) for name in names}
+    return {name: CurveStyle(COLOURS[places[name]], DASHES[places[name]], MARKERS[places[name]]) for name in names}
 
 
 def require_matplotlib() -> None:

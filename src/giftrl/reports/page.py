@@ -1,8 +1,4 @@
-"""An HTML page in one file.
-
-It has no scripts and loads nothing from elsewhere. It can be read on a phone and in print, on a light and on a dark
-background.
-"""
+"""An HTML page in one file, without scripts, for phones and print, on a light and on a dark background."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,21 +11,15 @@ from giftrl.reports.figures import inline
 
 
 class Cell(NamedTuple):
-    """A cell of a table that is more than its text.
-
-    Args:
-        text: what it says.
-        shade: how dark it is, from 0 to 1.
-        bar: the length of a bar behind the text, from -1 to 1; negative ones are of another colour.
-    """
+    """A cell of a table with a background."""
 
     text: str
-    shade: float = 0.0
-    bar: float = 0.0
+    shade: float = 0.0  # the darkness of the background, from 0 to 1
+    bar: float = 0.0  # the length of a bar before the text, from -1 to 1; negative ones have another colour
 
 
 class Page:
-    """A page: a title, an introduction, and sections that are added one by one.
+    """A title, an introduction, and sections that are added one by one.
 
     >>> page = Page("Title & more", "What was measured.")
     >>> page.section("First", paragraph("Text."))
@@ -70,11 +60,11 @@ class Page:
         write(path, [self.encoded()])
 
     def encoded(self) -> bytes:
-        """The page as a file has it; what UTF-8 cannot write, such as odd bytes in the name of a file, is "?"."""
+        """The page in UTF-8, with "?" for odd bytes in the names of files."""
         return self.html().encode("utf-8", "replace")
 
     def _repr_html_(self) -> str:
-        """The page inside a notebook, with a style of its own."""
+        """The page inside a notebook."""
         frame = 'title="report" style="width: 100%; height: 45rem; border: 0"'
         return f'<iframe {frame} srcdoc="{escape(self.html(), quote=True)}"></iframe>'
 
@@ -104,12 +94,12 @@ def callout(text: str) -> str:
 
 
 def beside(left: str, *right: str) -> str:
-    """One part to the left of others where the window is wide enough, and above them on a phone."""
+    """One part to the left of others in a wide window, and above them on a phone."""
     return '<div class="beside">\n' + left + "\n<div>\n" + "\n".join(right) + "\n</div>\n</div>"
 
 
 def figures(*parts: str, two: bool = False) -> str:
-    """Figures side by side, at most two where asked for, in a wide window; one below the other on a phone."""
+    """Figures side by side in a wide window, with ``two`` at most two; one below the other on a phone."""
     return f'<div class="figures{" two" if two else ""}">\n' + "\n".join(parts) + "\n</div>"
 
 
@@ -120,13 +110,12 @@ def table(
     """A table. In a narrow window it scrolls sideways, or stacks its cells.
 
     Args:
-        caption: what the table shows.
+        caption: the title of the table.
         head: the names of the columns.
         rows: the cells, as plain text or as :class:`Cell`; the first cell of a row names the row.
-        text: the numbers of the columns that hold sentences, not numbers.
-        verdict: the number of the column that is coloured: green for ``yes`` and ``holds``, red for ``no`` and
-            ``fails``.
-        stacked: stack the cells of a row in a narrow window, each with the name of its column; for sentences.
+        text: the indices of the columns of sentences.
+        verdict: the index of a coloured column: green for ``yes`` and ``holds``, red for ``no`` and ``fails``.
+        stacked: stack the cells of a row in a narrow window, each with the name of its column.
     """
 
     def cell(j: int, given: str | Cell) -> str:
@@ -158,7 +147,7 @@ def table(
 
 
 def definitions(pairs: Sequence[tuple[str, str]], short: bool = False) -> str:
-    """A list of names and values, such as settings; with short names, these are beside the values on a phone too.
+    """A list of names and values, such as settings; ``short`` names are beside the values on a phone too.
 
     >>> definitions([("seed", "0")])
     '<dl><dt>seed</dt><dd>0</dd></dl>'
@@ -171,7 +160,7 @@ def definitions(pairs: Sequence[tuple[str, str]], short: bool = False) -> str:
 
 
 def tiles(pairs: Sequence[tuple[str, str, str]]) -> str:
-    """Numbers that matter most, side by side: the name of each, the number, and a remark.
+    """The most important numbers side by side, each with its name and a remark.
 
     >>> tiles([("rows", "5", "")])
     '<ul class="tiles"><li><span>rows</span> <strong>5</strong></li></ul>'
@@ -184,7 +173,7 @@ def tiles(pairs: Sequence[tuple[str, str, str]]) -> str:
 
 
 def code(text: str) -> str:
-    """Text to be copied, such as a command.
+    """Text to copy, such as commands; in a narrow window long lines break.
 
     >>> code("giftrl train 'a b'")
     '<pre dir="ltr"><code>giftrl train &#x27;a b&#x27;</code></pre>'
@@ -200,15 +189,6 @@ def links(pairs: Sequence[tuple[str, str]]) -> str:
     """
     items = "".join(f'<li><a href="{escape(where, quote=True)}">{escape(text)}</a></li>' for where, text in pairs)
     return f"<ul>{items}</ul>"
-
-
-def commands(lines: Sequence[str]) -> str:
-    """Lines to type into a terminal; in a narrow window they scroll sideways.
-
-    >>> commands(["a > b"])
-    '<pre class="scroll" tabindex="0"><code>a &gt; b</code></pre>'
-    """
-    return '<pre class="scroll" tabindex="0"><code>' + escape("\n".join(lines), quote=False) + "</code></pre>"
 
 
 def _slug(heading: str) -> str:

@@ -241,8 +241,8 @@ class Run:
         gap = float(paid.replace(",", "")) - float(least.replace(",", ""))
         run = "the run" if paid == amount(self.average_loss) else f"the run, with {paid} on the certificate's rows,"
         if gap == 0.0:
-            return f"{run} is as good, to these digits"
-        return f"{run} is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
+            return f"of linear models; {run} is as good, to these digits"
+        return f"of linear models; {run} is {amount(abs(gap))} {'above' if gap > 0.0 else 'below'} it"
 
     def _predictions(self) -> list[str]:
         ranking, drawn = self.ranking, []

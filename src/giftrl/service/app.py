@@ -1,41 +1,107 @@
-"""The service as an application of HTTP: a route for each thing that can be asked."""
+"""The routes of a service and their handlers, and the thread that compiles loops before a request needs them.
+
+The first row that a model learns takes some twenty seconds if its loops must be compiled. That is once on a machine, as
+compiled loops are stored in files. :class:`WarmUp` has small models of the same settings learn and predict a few rows
+ahead of the first request.
+"""
 
 import asyncio
-import contextlib
+import base64
+import functools
+import hashlib
+import logging
+import queue
+import re
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import orjson
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route, Router
 
 from giftrl.errors import Refused
-from giftrl.service.asking import Asking
-from giftrl.service.bodies import Body
-from giftrl.service.direct import Direct
-from giftrl.service.door import LOOPBACK, Door, answer
+from giftrl.service.bodies import Answer, Body
 from giftrl.service.folder import Folder
-from giftrl.service.later import Answers
+from giftrl.service.http import LOOPBACK, NO_TOKEN, Http, Reply, Request, Route, openapi
+from giftrl.service.limits import LEARN as LEARN_TOKEN
+from giftrl.service.limits import READ as READ_TOKEN
 from giftrl.service.limits import Tokens
-from giftrl.service.metrics import Requests, metrics
-from giftrl.service.online_model import KINDS, LABEL
-from giftrl.service.openapi import described, options_of
-from giftrl.service.requests import flag, json_in, key_of, number, require_known, rows_in
-from giftrl.service.status import LONGEST, brief, whole
-from giftrl.service.warming import Warming
-from giftrl.service.writer import LABEL as LABELLING
-from giftrl.service.writer import LEARN, NOTHING, REMEMBER, SAVE, Job, Writer, answered
+from giftrl.service.online_model import LABEL as LABEL_OUTPUT
+from giftrl.service.online_model import OUTPUTS, OnlineModel
+from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
+from giftrl.service.stats import MAX_CERTIFY_SECONDS, brief, details, prometheus
+from giftrl.service.writer import LABEL, LEARN, NO_ROWS, REMEMBER, SAVE, Job, Writer, encode
 
-#: Pages that may be told of changes at the same time.
-LISTENERS = 64
-#: Models for whose settings loops are compiled when the service starts.
-LOOKED_AT = 100
+T = TypeVar("T")
+log = logging.getLogger("giftrl.service")
+
+#: Event streams at the same time, at most.
+MAX_LISTENERS = 64
+#: Bytes of rows that are scored in the event loop: about a millisecond.
+MAX_SMALL_BYTES = 1 << 16
+#: Threads for requests that wait for files, and for larger predictions.
+FILE_THREADS, PREDICTION_THREADS = 32, 4
+#: Permissions of the page: run its own script, and talk to the service that it came from.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'; connect-src 'self'; base-uri 'none'"
+
+#: Candidate labels; every loss accepts at least two of them.
+CANDIDATE_LABELS = (0.0, 1.0, -1.0, 0.5, 2.0)
+#: The small models have two to this power coordinates.
+SMALL_BITS = 4
+
+
+class WarmUp:
+    """A thread that compiles the loops of models, one after the other.
+
+    >>> WarmUp().ready
+    True
+    """
+
+    def __init__(self) -> None:
+        self._asked: set[bytes] = set()
+        self._queue: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._left = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ended = False
+
+    @property
+    def ready(self) -> bool:
+        """True if nothing is left to be compiled."""
+        return self._left == 0
+
+    def ask(self, given: dict[str, Any]) -> None:
+        """Have loops compiled for models of these settings, unless that was asked before."""
+        key = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+        with self._lock:
+            if key in self._asked or self._ended:
+                return
+            self._asked.add(key)
+            self._left += 1
+            self._queue.put(given)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="compiles loops", daemon=True)
+                self._thread.start()
+
+    def end(self) -> None:
+        """Compile nothing after the present loops."""
+        self._ended = True
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (given := self._queue.get()) is not None and not self._ended:
+            try:
+                compile_loops(given)
+            except Exception as problem:  # a request meets it again, and is told
+                log.warning("loops for %.200r could not be compiled: %s", given, problem)
+            with self._lock:
+                self._left -= 1
 
 
 class Service:
@@ -43,84 +109,64 @@ class Service:
 
     Args:
         folder: of the models.
-        tokens: who may do what.
+        tokens: of the service.
         host: the address that it listens at.
-        ending: whether the service has been asked to end.
-        warms: whether to have loops compiled before they are needed.
+        warm_up: compiles loops for new models, if given.
     """
 
     def __init__(
-        self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1",
-        ending: Callable[[], bool] = lambda: False, warms: bool = False,
-    ) -> None:  # fmt: skip
-        self.folder, self.limits, self.ending, self.warms = folder, folder.limits, ending, warms
-        self.requests = Requests()
-        self.asking = Asking()
-        self.warming = Warming()
+        self, folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", warm_up: WarmUp | None = None
+    ) -> None:
+        self.folder, self.limits, self.warm_up = folder, folder.limits, warm_up
+        self.ending: Callable[[], bool] = lambda: False  # True once the service has been asked to end
         self._listeners = 0
-        self._answers: Answers | None = None  # of the event loop, once there is one
+        self._files = ThreadPoolExecutor(FILE_THREADS, "request")
+        self._predictions = ThreadPoolExecutor(PREDICTION_THREADS, "prediction")
+        self._batches: dict[tuple[OnlineModel, str, str], list[tuple[Body, asyncio.Future[Answer]]]] = {}
         tokens = tokens or Tokens()
-        hosts = None if tokens.needed else LOOPBACK | {host}
-        routes = [
-            Route(path, self._named(endpoint, handler, options_of(method, path)), methods=[method])
-            for (method, path), (endpoint, handler) in self.routes().items()
-        ]
-        router = Router(routes, redirect_slashes=False, lifespan=self._lifespan)
-        short = Direct(folder, {"predict": self._predicted, "learn": self._learnt}, self._predicted_soon)
-        self.app = Door(router, short, tokens, self.requests, hosts)
+        self.app = Http(self.routes(), self.limits, tokens, None if tokens.needed else LOOPBACK | {host})
 
-    def routes(self) -> dict[tuple[str, str], tuple[str, Any]]:
-        """Everything that can be asked: the name and the function of each method and path."""
+    def routes(self) -> dict[tuple[str, str], Route]:
+        """The routes by method and path."""
         model = "/models/{name}"
         return {
-            ("POST", f"{model}/predict"): ("predict", self.predict),  # routes are tried in order
-            ("POST", f"{model}/learn"): ("learn", self.learn),
-            ("GET", "/"): ("page", self.page),
-            ("GET", "/healthz"): ("healthz", self.healthz),
-            ("GET", "/readyz"): ("readyz", self.readyz),
-            ("GET", "/openapi.json"): ("openapi", self.openapi),
-            ("GET", "/metrics"): ("metrics", self.metrics),
-            ("GET", "/models"): ("list", self.list),
-            ("PUT", model): ("create", self.create),
-            ("GET", model): ("show", self.show),
-            ("DELETE", model): ("delete", self.delete),
-            ("POST", f"{model}/label"): ("label", self.label),
-            ("GET", f"{model}/file"): ("file", self.file),
-            ("GET", f"{model}/events"): ("events", self.events),
+            ("GET", "/"): Route("page", NO_TOKEN, self.page),
+            ("GET", "/healthz"): Route("healthz", NO_TOKEN, self.healthz),
+            ("GET", "/readyz"): Route("readyz", NO_TOKEN, self.readyz),
+            ("GET", "/openapi.json"): Route("openapi", NO_TOKEN, self.openapi),
+            ("GET", "/metrics"): Route("metrics", READ_TOKEN, self.metrics),
+            ("GET", "/models"): Route("list", READ_TOKEN, self.list),
+            ("PUT", model): Route("create", LEARN_TOKEN, self.create),
+            ("GET", model): Route("show", READ_TOKEN, self.show),
+            ("DELETE", model): Route("delete", LEARN_TOKEN, self.delete),
+            ("POST", f"{model}/learn"): Route("learn", LEARN_TOKEN, self.learn),
+            ("POST", f"{model}/predict"): Route("predict", READ_TOKEN, self.predict),
+            ("POST", f"{model}/label"): Route("label", LEARN_TOKEN, self.label),
+            ("GET", f"{model}/file"): Route("file", READ_TOKEN, self.file),
+            ("GET", f"{model}/events"): Route("events", READ_TOKEN, self.events),
         }
 
-    def _named(self, endpoint: str, handler: Any, options: tuple[str, ...]) -> Any:
-        async def handle(request: Request) -> Response:
-            request.scope.setdefault("state", {})["endpoint"] = endpoint
-            require_known(request, options)
-            found: Response = await handler(request)
-            return found
+    def close(self) -> None:
+        """End the threads."""
+        self._files.shutdown()
+        self._predictions.shutdown()
 
-        return handle
-
-    @contextlib.asynccontextmanager
-    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        if self.warms:
-            for given in [{}, *await run_in_threadpool(self.folder.some_settings, LOOKED_AT)]:
-                self.warming.ask(given)
-        yield
-        self.warming.end()
-        await run_in_threadpool(self.folder.close)
+    async def _in_thread(self, call: Callable[..., T], *given: Any) -> T:
+        """Call a function that may wait for files."""
+        return await asyncio.get_running_loop().run_in_executor(self._files, call, *given)
 
     async def _writer(self, name: str) -> Writer:
-        found = self.folder.opened(name)
-        return await run_in_threadpool(self.folder.get, name) if found is None else found
+        """The writer of a model, which is opened if it is closed."""
+        writer = self.folder.opened(name)
+        return await self._in_thread(self.folder.get, name) if writer is None else writer
 
-    async def _carried_out(
-        self, name: str, kind: str, entry: Body = NOTHING, key: str | None = None, **more: Any
-    ) -> Any:
-        """What the writer of a model answers to a job; arguments as for :class:`Job`."""
-        if self._answers is None:
-            self._answers = Answers(asyncio.get_running_loop())
-        later = self._answers.later()
-        job = Job(kind, entry, key, answer=later, **more)
-        for _ in range(3):  # a model may be closed for another one at this moment
-            writer = await self._writer(name)
+    async def _written(self, request: Request, kind: str, body: Body = NO_ROWS, **more: Any) -> Any:
+        """Have the writer of a model carry out a job; return its answer."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        job = Job(kind, body, request.key, answer=future, **more)
+        for _ in range(3):  # the model may be closed at this moment, to make room for another one
+            writer = await self._writer(request.name)
             try:
                 writer.submit(job)
                 break
@@ -130,166 +176,239 @@ class Service:
                 await asyncio.sleep(0.05)
         else:
             raise Refused(503, "the model is being closed", "try again", retry_after=1)
-        begun = time.perf_counter()
+        begun, seconds = time.perf_counter(), self.limits.seconds
+        words = f"there is no answer after {seconds:g} seconds, and the rows may be learned or not"
+        late = Refused(504, words, "send the request again with the same Idempotency-Key")
+        timer = loop.call_later(seconds, give_up, future, late)
         try:
-            found = await later.within(self.limits.seconds)
-        except TimeoutError:
-            words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learnt or not"
-            raise Refused(504, words, "send the request again with the same Idempotency-Key") from None
-        writer.watch.took(job.kind, time.perf_counter() - begun)
-        return found
+            answer = await future
+        finally:
+            timer.cancel()
+        writer.stats.took(kind, time.perf_counter() - begun)
+        return answer
 
-    async def page(self, request: Request) -> Response:
+    async def page(self, request: Request) -> Reply:
         """The page about all models."""
-        from giftrl.service.page import headers, page
+        return Reply(page().encode(), b"text/html; charset=utf-8", headers=page_headers())
 
-        return Response(page(), 200, headers(), "text/html; charset=utf-8")
+    async def healthz(self, request: Request) -> bytes:
+        """Liveness."""
+        return b'{"status":"ok"}'
 
-    async def healthz(self, request: Request) -> Response:
-        """Whether the service is there."""
-        return answer(200, {"status": "ok"})
-
-    async def readyz(self, request: Request) -> Response:
-        """Whether no request will have to wait for a compiler."""
-        if not self.warming.ready:
+    async def readyz(self, request: Request) -> bytes:
+        """Readiness: no request has to wait for a compiler."""
+        if self.warm_up is not None and not self.warm_up.ready:
             raise Refused(503, "loops are being compiled", "requests are answered, the first ones late", retry_after=1)
-        return answer(200, {"status": "ready"})
+        return b'{"status":"ready"}'
 
-    async def openapi(self, request: Request) -> Response:
+    async def openapi(self, request: Request) -> bytes:
         """The description of all requests."""
-        return answer(200, described())
+        return orjson.dumps(openapi())
 
-    async def metrics(self, request: Request) -> Response:
-        """Counts and times for Prometheus."""
-        return Response(metrics(self.folder, self.requests), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def metrics(self, request: Request) -> Reply:
+        """Metrics for Prometheus."""
+        text = prometheus(self.folder, self.app.requests)
+        return Reply(text.encode(), b"text/plain; version=0.0.4; charset=utf-8")
 
-    async def list(self, request: Request) -> Response:
-        """The names of all models, and what those in memory have learnt."""
-        names = await run_in_threadpool(lambda: self.folder.names)
+    async def list(self, request: Request) -> bytes:
+        """The names of all models, and the examples of those in memory."""
+        names = await self._in_thread(lambda: self.folder.names)
         writers = self.folder.writers
-        models = [
-            {
-                "name": name,
-                "open": name in writers,
-                "examples": writers[name].live.examples if name in writers else None,
-            }
-            for name in names
-        ]
-        return answer(200, {"models": models})
+        examples = {name: writers[name].model.examples if name in writers else None for name in names}
+        models = [{"name": name, "open": name in writers, "examples": count} for name, count in examples.items()]
+        return orjson.dumps({"models": models})
 
-    async def create(self, request: Request) -> Response:
+    async def create(self, request: Request) -> Reply:
         """Create a model."""
-        given = await json_in(request, self.limits)
-        name = request.path_params["name"]
-        made = await run_in_threadpool(self.folder.create, name, given)
-        if self.warms:
-            self.warming.ask(given)
-        return answer(201 if made else 200, {"name": name, "created": made, "settings": given})
+        given = await request.json()
+        created = await self._in_thread(self.folder.create, request.name, given)
+        if self.warm_up is not None:
+            self.warm_up.ask(given)
+        parts = {"name": request.name, "created": created, "settings": given}
+        return Reply(orjson.dumps(parts), status=201 if created else 200)
 
-    async def show(self, request: Request) -> Response:
-        """Counts, loss, certificate and experts of a model."""
-        seconds = number(request, "certify", LONGEST)
-        writer = await self._writer(request.path_params["name"])
-        said = await run_in_threadpool(whole, writer, seconds)
-        name = request.path_params["name"]
-        told = {"name": name, **said, **self._following(name)}
-        return answer(200, orjson.dumps(told, option=orjson.OPT_SERIALIZE_NUMPY))
+    async def show(self, request: Request) -> bytes:
+        """Counts, loss, certificate and base learners of a model."""
+        seconds = request.number("certify", MAX_CERTIFY_SECONDS)
+        writer = await self._writer(request.name)
+        parts = {"name": request.name} | await self._in_thread(details, writer, seconds)
+        return self._with_source(request.name, parts)
 
-    def _following(self, name: str) -> dict[str, Any]:
-        """How learning from a followed source goes, for a model that has one."""
+    def _with_source(self, name: str, parts: dict[str, Any]) -> bytes:
+        """Encode the state of a model, with that of the source that it follows."""
         followed = self.folder.followed.get(name)
-        return {} if followed is None else {"followed": asdict(followed)}
+        parts |= {} if followed is None else {"followed": asdict(followed)}
+        return orjson.dumps(parts, option=orjson.OPT_SERIALIZE_NUMPY)
 
-    async def delete(self, request: Request) -> Response:
-        """Delete a model, where its name is said twice."""
-        name = request.path_params["name"]
-        if request.query_params.get("confirm") != name:
-            remedy = "say DELETE /models/NAME?confirm=NAME, with the name twice"
-            raise Refused(
-                400, "to delete a model is to lose what it has learnt, so its name must be said again", remedy
-            )
-        await run_in_threadpool(self.folder.delete, name)
-        return answer(200, {"name": name, "deleted": True})
+    async def delete(self, request: Request) -> bytes:
+        """Delete a model if its name is given twice."""
+        if request.options.get("confirm") != request.name:
+            words = "deleting a model loses everything it has learned, so its name must be given again"
+            raise Refused(400, words, "send DELETE /models/NAME?confirm=NAME, with the name twice")
+        await self._in_thread(self.folder.delete, request.name)
+        return orjson.dumps({"name": request.name, "deleted": True})
 
-    async def learn(self, request: Request) -> Response:
-        """Learn from rows with labels."""
-        await self._writer(request.path_params["name"])  # before a body is read for a model that is not there
-        entry = await rows_in(request, self.limits)
-        return answer(200, await self._learnt(request.path_params["name"], None, entry, key_of(request)))
+    async def learn(self, request: Request) -> Any:
+        """Learn from labelled rows."""
+        await self._writer(request.name)  # before the body is read for a model that does not exist
+        return await self._written(request, LEARN, await request.rows())
 
-    async def _learnt(self, name: str, writer: Writer | None, entry: Body, key: str | None) -> Any:
-        """What the answer says of rows that were learnt."""
-        return await self._carried_out(name, LEARN, entry, key)
-
-    async def predict(self, request: Request) -> Response:
+    async def predict(self, request: Request) -> Any:
         """Predict for rows."""
-        writer = await self._writer(request.path_params["name"])
-        chosen = [kind for kind in KINDS if flag(request, kind)] or [LABEL]
-        if len(chosen) > 1:
-            raise Refused(422, f"{' and '.join(chosen)} exclude each other", "say one of them")
-        entry = await rows_in(request, self.limits)
-        if flag(request, "remember"):
-            name, key = request.path_params["name"], key_of(request)
-            return answer(200, await self._carried_out(name, REMEMBER, entry, key, output=chosen[0]))
-        return answer(200, await self._predicted(request.path_params["name"], writer, entry, None, chosen[0]))
+        writer = await self._writer(request.name)
+        output = LABEL_OUTPUT
+        if request.options:
+            chosen = [each for each in OUTPUTS if request.flag(each)] or [LABEL_OUTPUT]
+            if len(chosen) > 1:
+                raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
+            output = chosen[0]
+        body = await request.rows()
+        if request.options and request.flag("remember"):
+            return await self._written(request, REMEMBER, body, output=output)
+        begun, online = time.perf_counter(), writer.model.online
+        answer = None if online is None else online.predict_soon(body, output)
+        if answer is None:
+            answer = await self._predicted(writer, body, output)
+        writer.stats.took("predict", time.perf_counter() - begun)
+        return encode(answer)
 
-    async def _predicted(self, name: str, writer: Writer, entry: Body, key: str | None, kind: str = LABEL) -> bytes:
-        """What the answer says of predictions, which no key changes."""
-        begun = time.perf_counter()
-        found = await self.asking.predict(writer.live, entry, kind)
-        writer.watch.took("predict", time.perf_counter() - begun)
-        return answered(found)
+    async def _predicted(self, writer: Writer, body: Body, output: str) -> Answer:
+        """Predict in a thread, or with all small requests of this turn of the event loop."""
+        loop, online = asyncio.get_running_loop(), writer.model.online
+        if (
+            online is None
+            or body.format not in online.compiled_formats
+            or len(body.data) > MAX_SMALL_BYTES
+            or online.lock.locked()
+        ):
+            return await loop.run_in_executor(self._predictions, writer.model.predict, body, output)
+        key = online, body.format, output
+        waiting = self._batches.setdefault(key, [])
+        waiting.append((body, loop.create_future()))
+        if len(waiting) == 1:
+            loop.call_soon(self._predict_batch, key)
+        return await waiting[-1][1]
 
-    def _predicted_soon(self, writer: Writer, entry: Body) -> bytes | None:
-        """What the answer says of predictions that take some microseconds; None where they may take longer."""
-        begun, core = time.perf_counter(), writer.live.core
-        found = None if core is None else core.predict_soon(entry)
-        if found is None:
-            return None
-        writer.watch.took("predict", time.perf_counter() - begun)
-        return answered(found)
+    def _predict_batch(self, key: tuple[OnlineModel, str, str]) -> None:
+        """Answer the predictions that have come in this turn of the event loop."""
+        waiting = self._batches.pop(key)
+        while waiting:
+            count, size = 0, 0
+            while count < len(waiting) and size <= MAX_SMALL_BYTES:
+                size += len(waiting[count][0].data)
+                count += 1
+            predict_together(key[0], waiting[:count], key[2])
+            waiting = waiting[count:]
 
-    async def label(self, request: Request) -> Response:
-        """Learn rows that were remembered, whose labels have come."""
-        await self._writer(request.path_params["name"])
-        entry = await rows_in(request, self.limits)
-        if entry.format != "json":
-            raise Refused(415, "labels come in JSON", 'send {"id": "...", "label": 1}')
-        return answer(200, await self._carried_out(request.path_params["name"], LABELLING, entry, key_of(request)))
+    async def label(self, request: Request) -> Any:
+        """Learn remembered rows with the labels that have arrived."""
+        await self._writer(request.name)
+        return await self._written(request, LABEL, await request.rows())
 
-    async def file(self, request: Request) -> Response:
+    async def file(self, request: Request) -> Reply:
         """The model file, as ``giftrl train --model`` writes it."""
-        name = request.path_params["name"]
         folder = tempfile.TemporaryDirectory()
         try:
-            path = await self._carried_out(name, SAVE, path=Path(folder.name, f"{name}.giftrl"))
-            data = await run_in_threadpool(path.read_bytes)
+            path = await self._written(request, SAVE, path=Path(folder.name, f"{request.name}.giftrl"))
+            data = await self._in_thread(path.read_bytes)
         finally:
-            await run_in_threadpool(folder.cleanup)
-        headers = {"Content-Disposition": f'attachment; filename="{name}.giftrl"'}
-        return Response(data, 200, headers, "application/octet-stream")
+            await self._in_thread(folder.cleanup)
+        headers = {"Content-Disposition": f'attachment; filename="{request.name}.giftrl"'}
+        return Reply(data, b"application/octet-stream", headers=headers)
 
-    async def events(self, request: Request) -> Response:
-        """What a model does, every second, as server-sent events."""
-        writer = await self._writer(request.path_params["name"])
-        if self._listeners >= LISTENERS:
-            raise Refused(429, f"{LISTENERS} pages listen already", "try again later", retry_after=10)
+    async def events(self, request: Request) -> Reply:
+        """The state of a model every second, as server-sent events."""
+        writer = await self._writer(request.name)
+        if self._listeners >= MAX_LISTENERS:
+            raise Refused(429, f"{MAX_LISTENERS} pages listen already", "try again later", retry_after=10)
+        return Reply(self._events(request.name, writer), b"text/event-stream", headers={"Cache-Control": "no-store"})
 
-        async def told() -> AsyncIterator[bytes]:
-            self._listeners += 1
-            try:
-                while not self.ending() and not await request.is_disconnected():
-                    name = request.path_params["name"]
-                    current = self.folder.opened(name) or writer
-                    if not await run_in_threadpool(self.folder.has, name):
-                        yield b"event: deleted\ndata: {}\n\n"
-                        return
-                    said = await run_in_threadpool(brief, current) | self._following(name)
-                    yield b"data: " + orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n\n"
-                    for _ in range(5):
-                        if not self.ending():
-                            await asyncio.sleep(0.2)
-            finally:
-                self._listeners -= 1
+    async def _events(self, name: str, writer: Writer) -> AsyncGenerator[bytes, None]:
+        self._listeners += 1
+        try:
+            while not self.ending():
+                if not await self._in_thread(self.folder.has, name):
+                    yield b"event: deleted\ndata: {}\n\n"
+                    return
+                parts = await self._in_thread(brief, self.folder.opened(name) or writer)
+                yield b"data: " + self._with_source(name, parts) + b"\n\n"
+                for _ in range(5):
+                    if not self.ending():
+                        await asyncio.sleep(0.2)
+                        yield b""  # so that the end of the connection is noticed
+        finally:
+            self._listeners -= 1
 
-        return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+def give_up(answer: "asyncio.Future[Any]", late: Refused) -> None:
+    """Refuse a request whose answer has not come in time."""
+    if not answer.done():
+        answer.set_exception(late)
+
+
+def predict_together(online: OnlineModel, waiting: list[tuple[Body, "asyncio.Future[Answer]"]], output: str) -> None:
+    """Answer requests for predictions at once; one by one if one of them is refused."""
+    waiting = [(body, future) for body, future in waiting if not future.done()]
+    try:
+        answers = online.predict([body for body, _ in waiting], output)
+    except Exception as problem:
+        if len(waiting) > 1 and isinstance(problem, Refused):
+            for each in waiting:
+                predict_together(online, [each], output)
+        else:
+            for _, future in waiting:
+                future.set_exception(problem)
+    else:
+        for (_, future), answer in zip(waiting, answers, strict=True):
+            future.set_result(answer)
+
+
+@functools.cache
+def page() -> str:
+    """The page, with its style and its script.
+
+    >>> "http" in page().replace("http-equiv", "")
+    False
+    """
+    style = resources.files("giftrl.reports").joinpath("page.css").read_text(encoding="utf-8")
+    html = resources.files("giftrl.service").joinpath("page.html").read_text(encoding="utf-8")
+    return html.replace("/* style */", style)
+
+
+@functools.cache
+def page_headers() -> dict[str, str]:
+    """The headers of the page."""
+    (script,) = re.findall("<script>(.*?)</script>", page(), re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {
+        "Content-Security-Policy": POLICY.format(digest) + "; frame-ancestors 'none'; form-action 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+
+
+def compile_loops(given: dict[str, Any]) -> None:
+    """Learn and predict a few rows with a small model of some settings.
+
+    >>> compile_loops({"loss": "squared"})
+    """
+    requested = RequestedSettings(given if given.get("dictionary") else given | {"bits": SMALL_BITS})
+    lines = [orjson.dumps({"label": label, "a": 1.5, "b": "x"}) + b"\n" for label in some_labels(requested)]
+    model = ProvisionalModel(requested)
+    model.learn([Body("json", b"".join(lines), skip=True)])
+    for line in 2 * lines[:1]:  # the second time as a single row
+        model.learn([Body("json", line, skip=True)])
+    row = b'{"a": 1.5}\n'
+    for rows in (2 * row, row):
+        model.predict(Body("json", rows))
+
+
+def some_labels(requested: RequestedSettings) -> list[Any]:
+    """Two labels that models of these settings accept."""
+    if requested.labels is not None:
+        return list(requested.labels[:2])
+    if requested.loss_undecided:
+        return [0, 1]
+    accepted = requested.settings(requested.target).accepts(np.array(CANDIDATE_LABELS))
+    return [label for label, good in zip(CANDIDATE_LABELS, accepted, strict=True) if good][:2]

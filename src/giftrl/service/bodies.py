@@ -1,6 +1,11 @@
-"""The bodies of requests: rows in JSON, JSON lines, LIBSVM or VW text, or an Arrow stream, as the readers take them."""
+"""Rows in the bodies of requests: JSON, JSON lines, LIBSVM or VW text, or an Arrow stream.
+
+A :class:`Body` has the rows of one request in one of these formats. Several bodies may be read together as one source;
+a :class:`RowRange` is the part of these rows that belongs to one body, and an :class:`Answer` is the result for it.
+"""
 
 import functools
+import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +14,15 @@ import orjson
 from numpy.typing import NDArray
 
 from giftrl.errors import BadSource, InvalidInput, Refused
+from giftrl.service.limits import Limits
 from giftrl.streams.batch import Batch, Rejected
 from giftrl.streams.formats import FORMATS, HEAD, detect
 from giftrl.streams.sources.lines import BOM
 from giftrl.streams.sources.source import Source
 
-#: The formats of bodies.
-KNOWN = ("json", "libsvm", "vw", "arrow")
-#: The format of each type of content; the format of any other type is found by the first bytes.
-TYPES = {
+BODY_FORMATS = ("json", "libsvm", "vw", "arrow")
+#: Formats by content type; for any other content type the first bytes decide.
+CONTENT_TYPES = {
     "application/json": "json",
     "application/x-ndjson": "json",
     "application/jsonl": "json",
@@ -25,16 +30,22 @@ TYPES = {
     "text/x-vw": "vw",
     "application/vnd.apache.arrow.stream": "arrow",
 }
-ROWS = "rows"
+#: Unusable rows that an answer lists, at most.
+MAX_LISTED_ROWS = 20
+#: Field numbers in the tables of Arrow's format: type and header of a message, rows of a dictionary, length and
+#: compression of rows. (https://github.com/apache/arrow/blob/main/format/Message.fbs)
+HEADER_TYPE, HEADER, DICTIONARY_ROWS, LENGTH, COMPRESSION = 1, 2, 1, 0, 3
+#: Types of messages that hold rows.
+DICTIONARY, RECORDS = 2, 3
 
 
 class Body(NamedTuple):
     """Rows of one request.
 
     Args:
-        format: one of :data:`KNOWN`.
+        format: one of :data:`BODY_FORMATS`.
         data: the rows; text ends with a newline.
-        skip: whether rows that cannot be used are left out; otherwise they make the service refuse all of them.
+        skip: True to leave out rows that cannot be used, False to refuse all rows if there is one.
     """
 
     format: str
@@ -43,18 +54,40 @@ class Body(NamedTuple):
 
     @property
     def lines(self) -> int:
-        """How many lines of text there are; an Arrow stream has none."""
+        """Number of lines of text; 0 for an Arrow stream."""
         return 0 if self.format == "arrow" else self.data.count(b"\n")
 
 
-def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, skip: bool = False) -> Body:
-    """The rows of a body.
+class RowRange(NamedTuple):
+    """The rows of one body among rows that were read together: True for each usable row, and the others."""
+
+    used: NDArray[np.bool_]
+    rejected: list[Rejected]
+
+
+class Answer(NamedTuple):
+    """The result for one body: a prediction for each row (None if there is none), and the rows left out."""
+
+    predictions: list[Any]
+    rejected: list[Rejected]
+    examples: int  # learned by the model, including these
+
+
+#: The range of a body with one usable row.
+ONE_ROW = RowRange(np.ones(1, bool), [])
+
+
+def read_body(
+    data: bytes, content_type: str = "", given: str | None = None, *, skip: bool = False, limits: Limits | None = None
+) -> Body:
+    """Return the rows of a body.
 
     Args:
         data: one row as a JSON object, ``{"rows": [...]}``, lines of text, or an Arrow stream.
-        content_type: as the request says.
-        asked: the format, where the request names one.
+        content_type: of the request.
+        given: the format, if the request names one.
         skip: as for :class:`Body`.
+        limits: of the service.
 
     >>> read_body(b'{"rows": [{"label": 1, "age": 33}, {"label": 0}]}').data
     b'{"label":1,"age":33}\\n{"label":0}\\n'
@@ -64,35 +97,41 @@ def read_body(data: bytes, content_type: str = "", asked: str | None = None, *, 
     data = data.removeprefix(BOM)
     if not data or data.isspace():
         raise Refused(400, "the body is empty", 'send a row, such as {"label": 1, "age": 33}')
-    format_ = asked or _format_of(content_type) or _found(data)
-    if format_ not in KNOWN:
-        raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(KNOWN)}")
+    format_ = given or format_of_type(content_type) or _detected(data)
+    if format_ not in BODY_FORMATS:
+        raise Refused(415, f"bodies cannot be {format_!r:.40}", f"send one of {', '.join(BODY_FORMATS)}")
     if format_ == "arrow":
+        if limits is not None:
+            require_small_stream(data, limits.rows, 16 * limits.body)
         return Body(format_, data, skip)
     lines = _json_lines(data) if format_ == "json" else data
-    return Body(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
+    body = Body(format_, lines if lines.endswith(b"\n") else lines + b"\n", skip)
+    if limits is not None and body.lines > limits.rows:
+        raise Refused(413, f"the body has more than {limits.rows} rows", "send fewer at a time")
+    return body
 
 
 @functools.lru_cache(64)
-def _format_of(content_type: str) -> str | None:
-    return TYPES.get(content_type.partition(";")[0].strip().lower())
+def format_of_type(content_type: str) -> str | None:
+    """The format of a content type, if it has one."""
+    return CONTENT_TYPES.get(content_type.partition(";")[0].strip().lower())
 
 
-def _found(data: bytes) -> str:
+def _detected(data: bytes) -> str:
     if data.lstrip()[:1] in (b"{", b"["):
         return "json"
     try:
         return detect(data[:HEAD], "the body")
     except BadSource as problem:
-        raise Refused(415, str(problem.rule), "say which by ?format=json, libsvm, vw or arrow") from None
+        raise Refused(415, str(problem.rule), "name it: ?format=json, libsvm, vw or arrow") from None
 
 
 def _json_lines(data: bytes) -> bytes:
-    """JSON as lines of one object each."""
+    """Turn JSON into lines of one object each."""
     data = data.strip()
     one_line = b"\n" not in data
     if one_line and not data.startswith((b'{"rows"', b"[")) and b'"rows"' not in data[:64]:
-        return data  # which the reader will look at
+        return data  # which the reader will check
     try:
         given = orjson.loads(data)
     except orjson.JSONDecodeError as problem:
@@ -101,23 +140,20 @@ def _json_lines(data: bytes) -> bytes:
         raise Refused(400, f"the body is not JSON ({problem.msg} at byte {problem.pos})", "send an object") from None
     if not isinstance(given, dict):
         raise Refused(400, "the body is no JSON object", 'send one row as an object, or {"rows": [...]}')
-    rows = given.get(ROWS)
-    if ROWS in given and len(given) == 1 and not isinstance(rows, list):
-        words = 'send {"rows": [{"label": 1, "age": 33}]}; one row may be sent as an object of its own'
-        raise Refused(400, f"rows is no list: {rows!r:.40}", words)
-    if not isinstance(rows, list) or len(given) != 1:
+    if list(given) != ["rows"]:
         return orjson.dumps(given)
-    return b"\n".join(_line(number, row) for number, row in enumerate(rows))
+    rows = given["rows"]
+    form = 'send {"rows": [{"label": 1, "age": 33}]}'
+    if not isinstance(rows, list):
+        raise Refused(400, f"rows is no list: {rows!r:.40}", f"{form}; one row may be sent as an object of its own")
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise Refused(400, f"rows[{number}] is no object", form)
+    return b"\n".join(map(orjson.dumps, rows))
 
 
-def _line(number: int, row: Any) -> bytes:
-    if not isinstance(row, dict):
-        raise Refused(400, f"rows[{number}] is no object", 'send {"rows": [{"label": 1, "age": 33}]}')
-    return orjson.dumps(row)
-
-
-def as_json(entry: Body) -> Body:
-    """An Arrow stream as JSON lines, which say the same: null where nothing is.
+def as_json(body: Body) -> Body:
+    """Return an Arrow stream as JSON lines, with null for missing values.
 
     >>> import pyarrow as pa
     >>> sink = pa.BufferOutputStream()
@@ -129,110 +165,80 @@ def as_json(entry: Body) -> Body:
     import pyarrow as pa
 
     try:
-        with pa.ipc.open_stream(pa.BufferReader(entry.data)) as stream:
+        with pa.ipc.open_stream(pa.BufferReader(body.data)) as stream:
             rows = stream.read_all().to_pylist()
         options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-        return entry._replace(
-            format="json", data=b"".join(orjson.dumps(row, default=float, option=options) for row in rows)
-        )
+        lines = b"".join(orjson.dumps(row, default=float, option=options) for row in rows)
     except (pa.ArrowException, OSError, TypeError, ValueError):
-        words = "the table has a column that JSON, which this model has learnt from, cannot say"
+        words = "the table has a column that JSON, which this model has learned from, cannot say"
         raise Refused(422, words, "send the rows as JSON lines") from None
+    return body._replace(format="json", data=lines)
 
 
-def sources(entries: list[Body]) -> list[tuple[Source, list[int]]]:
-    """Entries as few sources, in order: text of one format is joined, with the line at which each entry ends.
-
-    >>> [(source.name, ends) for source, ends in sources([Body("vw", b"|a\\n"), Body("vw", b"|b\\n|c\\n")])]
-    [('request.vw', [1, 3])]
-    """
-    found = []
-    for group in groups_of(entries):
-        ends, line = [], 0
-        for entry in group:
-            line += entry.lines
-            ends.append(line)
-        data = group[0].data if len(group) == 1 else b"".join(entry.data for entry in group)
-        # The name shows the format where the text could be of several.
-        found.append((Source(f"request{FORMATS[group[0].format][0]}", data=data), ends))
-    return found
-
-
-def groups_of(entries: list[Body]) -> list[list[Body]]:
-    """Entries in order, those of text of one format together."""
+def groups_of(bodies: Sequence[Body]) -> list[list[Body]]:
+    """Group bodies that can be read together: neighbours of one text format."""
     groups: list[list[Body]] = []
-    for entry in entries:
-        if groups and entry.format == groups[-1][0].format != "arrow":
-            groups[-1].append(entry)
+    for body in bodies:
+        if groups and body.format == groups[-1][0].format != "arrow":
+            groups[-1].append(body)
         else:
-            groups.append([entry])
+            groups.append([body])
     return groups
 
 
-# What each request has of rows that were read together, and what becomes of it.
+def joined(group: list[Body]) -> tuple[Source, list[int]]:
+    """Join a group of bodies into one source; also the line at which each body ends.
 
-#: How many rows that cannot be used an answer lists.
-MAX_LISTED_ROWS = 20
-
-
-class RowRange(NamedTuple):
-    """What one entry has of a reading: the rows in order, True for those that can be used, and why others cannot."""
-
-    used: NDArray[np.bool_]
-    rejected: list[Rejected]
-
-
-#: The share of an entry of one row, which can be used.
-ONE_ROW = RowRange(np.ones(1, bool), [])
+    >>> source, ends = joined([Body("vw", b"|a\\n"), Body("vw", b"|b\\n|c\\n")])
+    >>> source.name, ends
+    ('request.vw', [1, 3])
+    """
+    data = group[0].data if len(group) == 1 else b"".join(body.data for body in group)
+    # The suffix names the format, as some text could be of several.
+    source = Source(f"request{FORMATS[group[0].format][0]}", data=data)
+    return source, np.cumsum([body.lines for body in group]).tolist()
 
 
-class Answer(NamedTuple):
-    """What became of an entry: a prediction for each row, None where there is none, and the rows left out."""
-
-    predictions: list[Any]
-    rejected: list[Rejected]
-    examples: int  # that the model has learnt, with these
-
-
-def row_ranges(batches: list[Batch], ends: list[int]) -> list[RowRange]:
-    """The part of each entry in the batches of a source, by the lines at which the entries end."""
-    rejected = [each for batch in batches for each in batch.rejected]
+def row_ranges(batches: list[Batch], ends: Sequence[int]) -> list[RowRange]:
+    """Divide the rows of a source among its bodies, by the lines at which they end."""
+    rejected = [bad for batch in batches for bad in batch.rejected]
     if len(ends) == 1 and not rejected:
         return [RowRange(np.ones(sum(map(len, batches)), bool), [])]
     good = np.concatenate([np.empty(0, np.int64), *(batch.lines for batch in batches)])
-    lines = np.concatenate([good, np.array([each.line for each in rejected], np.int64)])
+    lines = np.concatenate([good, np.array([bad.line for bad in rejected], np.int64)])
     order = np.argsort(lines, kind="stable")
-    used = (np.arange(len(lines)) < len(good))[order]
-    cuts = [len(lines)] if len(ends) == 1 else np.searchsorted(lines[order], ends, side="right").tolist()
-    shares = []
-    for k, (begin, end) in enumerate(zip([0, *cuts], cuts, strict=False)):
-        first = 0 if k == 0 else ends[k - 1]
-        last = ends[k] if len(ends) > 1 else None
-        mine = [each for each in rejected if each.line > first and (last is None or each.line <= last)]
-        shares.append(RowRange(used[begin:end], [each._replace(line=each.line - first) for each in mine]))
-    return shares
+    used, lines = (np.arange(len(lines)) < len(good))[order], lines[order]
+    ranges = []
+    begin = first = 0
+    for k, end in enumerate(ends):
+        last = np.inf if k == len(ends) - 1 else end  # an Arrow stream has no lines
+        stop = int(np.searchsorted(lines, last, side="right"))
+        mine = [bad._replace(line=bad.line - first) for bad in rejected if first < bad.line <= last]
+        ranges.append(RowRange(used[begin:stop], mine))
+        begin, first = stop, end
+    return ranges
 
 
-def require_usable(entry: Body, share: RowRange) -> None:
-    """Refuse an entry that has rows which cannot be used, unless these are to be left out; or that has no rows."""
-    if not len(share.used):
+def require_usable(body: Body, rows: RowRange) -> None:
+    """Refuse a body without rows, or with unusable rows that are not to be left out."""
+    if not len(rows.used):
         raise Refused(422, "the body has no row", 'send a row, such as {"label": 1, "age": 33}')
-    if share.rejected and not entry.skip:
-        count = len(share.rejected)
-        words = f"{count} of {len(share.used)} rows cannot be used, so none is learnt or predicted"
-        raise Refused(422, words, "mend them, or send them with ?on_error=skip", rows=describe_rejected(share.rejected))
+    if rows.rejected and not body.skip:
+        words = f"{len(rows.rejected)} of {len(rows.used)} rows cannot be used, so none is learned or predicted"
+        remedy = "mend them, or send them with ?on_error=skip"
+        raise Refused(422, words, remedy, rows=describe_rejected(rows.rejected))
 
 
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
-    """Rows that cannot be used, as answers list them."""
+    """List unusable rows for an answer."""
     return [
-        {"row": each.line, "column": each.column, "problem": each.problem, "expected": without_cli_terms(each.expected)}
-        for each in rejected[:MAX_LISTED_ROWS]
+        {"row": bad.line, "column": bad.column, "problem": bad.problem, "expected": without_cli_terms(bad.expected)}
+        for bad in rejected[:MAX_LISTED_ROWS]
     ]
 
 
 def as_refused(problem: BaseException) -> Refused:
-    """An error as an answer to a request."""
+    """Turn an error into the answer to a request."""
     if isinstance(problem, Refused):
         return problem
     if isinstance(problem, MemoryError):
@@ -243,7 +249,96 @@ def as_refused(problem: BaseException) -> Refused:
 
 
 def without_cli_terms(words: str) -> str:
-    """A message of the command line for those who have no command line."""
+    """Replace options of the command line in a message by those of a request."""
     for option, ours in (("--on-error skip", "?on_error=skip"), ("--labels", "labels"), ("--loss ", "loss ")):
         words = words.replace(option, ours)
     return words
+
+
+def require_small_stream(data: bytes, rows: int, size: int) -> None:
+    """Refuse a stream that is damaged or compressed, or has too many rows; before anything of it is unpacked.
+
+    Args:
+        data: the stream.
+        rows: the most rows that it may have.
+        size: the most bytes that its batches may have in memory.
+
+    >>> import pyarrow as pa
+    >>> sink = pa.BufferOutputStream()
+    >>> with pa.ipc.new_stream(sink, pa.schema([("a", pa.float64())])) as writer:
+    ...     writer.write_table(pa.table({"a": [1.0, 2.0]}))
+    >>> require_small_stream(sink.getvalue().to_pybytes(), 1, 1000)
+    Traceback (most recent call last):
+    giftrl.errors.Refused: the body has more than 1 rows; send fewer at a time
+    """
+    import pyarrow as pa
+
+    from giftrl.streams.tables.arrow import require_valid
+
+    counted = unpacked = 0
+    try:
+        messages = pa.ipc.MessageReader.open_stream(pa.BufferReader(data))
+        for message in messages:
+            counted += _rows(message.metadata.to_pybytes())
+            if counted > rows:
+                raise Refused(413, f"the body has more than {rows} rows", "send fewer at a time")
+        with pa.ipc.open_stream(pa.BufferReader(data)) as batches:
+            for batch in batches:
+                require_valid(batch, "the body")
+                unpacked += batch.nbytes + 8 * sum(map(_cells, batch.columns))
+                if unpacked > size:
+                    raise Refused(413, "the body is too large in memory", "send fewer rows at a time")
+    except BadSource as problem:
+        raise Refused(422, str(problem.rule), "write it with pyarrow.ipc.new_stream") from None
+    except (pa.ArrowException, OSError, EOFError, ValueError, struct.error, IndexError):
+        raise Refused(400, "the body is no sound Arrow stream", "write it with pyarrow.ipc.new_stream") from None
+
+
+def _cells(array: Any) -> int:
+    """The number of values in an array, items of lists included: null values need no memory before they are read."""
+    import pyarrow.types as pt
+
+    array = getattr(array, "storage", array)
+    inner: list[Any] = []
+    if pt.is_struct(array.type) or pt.is_map(array.type):
+        inner = array.flatten() if pt.is_struct(array.type) else [array.keys, array.items]
+    elif hasattr(array.type, "value_field"):
+        inner = [array.flatten()]
+    return len(array) + sum(map(_cells, inner))
+
+
+def _rows(message: bytes) -> int:
+    """Number of rows in a message; refused if they are compressed."""
+    (root,) = struct.unpack_from("<I", message)
+    kind = _field(message, root, HEADER_TYPE)
+    if kind is None or message[kind] not in (DICTIONARY, RECORDS):
+        return 0
+    table = _table(message, root, HEADER)
+    records = table if message[kind] == RECORDS else _table(message, table, DICTIONARY_ROWS)
+    if _field(message, records, COMPRESSION) is not None:
+        raise Refused(415, "the Arrow stream is compressed", "write it without compression")
+    length = _field(message, records, LENGTH)
+    count = 0 if length is None else struct.unpack_from("<q", message, length)[0]
+    return abs(int(count))
+
+
+def _field(message: bytes, table: int, number: int) -> int | None:
+    """Offset of a field of a FlatBuffers table; None if the table does not have it."""
+    (back,) = struct.unpack_from("<i", message, table)
+    fields = table - back
+    if fields < 0:
+        raise ValueError("a table before the message")
+    (size,) = struct.unpack_from("<H", message, fields)
+    if 4 + 2 * number >= size:
+        return None
+    (offset,) = struct.unpack_from("<H", message, fields + 4 + 2 * number)
+    return table + offset if offset else None
+
+
+def _table(message: bytes, table: int, number: int) -> int:
+    """Offset of the table that a field of another one refers to."""
+    place = _field(message, table, number)
+    if place is None:
+        raise ValueError("no such table")
+    (offset,) = struct.unpack_from("<I", message, place)
+    return int(place + offset)

@@ -1,4 +1,4 @@
-"""How much the service takes on: sizes, counts and times."""
+"""Limits of a service, and the tokens of those who may use it."""
 
 import hmac
 import os
@@ -9,24 +9,29 @@ from giftrl.errors import InvalidInput, Refused, require
 from giftrl.ops import validated
 from giftrl.system import physical_memory
 
+#: What a token allows.
+LEARN, READ = "learn", "read"
+#: The fewest characters of a token.
+MIN_TOKEN_LENGTH = 16
+
 
 @validated
 class Limits(NamedTuple):
-    """The limits of a service; what goes beyond one is refused, with an answer that names the limit.
+    """The limits of a service. A request beyond one is refused, with an answer that names the limit.
 
     Args:
         body: bytes of a request.
         rows: rows of a request.
-        queue: requests that wait for one model; the next ones are asked to come again later (429).
+        queue: requests that wait for one model; further ones are answered with 429.
         seconds: for a request to arrive, and then to be answered.
         remember: seconds for which a prediction waits for its label.
         remembered: predictions of one model that wait for their labels.
         keys: seconds for which the answer of an idempotency key is kept.
         log: bytes of the log of examples after which a model file is written.
-        memory: bytes of models that are kept open; beyond it, the least recently used are closed.
+        memory: bytes of open models; beyond it, the least recently used ones are closed.
         models: models in the folder.
-        bits: of hashed names, at most.
-        sync: whether an answer waits until the disk has the examples.
+        bits: of hashed names.
+        sync: whether an answer waits until the examples are on disk.
 
     >>> Limits(rows=10).rows
     10
@@ -50,15 +55,8 @@ class Limits(NamedTuple):
             require(value > 0 or name == "sync", name, value, "must be positive", "leave it out for the default")
 
 
-# Who may do what: tokens in a file, one for learning and one for reading.
-
-LEARN, READ = "learn", "read"
-#: The fewest characters of a token.
-SHORTEST = 16
-
-
 class Tokens(NamedTuple):
-    """The token for learning, which also reads, and the one for reading; none where anybody may.
+    """The token for learning, which also allows reading, and the one for reading; without tokens all is allowed.
 
     >>> tokens = Tokens("0123456789abcdef", "fedcba9876543210")
     >>> tokens.allow("Bearer fedcba9876543210", READ), tokens.allow("Bearer fedcba9876543210", LEARN)
@@ -70,17 +68,15 @@ class Tokens(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Whether a request needs a token."""
+        """True if requests need a token."""
         return self.learn is not None or self.read is not None
 
     def allow(self, header: str, need: str) -> bool:
-        """Whether the Authorization header of a request allows what it needs; takes as long for any wrong token."""
+        """Return True if an Authorization header allows what a request needs; any wrong token takes the same time."""
         if not self.needed:
             return True
         kind, _, given = header.partition(" ")
-        # Both are compared, whichever is right.
-        learns = _equal(given, self.learn)
-        reads = _equal(given, self.read)
+        learns, reads = _equal(given, self.learn), _equal(given, self.read)  # both are always compared
         return kind.lower() == "bearer" and (learns or (reads and need == READ))
 
     def require(self, header: str, need: str) -> None:
@@ -95,7 +91,7 @@ def _equal(given: str, token: str | None) -> bool:
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """The tokens in a file with lines such as ``learn TOKEN`` and ``read TOKEN``.
+    """Read tokens from a file with lines such as ``learn TOKEN`` and ``read TOKEN``.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w") as file:
@@ -109,19 +105,20 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidInput("token-file", str(path), f"cannot be read ({type(problem).__name__})", form) from None
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        good = len(words) == 2 and words[0] in (LEARN, READ) and words[0] not in found
-        require(good, "token-file", f"{path}:{number}", "is not learn or read, and a token, each once", form)
-        rule = f"must have tokens of at least {SHORTEST} printable ASCII characters"
-        sound = len(words[1]) >= SHORTEST and words[1].isascii() and words[1].isprintable()
-        require(sound, "token-file", f"{path}:{number}", rule, "try: openssl rand -hex 32")
-        found[words[0]] = words[1]
-    require(LEARN in found, "token-file", str(path), "has no token for learning", form)
-    require(
-        found[LEARN] != found.get(READ), "token-file", str(path), "has one token for both", "use two different ones"
-    )
-    return Tokens(found[LEARN], found.get(READ))
+        place = f"{path}:{number}"
+        known = len(words) == 2 and words[0] in (LEARN, READ) and words[0] not in tokens
+        require(known, "token-file", place, "is not learn or read, and a token, each once", form)
+        kind, token = words
+        rule = f"must have tokens of at least {MIN_TOKEN_LENGTH} printable ASCII characters"
+        sound = len(token) >= MIN_TOKEN_LENGTH and token.isascii() and token.isprintable()
+        require(sound, "token-file", place, rule, "try: openssl rand -hex 32")
+        tokens[kind] = token
+    require(LEARN in tokens, "token-file", str(path), "has no token for learning", form)
+    different = tokens[LEARN] != tokens.get(READ)
+    require(different, "token-file", str(path), "has one token for both", "use two different ones")
+    return Tokens(tokens[LEARN], tokens.get(READ))

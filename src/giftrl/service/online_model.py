@@ -1,9 +1,9 @@
-"""Single rows in JSON, learnt and scored in a tenth of the time that the readers of streams take to get ready.
+"""A model in memory that learns and predicts body by body, with the same bits as ``giftrl train``.
 
-A reader of JSON lines prepares arrays and loops for many rows: 0.4 ms, whether there is one or fifty. A request often
-has one. It is read here as that reader reads lines that are not plain (``orjson`` and a walk over the object), and is
-learnt or scored in memory that is kept from row to row, by the same loops and to the same bits. Whatever is out of the
-ordinary is left to the readers, errors included.
+An :class:`OnlineModel` reads bodies as ``giftrl train`` reads files. The reader of JSON lines prepares arrays and loops
+for many rows, which takes 0.4 ms for one row as for fifty. As most bodies have a single row, :class:`SingleRows` learns
+and scores these with memory that is kept from row to row, through the same loops and with the same bits. It leaves all
+unusual rows, and all errors, to the reader.
 """
 
 import math
@@ -28,10 +28,10 @@ from giftrl.service.bodies import (
     as_json,
     as_refused,
     groups_of,
+    joined,
     require_usable,
     row_ranges,
-    sources,
-)
+)  # fmt: skip
 from giftrl.streams.batch import Batch
 from giftrl.streams.columns import Columns, Kind, Schema
 from giftrl.streams.names.features import News
@@ -41,37 +41,43 @@ from giftrl.streams.sources.source import Source
 from giftrl.streams.text.json import JsonLines
 from giftrl.training.model import LinearModel, as_rows
 
-#: Names whose coordinates are known by heart, at most; and the entries of a row.
-MAX_KNOWN_NAMES, MAX_ROW_ENTRIES = 100_000, 512
-#: Layouts of rows that are known by heart, at most.
-MAX_LAYOUTS = 256
-NUMBERS = {int, float}
+#: Rows learned under one lock, at most: less than a millisecond for most models.
+ROWS_PER_LOCK = 256
+#: The entry of ``compiled_formats`` for single rows.
+SINGLE = "single"
+#: The outputs of a prediction.
+LABEL, PROBA, SCORES = OUTPUTS = ("label", "proba", "scores")
+#: Limits of what is kept for single rows: entries of a row, names with their coordinates, and layouts.
+MAX_ROW_ENTRIES, MAX_KNOWN_NAMES, MAX_LAYOUTS = 512, 100_000, 256
 
 Places = dict[str, tuple[int, float]]  # the coordinate and the sign of each name
 
 
 class SingleRow(NamedTuple):
-    """A row of a request.
+    """A row: its coordinates and values, the constant included, and the label of the loss (NaN if it has none)."""
 
-    Args:
-        slots, values: its entries, the constant included.
-        label: as the loss takes it; NaN where it is not asked for.
-    """
-
-    slots: Any
+    slots: list[int]
     values: list[float]
     label: float = math.nan
 
 
+class NamedValues(NamedTuple):
+    """A row by the names of its features, and its label as in the data."""
+
+    names: list[str]
+    values: list[float]
+    label: float
+
+
 class KeyLayout(NamedTuple):
-    """Where the numbers of rows with the same keys go, the constant included, where none of them is 0.
+    """Rows of nonzero numbers under certain keys, the constant included.
 
     Args:
         slots: the coordinates.
-        signs: by which the numbers are multiplied.
-        values: the memory of the row, as far as it is used.
+        signs: the factors of the numbers.
+        values: the part of the row's memory that holds the numbers.
         pack: writes numbers into that memory.
-        quotes: how many a line has.
+        quotes: in a line.
     """
 
     slots: NDArray[np.int32]
@@ -81,56 +87,54 @@ class KeyLayout(NamedTuple):
     quotes: int
 
 
-class NamedValues(NamedTuple):
-    """What a line says, in the names of features."""
-
-    names: list[str]
-    values: list[float]
-    label: float
-
-
 class SingleRows:
-    """Single rows of one model; for one thread at a time.
+    """Single rows of one model, in JSON, for one thread at a time.
 
     Args:
-        model: whose features are frozen.
-        parser: of JSON lines, as it is for this model.
+        model: with frozen features.
+        parser: of JSON lines, for this model.
     """
 
     def __init__(self, model: LinearModel, parser: JsonLines) -> None:
-        self._model, self._parser = model, parser
+        self._model, self._parser, self._learner = model, parser, cast("Any", model.learner)
         self._special = parser.special
-        self._asked: Places = {}  # of names to predict for
-        self._learnt: Places = {}  # of names that the model has learnt, so that it need not be told of them
-        self._labels: dict[float, float] = {}  # the labels of the loss by those of the data
+        self._known: Places = {}  # names to predict for
+        self._learned: Places = {}  # names that the model has learned
+        self._labels: dict[float, float] = {}  # labels of the loss by labels of the data
         self._clips = model.clips()
         self._constant = [model.features.constant] if model.settings.constant else []
-        self._learner = cast("Any", model.learner)
-        self._one = [1.0] * len(self._constant)
+        self._ones = [1.0] * len(self._constant)
         self._memory: OneRow = self._learner.one_row(sparse_row(MAX_ROW_ENTRIES))
         self._values, self._indices = self._memory.values, cast("Any", self._memory).rows.value.indices
-        self._layouts: dict[tuple[str, ...], KeyLayout] = {}  # of rows to predict for, by their keys
-        self._written: KeyLayout | None = None  # whose coordinates are in the memory of the row
+        self._layouts: dict[tuple[str, ...], KeyLayout] = {}
+        self._written: KeyLayout | None = None  # the layout whose coordinates are in the row's memory
 
     @staticmethod
-    def able(model: LinearModel) -> bool:
-        """Whether the rows of a model need nothing but names and values, and have one score."""
+    def supports(model: LinearModel) -> bool:
+        """Return True for models with one score, whose rows are names and values without further processing."""
         settings = model.settings
         plain = settings.normalize == "none" and not settings.interactions and not settings.ngrams
         return plain and not settings.many and hasattr(model.learner, "score_row")
 
     def predict(self, line: bytes) -> float | None:
-        """<s, x> of a row, clipped as the model clips; None where the reader must look at it."""
+        """Return the score of a row, clipped as the model clips; None if the reader must read it."""
         try:
             top = orjson.loads(line)
         except orjson.JSONDecodeError:
             return None
         if type(top) is not dict:
             return None
-        if not self._written_by_layout(line, top):
-            row = self._to_predict(line, top)
+        if not self._write_by_layout(line, top):
+            named = self._named(line, top)
+            if named is None or named.label == named.label:  # the reader checks labels
+                return None
+            row = self._placed(named, self._known)
+            if row is None and self._add(named.names, self._known):
+                row = self._placed(named, self._known)
             if row is None:
                 return None
+            if tuple(named.names) == tuple(top) and all(type(value) in (int, float) for value in top.values()):
+                self._keep_layout(tuple(top))
             self._write(row)
         score = float(self._learner.score_row(self._memory))
         if self._clips is False:
@@ -138,94 +142,54 @@ class SingleRows:
         low, high = range_of(self._learner, self._clips)
         return min(max(score, low), high)
 
-    def _written_by_layout(self, line: bytes, top: dict[str, Any]) -> bool:
-        """Whether a row of numbers has keys that are known, and has been written to the memory."""
-        layout = self._layouts.get(tuple(top))
-        values = top.values()
-        if layout is None or not all(values) or line.count(b'"') != layout.quotes:
-            return False
-        try:
-            if not math.isfinite(sum(values)):
-                return False
-            layout.pack(*values, *self._one)  # true is 1 here, too
-        except (TypeError, OverflowError, struct.error):  # something is no number
-            return False
-        np.multiply(layout.values, layout.signs, layout.values)
-        if self._written is not layout:
-            self._indices[: len(layout.slots)] = layout.slots
-            self._memory.end(len(layout.slots))
-            self._written = layout
-        return True
+    def read(self, line: bytes) -> SingleRow | list[str]:
+        """Read a row to learn from.
 
-    def _to_predict(self, line: bytes, top: dict[str, Any]) -> SingleRow | None:
-        """A row to predict for; None where the reader must look at it."""
-        named = self._named(line, top)
-        if named is None or named.label == named.label:  # a label, which may be none of the model's
-            return None
-        row = self._placed(named, self._asked)
-        if row is None and self._find(named.names, self._asked):
-            row = self._placed(named, self._asked)
-        if row is not None and tuple(named.names) == tuple(top) and set(map(type, top.values())) <= NUMBERS:
-            self._keep_layout(tuple(top))
-        return row
-
-    def to_learn(self, line: bytes) -> SingleRow | list[str]:
-        """A row to learn from; or the names of its features that are to be :meth:`enter`-ed, and the reader must look.
-
-        There are no such names where the reader must look for another reason.
+        If the reader must read it, return the names that become known with it, for :meth:`add_names`; none if it must
+        read such rows in any case.
         """
         try:
-            top = orjson.loads(line)
+            named = self._named(line, orjson.loads(line))
         except orjson.JSONDecodeError:
             return []
-        named = self._named(line, top)
         label = math.nan if named is None else self._label(named.label)
         if named is None or label != label:
             return []
-        row = self._placed(named, self._learnt)
+        row = self._placed(named, self._learned)
         return named.names if row is None else row._replace(label=label)
 
-    def enter(self, names: Iterable[str]) -> None:
-        """Take note of names that the model has learnt."""
-        self._find(list(names), self._learnt)
+    def add_names(self, names: Iterable[str]) -> None:
+        """Note names that the model has learned."""
+        self._add(list(names), self._learned)
 
     def learn(self, row: SingleRow) -> float:
-        """Learn from a row; the prediction that was made before."""
+        """Learn from a row; return the prediction made before."""
         self._write(row)
         return self._model.learn_row(self._memory, row.label)
 
-    def _keep_layout(self, keys: tuple[str, ...]) -> None:
-        """Keep the coordinates of rows of numbers under these keys, which are names of features as they are."""
-        if len(self._layouts) >= MAX_LAYOUTS:
-            self._layouts.clear()
-        places = [self._asked[key] for key in keys]
-        slots = np.array([slot for slot, _ in places] + self._constant, np.int32)
-        signs = np.array([sign for _, sign in places] + self._one)
-        values = self._values[: len(slots)]
-        pack = partial(struct.Struct(f"={len(slots)}d").pack_into, values, 0)
-        self._layouts[keys] = KeyLayout(slots, signs, values, pack, 2 * len(keys))
-
     def _named(self, line: bytes, top: Any) -> NamedValues | None:
+        """Return the names and values of an object; None if the reader must read it."""
         if type(top) is not dict:
             return None
         try:
-            named = _flat(top, self._parser.label, self._parser.label_of) if self._special.isdisjoint(top) else None
+            named = None
+            if self._special.isdisjoint(top):
+                named = flat_values(top, self._parser.label, self._parser.label_of)
             if named is None:
-                found = self._parser.row(line)
-                if found.weight != 1.0:
+                row = self._parser.row(line)
+                if row.weight != 1.0:
                     return None
-                named = NamedValues(
-                    [each.name for each in found.features], [each.value for each in found.features], found.label
-                )
+                names, values = [each.name for each in row.features], [each.value for each in row.features]
+                named = NamedValues(names, values, row.label)
         except BadValue:
             return None
-        # Of a key that an object has twice, orjson keeps the last value. Keys and texts have two quotes each.
-        if b"\\" not in line and line.count(b'"') != 2 * _texts(top):
+        # orjson keeps the last value of a repeated key, the reader adds them up. Keys and strings have two quotes each.
+        if b"\\" not in line and line.count(b'"') != 2 * count_strings(top):
             return None
         return named if math.isfinite(sum(named.values)) and len(named.values) < MAX_ROW_ENTRIES else None
 
     def _placed(self, named: NamedValues, places: Places) -> SingleRow | None:
-        """A row of a line; None where a name is not among these places, or two have the same one."""
+        """Replace names by coordinates; None if a name has no place, or two names share a coordinate."""
         try:
             pairs = [places[name] for name in named.names]
         except KeyError:
@@ -234,40 +198,71 @@ class SingleRows:
         if len(set(slots)) < len(slots) or max(slots, default=0) >= self._learner.dimension:
             return None
         values = [sign * value for (_, sign), value in zip(pairs, named.values, strict=True)]
-        return SingleRow(slots, values + self._one)
+        return SingleRow(slots, values + self._ones)
 
-    def _write(self, row: SingleRow) -> None:
-        count = len(row.slots)
-        self._values[:count], self._indices[:count] = row.values, row.slots
-        self._memory.end(count)
-        self._written = None
-
-    def _find(self, names: list[str], places: Places) -> bool:
-        """Look names up."""
+    def _add(self, names: list[str], places: Places) -> bool:
+        """Look up the coordinates of names."""
         if len(places) > MAX_KNOWN_NAMES:
             places.clear()
         try:
             slots, signs = self._model.features.slots(names)
         except ValueError:
             return False
-        # A frozen dictionary gives -1 to a name that it does not have, and may have it later.
+        # A frozen dictionary gives -1 to an unknown name, which may become known later.
         places |= {n: (k, s) for n, k, s in zip(names, slots.tolist(), signs.tolist(), strict=True) if k >= 0}
         return True
 
     def _label(self, given: float) -> float:
-        """A label of the data as the loss takes it; NaN where it cannot be used."""
-        found = self._labels.get(given)
-        if found is None:
+        """Return the label of the loss for one of the data; NaN if it cannot be used."""
+        label = self._labels.get(given)
+        if label is None:
             settings, one = self._model.settings, np.array([given])
-            good = given == given and settings.accepts(one)[0]
-            found = float(settings.mapped(one)[0]) if good else math.nan
-            if settings.labels is not None:  # of which there are few
-                self._labels[given] = found
-        return found
+            usable = given == given and settings.accepts(one)[0]
+            label = float(settings.mapped(one)[0]) if usable else math.nan
+            if settings.labels is not None:  # there are few
+                self._labels[given] = label
+        return label
+
+    def _write(self, row: SingleRow) -> None:
+        """Write a row to memory."""
+        count = len(row.slots)
+        self._values[:count], self._indices[:count] = row.values, row.slots
+        self._memory.end(count)
+        self._written = None
+
+    def _keep_layout(self, keys: tuple[str, ...]) -> None:
+        """Keep the layout of rows of numbers under these keys, which are names of features as they are."""
+        if len(self._layouts) >= MAX_LAYOUTS:
+            self._layouts.clear()
+        places = [self._known[key] for key in keys]
+        slots = np.array([slot for slot, _ in places] + self._constant, np.int32)
+        signs = np.array([sign for _, sign in places] + self._ones)
+        values = self._values[: len(slots)]
+        pack = partial(struct.Struct(f"={len(slots)}d").pack_into, values, 0)
+        self._layouts[keys] = KeyLayout(slots, signs, values, pack, 2 * len(keys))
+
+    def _write_by_layout(self, line: bytes, top: dict[str, Any]) -> bool:
+        """Write a row of nonzero numbers to memory if its layout is known; return False otherwise."""
+        layout = self._layouts.get(tuple(top))
+        numbers = top.values()
+        if layout is None or not all(numbers) or line.count(b'"') != layout.quotes:
+            return False
+        try:
+            if not math.isfinite(sum(numbers)):
+                return False
+            layout.pack(*numbers, *self._ones)  # true is 1 here, too
+        except (TypeError, OverflowError, struct.error):  # one of them is no number
+            return False
+        np.multiply(layout.values, layout.signs, layout.values)
+        if self._written is not layout:
+            self._indices[: len(layout.slots)] = layout.slots
+            self._memory.end(len(layout.slots))
+            self._written = layout
+        return True
 
 
-def _flat(top: dict[str, Any], label: str | None, label_of: Callable[[Any], float]) -> NamedValues | None:
-    """What an object without keys of a meaning of their own says; None where something is nested in it."""
+def flat_values(top: dict[str, Any], label: str | None, label_of: Callable[[Any], float]) -> NamedValues | None:
+    """Return the names and values of an object without special keys; None if something is nested in it."""
     names, values, y = [], [], math.nan
     for name, value in top.items():
         kind = type(value)
@@ -286,90 +281,78 @@ def _flat(top: dict[str, Any], label: str | None, label_of: Callable[[Any], floa
     return NamedValues(names, values, y)
 
 
-def _texts(value: Any) -> int:
-    """How many keys and texts there are in what JSON says."""
+def count_strings(value: Any) -> int:
+    """Count the keys and strings in a JSON value."""
     if type(value) is dict:
-        count = len(value)
-        for each in value.values():
-            if type(each) is not float:
-                count += _texts(each)
-        return count
+        return len(value) + sum(count_strings(inner) for inner in value.values() if type(inner) is not float)
     if type(value) is list:
-        return sum(map(_texts, value))
+        return sum(map(count_strings, value))
     return int(type(value) is str)
 
 
-# A model that learns and predicts in memory, request by request; bit for bit that of ``giftrl train``.
-
-#: For how many rows learning holds the lock at most: less than a millisecond of most models.
-ROWS_PER_LOCK = 256
-#: Stands for single rows, which have a way of their own.
-ROW = "row"
-#: What an answer can say of a row.
-LABEL, PROBA, SCORES = KINDS = ("label", "proba", "scores")
-
-
 class ReadBodies(NamedTuple):
-    """Entries that were read and not yet learnt: batches of rows, or the single row of each entry.
+    """Bodies that were read and not yet learned: batches of rows, or one single row for each body.
 
     Args:
-        batches: rows, and names that are new with them.
-        shares: what each entry has of these rows.
-        rows: single rows, where there are no batches.
-        names: of single rows that are in the batches because the model had not learnt these names.
+        batches: rows, with the names that are new in each batch.
+        ranges: the part of each body in these rows.
+        rows: single rows, if there are no batches.
+        names: of single rows that are in the batches because the model had not learned these names.
     """
 
     batches: list[tuple[Batch, News]]
-    shares: list[RowRange]
+    ranges: list[RowRange]
     rows: Sequence[SingleRow] = ()
     names: Sequence[str] = ()
 
 
 class OnlineModel:
-    """A model whose loss is known, its readers, and the lock that keeps learning and predicting apart.
+    """A model whose loss is known, its readers, and the lock that separates learning from predicting.
 
-    One thread learns: :meth:`read` and :meth:`learn` are for that one alone. Any thread may predict. The lock is held
-    for a few hundred rows at a time, and never while a disk is waited for.
+    One thread learns: :meth:`read` and :meth:`learn` are for that thread alone. Any thread may predict. The lock is
+    held for a few hundred rows at a time, and never while waiting for a disk.
 
     Args:
-        model: the model, to which nobody else may write.
-        columns: what the keys of rows mean.
+        model: the model, which is changed here only.
+        columns: the meaning of the keys of rows.
 
     >>> from giftrl.training import Settings
-    >>> core = OnlineModel(LinearModel(Settings(loss="squared", bits=4)), Columns(label="label"))
-    >>> core.learn(core.read([Body("json", b'{"label": 3, "a": 1}\\n')]))[0].predictions
+    >>> online = OnlineModel(LinearModel(Settings(loss="squared", bits=4)), Columns(label="label"))
+    >>> online.learn(online.read([Body("json", b'{"label": 3, "a": 1}\\n')]))[0].predictions
     [0.0]
-    >>> core.model.examples, core.predict([Body("json", b'{"a": 1}\\n{"a": 2}\\n')], SCORES)[0].predictions
+    >>> online.model.examples, online.predict([Body("json", b'{"a": 1}\\n{"a": 2}\\n')], SCORES)[0].predictions
     (1, [3.0, 3.0])
     """
 
     def __init__(self, model: LinearModel, columns: Columns) -> None:
         self.model, self.columns = model, columns
         self.lock = threading.Lock()
-        self.warm: set[str] = set()  # formats, and ROW for single rows, whose predictions no compiler delays
-        self._quick: SingleRows | None = None
-        self.connect()
-        model.features.freeze()  # new names come by `learn` alone
-        self._ask()
+        self.compiled_formats: set[str] = set()  # with SINGLE: formats whose predictions no compiler delays
+        self._singles: SingleRows | None = None
+        self.reset_reader()
+        self._make_asking()
 
-    def _ask(self) -> None:
-        """Make a reader for rows to predict for."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the model's arrays."""
+        return sum(array.nbytes for array in self.model.learner.own_state().values())
+
+    def _make_asking(self) -> None:
+        """Make the reader of rows to predict for."""
         self._asking = self._reader(self.model.features)
-        # Where no column has a meaning yet, the first rows with labels will say.
-        if self._quick is None and self.model.schema is not None and SingleRows.able(self.model):
-            self._quick = SingleRows(self.model, self._asking.parser("json"))
-            # What is predicted for a score, by its sign.
-            self._labels = {sign: self._said(np.array([float(sign)]), LABEL) for sign in (-1, 0, 1)}
+        # Before the first labelled rows, the meaning of keys is unknown.
+        if self._singles is None and self.model.schema is not None and SingleRows.supports(self.model):
+            self._singles = SingleRows(self.model, self._asking.parser("json"))
+            # The predicted label by the sign of the score.
+            self._labels = {sign: self._outputs(np.array([float(sign)]), LABEL) for sign in (-1, 0, 1)}
 
-    def connect(self) -> None:
-        """Make a reader for rows to learn from, which knows the names and columns of the model and no others."""
+    def reset_reader(self) -> None:
+        """Make the reader of rows to learn from anew; it knows the names and columns of the model only."""
         model, settings = self.model, self.model.settings
         model.features.thaw()
-        self._ahead = model.features.ahead()
-        model.features.freeze()
-        self._reading = self._reader(
-            self._ahead, accepts=settings.accepts, expected=partial(settings.expected, more=False)
-        )
+        ahead = model.features.ahead()
+        model.features.freeze()  # new names come by `learn` alone
+        self._reading = self._reader(ahead, accepts=settings.accepts, expected=partial(settings.expected, more=False))
 
     def _reader(self, features: Any, **more: Any) -> Reader:
         settings = self.model.settings
@@ -380,59 +363,54 @@ class OnlineModel:
             background=False, **more,
         )  # fmt: skip
 
-    def read(self, entries: list[Body]) -> ReadBodies:
-        """Read entries without learning them; an error, and nothing is changed, if one cannot be used."""
-        rows, names = self._to_learn(entries)
-        if rows:
-            return ReadBodies([], [ONE_ROW] * len(rows), rows)
-        try:
-            reading = self._read(self._reading, entries)._replace(names=names)
-            for entry, share in zip(entries, reading.shares, strict=True):
-                require_usable(entry, share)
-        except (GiftrlError, MemoryError) as problem:
-            self.connect()  # names of rows that are not learnt must not be known
-            raise as_refused(problem) from None
-        return reading
-
-    def _to_learn(self, entries: list[Body]) -> tuple[list[SingleRow], list[str]]:
-        """The rows of entries of one row each, none where the reader must look; and names that it will meet then."""
-        rows: list[SingleRow] = []
+    def read(self, bodies: list[Body]) -> ReadBodies:
+        """Read bodies without learning them; refuse all of them, and change nothing, if one cannot be used."""
         names: list[str] = []
-        if self._quick is None or not all(map(self.quick, entries)):
-            return rows, names
-        with self.lock:
-            for entry in entries:
-                found = self._quick.to_learn(entry.data)
-                if isinstance(found, SingleRow):
-                    rows.append(found)
-                else:
-                    names += found
-        return (rows, []) if len(rows) == len(entries) else ([], names)
+        if all(map(self._is_single, bodies)):
+            rows = []
+            with self.lock:
+                for body in bodies:
+                    row = cast("SingleRows", self._singles).read(body.data)
+                    if isinstance(row, SingleRow):
+                        rows.append(row)
+                    else:
+                        names += row
+            if len(rows) == len(bodies):
+                return ReadBodies([], [ONE_ROW] * len(rows), rows)
+        try:
+            read = self._read(self._reading, bodies)._replace(names=names)
+            for body, its_rows in zip(bodies, read.ranges, strict=True):
+                require_usable(body, its_rows)
+        except (GiftrlError, MemoryError) as problem:
+            self.reset_reader()  # forget the names of rows that are not learned
+            raise as_refused(problem) from None
+        return read
 
-    def _read(self, reader: Reader, entries: list[Body]) -> ReadBodies:
+    def _read(self, reader: Reader, bodies: list[Body]) -> ReadBodies:
         batches: list[tuple[Batch, News]] = []
-        shares: list[RowRange] = []
-        for group in groups_of(entries):
-            # What JSON says of its keys is not enough for a table, whose columns must all be known.
-            if group[0].format == "arrow" and not of_table(reader.schema, self.columns):
+        ranges: list[RowRange] = []
+        for group in groups_of(bodies):
+            # The schema of JSON names a few keys; a table needs the kind of every column.
+            if group[0].format == "arrow" and not is_table_schema(reader.schema, self.columns):
                 group = [as_json(group[0])]
-            ((source, ends),) = sources(group)
-            found = []
-            for batch in reader.over(source, group[0].format):
-                found.append(batch)
-                batches.append((batch, reader.features.news()))
-            shares += row_ranges(found, ends)
-        return ReadBodies(batches, shares)
+            source, ends = joined(group)
+            first = len(batches)
+            batches += [(batch, reader.features.news()) for batch in reader.over(source, group[0].format)]
+            ranges += row_ranges([batch for batch, _ in batches[first:]], ends)
+        return ReadBodies(batches, ranges)
 
-    def learn(self, reading: ReadBodies) -> list[Answer]:
-        """Learn from entries; the predictions are those made before each label was used."""
-        model, made, before = self.model, [], self.model.examples
-        if reading.rows:
-            return self._learn_rows(reading.rows)
-        for batch, news in reading.batches:
+    def learn(self, read: ReadBodies) -> list[Answer]:
+        """Learn from bodies; the predictions are those made before each label was used."""
+        model, before = self.model, self.model.examples
+        if read.rows:
+            return [self._learn_row(row) for row in read.rows]
+        predictions: list[NDArray[np.float64]] = []
+        for batch, news in read.batches:
             with self.lock:
                 model.schema = self._reading.schema
-                self._enter(news)
+                model.features.thaw()
+                model.features.learn(news)
+                model.features.freeze()
                 model.rejected += len(batch.rejected)
             steps = model.learn(batch, ROWS_PER_LOCK)
             while True:
@@ -440,127 +418,108 @@ class OnlineModel:
                     step = next(steps, None)
                 if step is None:
                     break
-                made.append(step[1])
-        scores = np.concatenate(made) if made else np.empty((0, model.settings.classes))
+                predictions.append(step[1])
         with self.lock:
-            if self._quick is None and model.schema is not None:
-                self._ask()
-            if self._quick is not None and reading.names:
-                self._quick.enter(reading.names)
-        return self._answers(reading.shares, self._said(scores, LABEL), before, counting=True)
+            if self._singles is None and model.schema is not None:
+                self._make_asking()
+            if self._singles is not None and read.names:
+                self._singles.add_names(read.names)
+        scores = np.concatenate(predictions) if predictions else np.empty((0, model.settings.classes))
+        return self._answers(read.ranges, self._outputs(scores, LABEL), before, counting=True)
 
-    def _learn_rows(self, rows: Sequence[SingleRow]) -> list[Answer]:
-        """Learn single rows."""
-        answers = []
-        for row in rows:
-            with self.lock:
-                assert self._quick is not None
-                score = self._quick.learn(row)
-                answers.append(Answer(self._said_of(score, LABEL), [], self.model.examples))
-        return answers
+    def _learn_row(self, row: SingleRow) -> Answer:
+        with self.lock:
+            score = cast("SingleRows", self._singles).learn(row)
+            return Answer(self._output(score, LABEL), [], self.model.examples)
 
-    def _enter(self, news: News) -> None:
-        features = self.model.features
-        features.thaw()
-        features.learn(news)
-        features.freeze()
-
-    def predict(self, entries: list[Body], kind: str = LABEL) -> list[Answer]:
-        """Predict for rows, of which labels are not used; an error if an entry cannot be used.
+    def predict(self, bodies: list[Body], output: str = LABEL) -> list[Answer]:
+        """Predict for rows, whose labels are not used; refuse all if one body cannot be used.
 
         Args:
-            entries: rows.
-            kind: "label", what is predicted; "proba", the probability of each label; "scores", <s, x>.
+            bodies: rows.
+            output: "label", the predicted label; "proba", the probability of each label; "scores", <s, x>.
         """
         model = self.model
-        probable = kind != PROBA or link_of(model.learner.loss).probable
-        if not probable:
+        if output == PROBA and not link_of(model.learner.loss).probable:
             raise Refused(422, f"the {model.settings.loss} loss has no probabilities", "leave out proba")
         with self.lock:
             try:
                 if model.schema is not None and self._asking.schema is None:
-                    self._ask()
-                single = self._predict_rows(entries, kind)
-                if single is not None:
-                    return single
-                reading = self._read(self._asking, entries)
+                    self._make_asking()
+                single = [self._predict_row(body, output) for body in bodies[:1]]
+                if single[0] is not None:
+                    single += [self._predict_row(body, output) for body in bodies[1:]]
+                    if None not in single:
+                        self.compiled_formats.add(SINGLE)
+                        return cast("list[Answer]", single)
+                read = self._read(self._asking, bodies)
             except (GiftrlError, MemoryError) as problem:
-                self._ask()
+                self._make_asking()
                 raise as_refused(problem) from None
-            scores = [scores_of(model, batch) for batch, _ in reading.batches]
-            if model.schema is None and self._asking.schema is not None:  # rows without labels decide nothing
-                self._ask()
-        for entry, share in zip(entries, reading.shares, strict=True):
-            require_usable(entry, share)
-        self.warm.update(entry.format for entry in entries)
-        said = self._said(np.concatenate(scores) if scores else np.empty((0, model.settings.classes)), kind)
-        return self._answers(reading.shares, said, model.examples)
+            scores = [scores_of(model, batch) for batch, _ in read.batches] or [np.empty((0, model.settings.classes))]
+            if model.schema is None and self._asking.schema is not None:  # unlabelled rows decide nothing
+                self._make_asking()
+        for body, rows in zip(bodies, read.ranges, strict=True):
+            require_usable(body, rows)
+        self.compiled_formats.update(body.format for body in bodies)
+        return self._answers(read.ranges, self._outputs(np.concatenate(scores), output), model.examples)
 
-    def predict_soon(self, entry: Body, kind: str = LABEL) -> Answer | None:
-        """Predict for one row, if that takes no more than some microseconds now; None otherwise."""
-        if ROW not in self.warm or kind == PROBA or not self.lock.acquire(blocking=False):
+    def predict_soon(self, body: Body, output: str = LABEL) -> Answer | None:
+        """Predict for a single row if that takes microseconds now; return None otherwise."""
+        if SINGLE not in self.compiled_formats or output == PROBA or not self.lock.acquire(blocking=False):
             return None
         try:
-            return self._predict_row(entry, kind)
+            return self._predict_row(body, output)
         finally:
             self.lock.release()
 
-    def quick(self, entry: Body) -> bool:
-        """Whether an entry is one row that takes a few microseconds."""
-        return self._quick is not None and entry.format == "json" and entry.lines == 1
+    def _is_single(self, body: Body) -> bool:
+        return self._singles is not None and body.format == "json" and body.data.count(b"\n") == 1
 
-    def _predict_rows(self, entries: list[Body], kind: str) -> list[Answer] | None:
-        """Predict for entries of one row each; None where the reader must look at them."""
-        answers = []
-        for entry in entries:
-            found = self._predict_row(entry, kind)
-            if found is None:
-                return None
-            answers.append(found)
-        self.warm.add(ROW)
-        return answers
+    def _predict_row(self, body: Body, output: str) -> Answer | None:
+        """Predict for a single row; return None if the reader must read it."""
+        score = cast("SingleRows", self._singles).predict(body.data) if self._is_single(body) else None
+        return None if score is None else Answer(self._output(score, output), [], self.model.examples)
 
-    def _predict_row(self, entry: Body, kind: str) -> Answer | None:
-        """Predict for an entry of one row; None where the reader must look at it."""
-        score = self._quick.predict(entry.data) if self._quick is not None and self.quick(entry) else None
-        return None if score is None else Answer(self._said_of(score, kind), [], self.model.examples)
-
-    def _said_of(self, score: float, kind: str) -> list[Any]:
-        """:meth:`_said` of one score, without an array where none is needed."""
-        if kind == LABEL and self.model.settings.class_values is not None:
+    def _output(self, score: float, output: str) -> list[Any]:
+        """:meth:`_outputs` of one score, without an array if possible."""
+        if output == LABEL and self.model.settings.class_values is not None:
             return self._labels[(score > 0.0) - (score < 0.0)]
-        return [score] if kind != PROBA else self._said(np.array([score]), kind)
+        return [score] if output != PROBA else self._outputs(np.array([score]), output)
 
-    def _said(self, scores: NDArray[np.float64], kind: str) -> list[Any]:
-        """What answers say where these are the scores."""
+    def _outputs(self, scores: NDArray[np.float64], output: str) -> list[Any]:
+        """Turn scores into an output for each row."""
         model, settings = self.model, self.model.settings
-        if kind == PROBA:
-            names = settings.class_names
-            return [dict(zip(names, row, strict=True)) for row in model.probabilities(scores).tolist()]
-        if kind == SCORES and settings.many:
-            return [dict(zip(settings.class_names, row, strict=True)) for row in scores.tolist()]
-        said: list[Any] = (model.decide(scores) if kind == LABEL else scores).tolist()
-        if kind == LABEL and settings.class_values is not None:
-            return [int(each) if isinstance(each, float) and each.is_integer() else each for each in said]
-        return said
+        if output == LABEL:
+            labels = model.decide(scores).tolist()
+            if settings.class_values is None:
+                return cast("list[Any]", labels)
+            return [int(label) if isinstance(label, float) and label.is_integer() else label for label in labels]
+        if output == SCORES and not settings.many:
+            return cast("list[Any]", scores.tolist())
+        values = model.probabilities(scores) if output == PROBA else scores
+        return [dict(zip(settings.class_names, row, strict=True)) for row in values.tolist()]
 
-    def _answers(self, shares: list[RowRange], said: list[Any], examples: int, counting: bool = False) -> list[Answer]:
-        answers, at = [], 0
-        for share in shares:
-            count = int(share.used.sum())
-            mine = said[at : at + count]
-            if share.rejected:
-                spread = np.full(len(share.used), None, object)
-                spread[share.used] = mine
+    def _answers(
+        self, ranges: list[RowRange], outputs: list[Any], examples: int, counting: bool = False
+    ) -> list[Answer]:
+        """Divide outputs among bodies; ``counting`` adds the rows of each body to the number of examples."""
+        answers, begin = [], 0
+        for rows in ranges:
+            end = begin + int(rows.used.sum())
+            mine = outputs[begin:end]
+            if rows.rejected:
+                spread = np.full(len(rows.used), None, object)
+                spread[rows.used] = mine
                 mine = spread.tolist()
-            at += count
-            examples += count if counting else 0
-            answers.append(Answer(mine, share.rejected, examples))
+            examples += end - begin if counting else 0
+            answers.append(Answer(mine, rows.rejected, examples))
+            begin = end
         return answers
 
 
-def of_table(schema: Schema | None, columns: Columns) -> bool:
-    """Whether a schema may say what every column is for; one of JSON names those with a meaning of their own alone."""
+def is_table_schema(schema: Schema | None, columns: Columns) -> bool:
+    """Return True if a schema may name the kind of every column; one of JSON names keys of a special kind only."""
     asked = {Kind.CATEGORY: columns.categorical, Kind.TEXT: columns.text, Kind.NUMBER: (), Kind.NUMBERS: (),
              Kind.CATEGORIES: ()}  # fmt: skip
     return schema is None or any(
@@ -569,13 +528,13 @@ def of_table(schema: Schema | None, columns: Columns) -> bool:
 
 
 def scores_of(model: LinearModel, batch: Batch) -> NDArray[np.float64]:
-    """The scores of rows, by the loop that also scores single ones: the same bits, however many are asked for."""
+    """Score rows by the loop that also scores single ones, so that the bits do not depend on the number of rows."""
     learner: Any = model.learner
     if model.settings.many or not hasattr(learner, "score_row"):
         return model.few_scores(batch)
     rows = as_rows(batch)
     known = rows.indices < learner.dimension
-    if not known.all():  # names that the model has not learnt count nothing
+    if not known.all():  # names that the model has not learned count nothing
         rows = rows._replace(data=np.where(known, rows.data, 0.0), indices=np.where(known, rows.indices, 0))
     scores: NDArray[np.float64] = np.clip(learner.predict_rows(rows, len(batch)), *range_of(learner, model.clips()))
     return scores + batch.bases if len(batch.bases) else scores

@@ -1,12 +1,17 @@
-"""What a model is to be: the settings that its creator gave, which may be none at all."""
+"""A model from its first row on. While it is provisional, its rows choose the loss as the first rows of a file do.
+
+``giftrl train`` looks at the labels of the first 10,000 rows, and at the keys of the first 100 lines, before it learns
+anything. A service cannot wait for so many. A model whose loss is not given is therefore learned anew from its log
+whenever the number of its rows passes a power of two, up to 10,000: each time as ``giftrl train`` would learn these
+rows. A label that the present loss does not accept has the same effect. From 10,000 rows on the loss is fixed.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from giftrl.errors import GiftrlError, Refused, TooFewLabels
 from giftrl.service.bodies import (
@@ -14,11 +19,12 @@ from giftrl.service.bodies import (
     Body,
     RowRange,
     as_refused,
+    groups_of,
+    joined,
     require_usable,
     row_ranges,
-    sources,
     without_cli_terms,
-)
+)  # fmt: skip
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
 from giftrl.streams.first_labels import MAX_BYTES, MAX_ROWS, first_labels
@@ -29,34 +35,39 @@ from giftrl.training.choose_loss import AUTO, Target, choose_target, chosen_by_r
 from giftrl.training.model import LinearModel
 from giftrl.training.settings import Settings
 
-#: What rows can have besides their features; the label is always under "label".
+#: Settings about the keys of rows; the label is always under "label".
 ROW_SETTINGS = ("weight", "ignore", "categorical", "date", "text")
-
-#: What some settings must be, which Python would take for true or false, or for a list.
+#: Settings that are not those of :class:`giftrl.training.Settings` under the same name.
+OWN_SETTINGS = ("loss", "labels", "dictionary", *ROW_SETTINGS)
+#: The types of settings for which Python would take anything as true or false, or as a list.
 SETTING_TYPES: dict[str, tuple[type, str]] = {
     "constant": (bool, "true or false"), "dictionary": (bool, "true or false"),
     "interactions": (list, "a list of lists of names"), "ngrams": (list, "a list of names with their sizes"),
     "dtype": (str, "float32 or float64"),
 }  # fmt: skip
+#: The most classes of a model: each has weights of its own for every feature.
+MAX_CLASSES = 10_000
+#: Memory of a model that is not in its arrays, as a rough estimate.
+BYTES_BESIDE_ARRAYS = 1 << 20
 
 
 class RequestedSettings(NamedTuple):
-    """Settings as they were asked for.
+    """Settings of a model as they were requested.
 
     Args:
-        given: as JSON has them: the options of ``giftrl train`` by name, such as ``{"loss": "squared"}``.
+        given: from JSON: the options of ``giftrl train`` by name, such as ``{"loss": "squared"}``.
 
     >>> RequestedSettings({"labels": ["no", "yes"]}).target.loss
     'logistic'
-    >>> RequestedSettings({}).open, RequestedSettings({"loss": "squared"}).open
+    >>> RequestedSettings({}).loss_undecided, RequestedSettings({"loss": "squared"}).loss_undecided
     (True, False)
     """
 
     given: dict[str, Any]
 
     @classmethod
-    def checked(cls, given: Any, most_bits: int = 30) -> "RequestedSettings":
-        """Settings from a request; refused where no model can be made of them.
+    def checked(cls, given: Any, max_bits: int = 30) -> "RequestedSettings":
+        """Check settings from a request; refuse those of which no model can be made.
 
         >>> RequestedSettings.checked({"los": "squared"})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -64,37 +75,33 @@ class RequestedSettings(NamedTuple):
         """
         if not isinstance(given, dict):
             raise Refused(400, "settings are no JSON object", 'send {}, or some such as {"loss": "squared"}')
-        known = ["loss", "labels", "dictionary", *ROW_SETTINGS]
-        known += [each.name for each in fields(Settings) if each.name not in ("loss", "label_values")]
+        known = [*OWN_SETTINGS, *(each.name for each in fields(Settings) if each.name not in ("loss", "label_values"))]
         for name in given:
             if name not in known:
-                shown = ", ".join(sorted(known))
-                raise Refused(422, f"{name!r:.60} is no setting", f"send some of {shown}")
+                raise Refused(422, f"{name!r:.60} is no setting", f"send some of {', '.join(sorted(known))}")
         for name, (kind, words) in SETTING_TYPES.items():
             if name in given and not isinstance(given[name], kind):
                 raise Refused(422, f"{name} is {given[name]!r:.40}", f"send {words}, or leave it out")
         if given.get("dictionary") and given.get("bits") is not None:
-            words = (
-                "a model with a dictionary has as many weights as names, so that bits and dictionary exclude each other"
-            )
-            raise Refused(422, words, "leave one of them out")
-        wanted = cls(dict(given))
+            rule = "a model with a dictionary has as many weights as names"
+            raise Refused(422, f"{rule}, so that bits and dictionary exclude each other", "leave one of them out")
+        requested = cls(dict(given))
         try:
-            settings = wanted.settings(wanted.target)
+            settings = requested.settings(requested.target)
             bits = settings.bits
-            if bits is not None and not (type(bits) is int and 1 <= bits <= most_bits):
-                raise Refused(422, f"bits is {settings.bits!r:.20}", f"send a number from 1 to {most_bits}")
+            if bits is not None and not (type(bits) is int and 1 <= bits <= max_bits):
+                raise Refused(422, f"bits is {bits!r:.20}", f"send a number from 1 to {max_bits}")
             if settings.classes > MAX_CLASSES:
                 raise Refused(422, f"there are {settings.classes} labels", f"send at most {MAX_CLASSES}")
-            # A model of these settings, and its readers; with few weights, which need no memory.
-            OnlineModel(LinearModel(replace(settings, bits=None if bits is None else 1)), wanted.columns)
+            # Make a model of these settings, and its readers, with few weights to save memory.
+            OnlineModel(LinearModel(replace(settings, bits=None if bits is None else 1)), requested.columns)
         except Refused:
             raise
         except GiftrlError as problem:
             raise Refused(422, without_cli_terms(str(problem)), "change the settings") from None
         except (AttributeError, TypeError, ValueError, ArithmeticError, MemoryError) as problem:
             raise Refused(422, f"no model can have these settings ({type(problem).__name__})", "change them") from None
-        return wanted
+        return requested
 
     @property
     def loss(self) -> str:
@@ -103,254 +110,251 @@ class RequestedSettings(NamedTuple):
 
     @property
     def labels(self) -> Any:
-        """The labels of all classes; None where they are not given."""
+        """The labels of all classes, if they are given."""
         labels = self.given.get("labels")
         if labels is None:
             return None
+        form = 'send such as {"labels": ["no", "yes"]}'
         if not isinstance(labels, list):
-            raise Refused(422, "labels is no list", 'send such as {"labels": ["no", "yes"]}')
-        numbers = [float(each) for each in labels if type(each) in (int, float) and math.isfinite(each)]
-        texts = [each for each in labels if isinstance(each, str)]
+            raise Refused(422, "labels is no list", form)
+        numbers = [float(label) for label in labels if type(label) in (int, float) and math.isfinite(label)]
+        texts = [label for label in labels if isinstance(label, str)]
         if len(labels) not in (len(numbers), len(texts)):
-            raise Refused(422, "labels are neither all numbers nor all texts", 'send such as {"labels": ["no", "yes"]}')
+            raise Refused(422, "labels are neither all numbers nor all texts", form)
         return tuple(numbers if len(numbers) == len(labels) else texts)
 
     @property
-    def open(self) -> bool:
-        """Whether the first rows choose the loss or its labels."""
+    def loss_undecided(self) -> bool:
+        """True if the first rows choose the loss or its labels."""
         return bool(chosen_by_rows(self.loss, self.labels))
 
     @property
     def target(self) -> Target:
-        """The loss and its labels; any that go with what is given, where the first rows will choose them."""
+        """The loss and its labels; a placeholder that agrees with the settings if the first rows choose them."""
         return placeholder_target(self.loss, self.labels)
 
     @property
     def columns(self) -> Columns:
-        """What the keys of rows mean."""
-        given: Mapping[str, Any] = {name: self.given[name] for name in ROW_SETTINGS if name in self.given}
-        for name, value in given.items():
-            texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-            if not (isinstance(value, str) if name == "weight" else texts):
-                raise Refused(422, f"{name} is no {'text' if name == 'weight' else 'list of texts'}", "change it")
-        named: dict[str, Any] = {k: v if k == "weight" else tuple(v) for k, v in given.items()}
+        """The meaning of the keys of rows."""
+        named: dict[str, Any] = {}
+        for name in ROW_SETTINGS:
+            if name in self.given:
+                value = self.given[name]
+                texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+                if not (isinstance(value, str) if name == "weight" else texts):
+                    raise Refused(422, f"{name} is no {'text' if name == 'weight' else 'list of texts'}", "change it")
+                named[name] = value if name == "weight" else tuple(value)
         return Columns(label="label", **named)
 
     def settings(self, target: Target) -> Settings:
         """The settings of a model with this target."""
-        others = ("loss", "labels", "dictionary", *ROW_SETTINGS)
-        given = {name: value for name, value in self.given.items() if name not in others}
+        given = {name: value for name, value in self.given.items() if name not in OWN_SETTINGS}
         if self.given.get("dictionary", False):
             given["bits"] = None
         usual = Settings(loss=target.loss, label_values=target.label_values).state()
         return Settings.restore(usual | given | {"loss": target.loss, "label_values": target.label_values})
 
 
-#: The most classes of a model in the service: each has weights of its own for every feature.
-MAX_CLASSES = 10_000
-
-
-# A model from its first row on: while it is young, its rows choose the loss as the first rows of a file do.
-#
-# ``giftrl train`` looks at the labels of the first 10,000 rows, and at the keys of the first 100 lines, before it
-# learns anything. A service cannot wait for so many. So a model whose loss is not given is learned anew from its log
-# whenever the number of its rows passes a power of two, up to 10,000: each time as ``giftrl train`` would learn these
-# rows. A label that the loss so far does not take has the same effect. From 10,000 rows on the loss stays as it is.
-
-
 class ProvisionalModel:
-    """A model that learns entries one after the other; what it comes to depends on their order and on nothing else.
+    """A model that learns bodies one after the other; the result depends on their order and on nothing else.
 
     Args:
-        wanted: the settings that were asked for.
-        model: a model to go on with, which is no longer young; None to begin.
+        requested: the settings.
+        model: a model to resume, which is no longer provisional; None to begin.
 
-    >>> live = ProvisionalModel(RequestedSettings({"bits": 4}))
-    >>> live.learn([Body("json", b'{"label": "no", "a": 1}\\n')])[0].predictions
+    >>> model = ProvisionalModel(RequestedSettings({"bits": 4}))
+    >>> model.learn([Body("json", b'{"label": "no", "a": 1}\\n')])[0].predictions
     [None]
-    >>> live.learn([Body("json", b'{"label": "yes", "b": 1}\\n')])[0].predictions
+    >>> model.learn([Body("json", b'{"label": "yes", "b": 1}\\n')])[0].predictions
     ['no']
-    >>> live.core.model.settings.loss, live.examples
+    >>> model.online.model.settings.loss, model.examples
     ('logistic', 2)
     """
 
-    def __init__(self, wanted: RequestedSettings, model: LinearModel | None = None) -> None:
-        self.wanted = wanted
-        self._columns = wanted.columns
-        self._entries: list[Body] | None = None  # of a young model, all that it has learnt
+    def __init__(self, requested: RequestedSettings, model: LinearModel | None = None) -> None:
+        self.requested = requested
+        self._columns = requested.columns
+        self._bodies: list[Body] | None = None  # all that was learned, while provisional
         self._rows = self._bytes = 0  # of these; lines of text count as rows
-        self._rejected = self._waiting = 0  # rows that were left out, and those that were not
-        if model is None and not wanted.open:
-            model = LinearModel(wanted.settings(wanted.target))
+        self._rejected = self._waiting = 0  # rows that were left out, and the others
+        if model is None and not requested.loss_undecided:
+            model = LinearModel(requested.settings(requested.target))
         elif model is None:
-            self._entries = []
-        self.core: OnlineModel | None = None if model is None else OnlineModel(model, self._columns)
+            self._bodies = []
+        self.online: OnlineModel | None = None if model is None else OnlineModel(model, self._columns)
 
     @property
-    def young(self) -> bool:
-        """Whether the loss may still change."""
-        return self._entries is not None
+    def is_provisional(self) -> bool:
+        """True while the loss may still change."""
+        return self._bodies is not None
 
     @property
     def examples(self) -> int:
-        """How many rows have been learnt."""
-        return 0 if self.core is None else self.core.model.examples
+        """Number of rows learned."""
+        return 0 if self.online is None else self.online.model.examples
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate memory in bytes."""
+        return BYTES_BESIDE_ARRAYS + (0 if self.online is None else self.online.nbytes)
 
     @property
     def waiting(self) -> int:
-        """How many rows wait until there are enough different labels to choose a loss by."""
-        return self._waiting if self.core is None else 0
+        """Number of rows that wait until there are enough different labels to choose a loss."""
+        return self._waiting if self.online is None else 0
 
     @property
     def left_out(self) -> int:
-        """How many rows could not be used and were left out."""
-        return self._rejected if self.core is None else self.core.model.rejected
+        """Number of rows that could not be used and were left out."""
+        return self._rejected if self.online is None else self.online.model.rejected
 
-    def together(self, entries: Sequence[Body]) -> int:
-        """How many of these entries, the first ones, :meth:`learn` takes at once."""
-        if self._entries is None:
-            return len(entries)
+    def together(self, bodies: Sequence[Body]) -> int:
+        """Number of these bodies, from the first on, that :meth:`learn` accepts at once."""
+        if self._bodies is None:
+            return len(bodies)
         count, rows, size = 0, self._rows, self._bytes
-        while self.core is not None and count < len(entries) and not self._passes_power(entries[count], rows, size):
-            rows += entries[count].lines
-            size += len(entries[count].data)
+        while self.online is not None and count < len(bodies) and not self._passes_power(bodies[count], rows, size):
+            rows += bodies[count].lines
+            size += len(bodies[count].data)
             count += 1
         return max(1, count)
 
-    def learn(self, entries: list[Body]) -> list[Answer]:
-        """Learn from entries, all or none of them; how they are put together makes no difference.
+    def learn(self, bodies: list[Body]) -> list[Answer]:
+        """Learn from bodies, all or none of them; the result is the same as one after the other.
 
         Args:
-            entries: as many as :meth:`together` says, or fewer.
+            bodies: as many as :meth:`together` says, or fewer.
 
         Raises:
-            Refused: where an entry cannot be used; then nothing has changed.
+            Refused: if a body cannot be used; then nothing has changed.
         """
-        if self.core is not None and (self._entries is None or len(entries) > 1):
-            reading = self.core.read(entries)
-            if self._entries is not None and any(share.rejected for share in reading.shares):
-                self.core.connect()
-                raise Refused(409, "a row may make the model be learnt anew", "learn one entry after the other")
-            answers = self.core.learn(reading)
+        if self._bodies is None:
+            online = self._decided()
+            return online.learn(online.read(bodies))
+        if self.online is not None and len(bodies) > 1:
+            read = self.online.read(bodies)
+            if any(rows.rejected for rows in read.ranges):
+                self.online.reset_reader()
+                raise Refused(409, "a row may make the model be learned anew", "learn one body after the other")
+            answers = self.online.learn(read)
         else:
-            answers = [self._learn_young(entry) for entry in entries]
-        for entry, answer in zip(entries, answers, strict=True):
-            self._note(entry, answer)
+            answers = [self._learn_provisionally(body) for body in bodies]
+        for body, answer in zip(bodies, answers, strict=True):
+            self._note(body, answer)
         return answers
 
-    def predict(self, entry: Body, kind: str = LABEL) -> Answer:
-        """Predict for rows, as :meth:`OnlineModel.predict`; None for each row while nothing has been learned.
+    def predict(self, body: Body, output: str = LABEL) -> Answer:
+        """Predict as :meth:`OnlineModel.predict` does; None for each readable row while nothing has been learned.
 
         >>> ProvisionalModel(RequestedSettings({})).predict(Body("json", b'{"a": 1}\\n{"a": 2}\\n')).predictions
         [None, None]
         """
-        core = self.core
-        if core is not None:
-            return core.predict([entry], kind)[0]
-        share = unlabelled(entry, self._columns)
-        require_usable(entry, share)
-        return Answer([None] * len(share.used), share.rejected, 0)
+        if self.online is not None:
+            return self.online.predict([body], output)[0]
+        rows = readable_rows(body, self._columns)
+        require_usable(body, rows)
+        return Answer([None] * len(rows.used), rows.rejected, 0)
 
-    def _learn_young(self, entry: Body) -> Answer:
-        core, reading, refusal = self.core, None, None
-        if core is not None and not self._passes_power(entry, self._rows, self._bytes):
+    def _decided(self) -> OnlineModel:
+        assert self.online is not None
+        return self.online
+
+    def _learn_provisionally(self, body: Body) -> Answer:
+        """Learn from one body, with a new model if it changes what the first rows choose."""
+        online, read, refusal = self.online, None, None
+        if online is not None and not self._passes_power(body, self._rows, self._bytes):
             try:
-                reading = core.read([entry])
+                read = online.read([body])
             except Refused as problem:
                 refusal = problem
-            if reading is not None and not (reading.shares[0].rejected and self._changes(entry)):
-                return core.learn(reading)[0]
+            if read is not None and not (read.ranges[0].rejected and self._changes(body)):
+                return online.learn(read)[0]
         try:
-            anew, found = self._anew(entry)
+            anew, all_read = self._anew(body)
         except GiftrlError as problem:
             if refusal is not None:
                 raise refusal from None
-            if core is None:
-                return self._kept_waiting(entry, problem)
+            if online is None:
+                return self._store(body, problem)
         else:
-            if reading is None or len(found.shares[-1].rejected) < len(reading.shares[0].rejected):
-                self.core = anew
-                return anew.learn(found)[-1]
-        assert core is not None
-        return core.learn(reading or core.read([entry]))[0]
+            if read is None or len(all_read.ranges[-1].rejected) < len(read.ranges[0].rejected):
+                self.online = anew
+                return anew.learn(all_read)[-1]
+        online = self._decided()
+        return online.learn(read or online.read([body]))[0]
 
-    def _passes_power(self, entry: Body, rows: int, size: int) -> bool:
-        """Whether a model that has so many rows, of so many bytes, is learnt anew with this entry."""
-        after = rows + entry.lines
-        grown = after >= MAX_ROWS or size + len(entry.data) >= MAX_BYTES
-        return entry.format == "arrow" or after.bit_length() > rows.bit_length() or grown
+    def _passes_power(self, body: Body, rows: int, size: int) -> bool:
+        """Return True if a model with so many rows, of so many bytes, is learned anew with this body."""
+        after = rows + body.lines
+        grown = after >= MAX_ROWS or size + len(body.data) >= MAX_BYTES
+        return body.format == "arrow" or after.bit_length() > rows.bit_length() or grown
 
-    def _target(self, entry: Body) -> Target:
-        """What ``giftrl train`` would learn from all entries and this one."""
-        if self.wanted.labels is not None:
-            return self.wanted.target
-        found = [source for source, _ in sources([*(self._entries or ()), entry])]
-        return choose_target(first_labels(found, columns=self._columns).labels, self.wanted.loss)
+    def _target(self, body: Body) -> Target:
+        """The target that ``giftrl train`` would choose for all bodies and this one."""
+        if self.requested.labels is not None:
+            return self.requested.target
+        sources = [joined(group)[0] for group in groups_of([*(self._bodies or ()), body])]
+        return choose_target(first_labels(sources, columns=self._columns).labels, self.requested.loss)
 
-    def _changes(self, entry: Body) -> bool:
-        """Whether this entry changes what is to be learnt."""
-        assert self.core is not None
-        settings = self.core.model.settings
+    def _changes(self, body: Body) -> bool:
+        """Return True if this body changes the target."""
+        settings = self._decided().model.settings
         try:
-            return self._target(entry)[:2] != (settings.loss, settings.label_values)
+            return self._target(body)[:2] != (settings.loss, settings.label_values)
         except GiftrlError:
             return False
 
-    def _anew(self, entry: Body) -> tuple[OnlineModel, ReadBodies]:
-        """A new model, and all entries and this one as it reads them; an error where it would lose a row of theirs."""
-        core = OnlineModel(LinearModel(self.wanted.settings(self._target(entry))), self._columns)
-        reading = core.read([*(each._replace(skip=True) for each in self._entries or ()), entry])
-        if sum(len(share.rejected) for share in reading.shares[:-1]) != self._rejected:
-            words = "with these labels, rows that were learnt before could not have been"
+    def _anew(self, body: Body) -> tuple[OnlineModel, ReadBodies]:
+        """Make a new model, and read all bodies and this one for it; an error if it would lose one of their rows."""
+        online = OnlineModel(LinearModel(self.requested.settings(self._target(body))), self._columns)
+        read = online.read([*(each._replace(skip=True) for each in self._bodies or ()), body])
+        if sum(len(rows.rejected) for rows in read.ranges[:-1]) != self._rejected:
+            words = "these labels contradict rows that were already learned"
             raise Refused(422, words, "create a model with settings, such as labels")
-        return core, reading
+        return online, read
 
-    def _kept_waiting(self, entry: Body, problem: GiftrlError) -> Answer:
-        """Keep rows that can be read until a loss can be chosen; refuse them where more rows will not change that."""
-        share = unlabelled(entry, self._columns, accepts=_any_label)
-        require_usable(entry, share)
+    def _store(self, body: Body, problem: GiftrlError) -> Answer:
+        """Store readable rows until a loss can be chosen; refuse them if further rows cannot help."""
+        rows = readable_rows(body, self._columns, accepts=lambda labels: np.ones(len(labels), bool))
+        require_usable(body, rows)
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
-        if self._rows + entry.lines >= MAX_ROWS or self._bytes + len(entry.data) >= MAX_BYTES:
+        if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
             raise Refused(422, without_cli_terms(problem.rule), "create a model with settings, such as labels")
-        return Answer([None] * len(share.used), share.rejected, 0)
+        return Answer([None] * len(rows.used), rows.rejected, 0)
 
-    def _note(self, entry: Body, answer: Answer) -> None:
-        if self._entries is None:
-            return
-        self._rows += entry.lines or len(answer.predictions)
+    def _note(self, body: Body, answer: Answer) -> None:
+        """Count a body that was learned while provisional."""
+        assert self._bodies is not None
+        self._rows += body.lines or len(answer.predictions)
         self._rejected += len(answer.rejected)
         self._waiting += len(answer.predictions) - len(answer.rejected)
-        self._bytes += len(entry.data)
-        self._entries.append(entry)
-        if self.core is not None and (self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES):
-            self._entries = None
+        self._bytes += len(body.data)
+        self._bodies.append(body)
+        if self.online is not None and (self._rows >= MAX_ROWS or self._bytes >= MAX_BYTES):
+            self._bodies = None
 
 
-def unlabelled(entry: Body, columns: Columns, **more: Any) -> RowRange:
-    """Which rows of an entry can be read, whatever is to be learnt from them; an error where it cannot be read at all.
+def readable_rows(body: Body, columns: Columns, **more: Any) -> RowRange:
+    """Find the rows of a body that can be read, for any target; an error if the body cannot be read at all.
 
     Args:
-        entry: the rows.
-        columns: what the keys of rows mean.
+        body: the rows.
+        columns: the meaning of the keys of rows.
         more: as for :class:`giftrl.streams.Reader`.
 
-    >>> unlabelled(Body("json", b'{"label": "no", "a": 1}\\n{"label": "yes", "a": {\\n'), Columns(label="label")).used
+    >>> body = Body("json", b'{"label": "no", "a": 1}\\n{"label": "yes", "a": {\\n')
+    >>> readable_rows(body, Columns(label="label")).used
     array([ True, False])
     """
-    ((source, ends),) = sources([entry])
+    source, ends = joined([body])
     try:
-        labels = first_labels(source, format=entry.format, columns=columns).labels
+        labels = first_labels(source, format=body.format, columns=columns).labels
         names = LabelNames(sorted(set(labels)) or ["label"])
         reader = Reader(
-            source, Hashing(18), format=entry.format, columns=columns, on_error="skip", labels=names,
+            source, Hashing(18), format=body.format, columns=columns, on_error="skip", labels=names,
             background=False, **more,
         )  # fmt: skip
-        (share,) = row_ranges(list(reader), ends)
+        return row_ranges(list(reader), ends)[0]
     except GiftrlError as problem:
         raise as_refused(problem) from None
-    return share
-
-
-def _any_label(given: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.ones(len(given), bool)

@@ -1,119 +1,222 @@
-"""The service on a port."""
+"""The service on a port: the socket, the server in a thread, and the signals that end it."""
 
 import asyncio
 import contextlib
 import errno
+import functools
+import gc
+import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import httptools
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import HANDLED_SIGNALS
 
 from giftrl import system
 from giftrl.errors import InvalidInput
-from giftrl.service.app import Service
-from giftrl.service.connection import Connection
-from giftrl.service.ending import noted_signals
+from giftrl.service.app import Service, WarmUp
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
 from giftrl.service.limits import Limits, Tokens
 from giftrl.service.writer import Clock
 
 #: Seconds for which requests may finish when the service is asked to end.
-GRACE = 30
-#: Connections that may be open; more are answered with 503.
-CONNECTIONS = 1_000
-#: Bytes of an array that goes back to the system as soon as it is freed, such as those of a model that is closed.
-LARGE = 4 << 20
+GRACE_SECONDS = 30
+#: Open connections, at most; further ones are answered with 503.
+MAX_CONNECTIONS = 1_000
+#: Bytes of the head of a request, at most.
+MAX_HEAD_BYTES = 64 << 10
+#: Bytes of an array that returns to the system as soon as it is freed, such as those of a model that is closed.
+LARGE_ARRAY_BYTES = 4 << 20
+#: Models whose loops are compiled when the service starts, at most.
+MAX_WARMED_MODELS = 100
+
+TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class Server(uvicorn.Server):
-    """A server that ends after a time, where one is given, or when a signal has come.
+class HeadGuard(asyncio.Protocol):
+    """A connection of uvicorn whose heads of requests must be small and arrive in time.
+
+    uvicorn has no limit for either. A parser of httptools tells where heads begin and end; the protocol of uvicorn
+    inside does everything else.
 
     Args:
-        config: of uvicorn.
-        seconds: for the head of a request to arrive.
-        end_after: seconds after which it ends; None for never.
-        asked: the signals that have come; others may add to it.
+        seconds: for a head to arrive.
+        more: what uvicorn gives its protocol.
     """
 
-    def __init__(
-        self, config: uvicorn.Config, seconds: float, end_after: float | None = None, asked: Sequence[int] = ()
-    ) -> None:
-        super().__init__(config)
-        self.seconds, self.end_after, self.asked = seconds, end_after, asked
+    def __init__(self, seconds: float, **more: Any) -> None:
+        self._inner: asyncio.Protocol = HttpToolsProtocol(**more)
+        self._seconds, self._loop = seconds, asyncio.get_running_loop()
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._since: float | None = self._loop.time()  # when the present head began, or the connection
+        self._size = 0  # bytes of the present head, about
+        self._in_body = False
+        self._timer = self._loop.call_later(seconds, self._check)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to :func:`serve`: uvicorn would raise them again, and give requests up at a second one."""
-        yield
+    def _check(self) -> None:
+        """End the connection if a head is late."""
+        if self._since is not None and self._loop.time() - self._since >= self._seconds:
+            self._end(TOO_SLOW)
+        else:
+            self._timer = self._loop.call_later(self._seconds / 4.0, self._check)
 
-    async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second."""
-        for each in list(self.server_state.connections):
-            if isinstance(each, Connection):
-                each.end_if_slow(self.seconds)
-        over = self.end_after is not None and counter >= 10.0 * self.end_after
-        self.should_exit = self.should_exit or over or bool(self.asked)
-        return await super().on_tick(counter)
+    def _end(self, answer: bytes) -> None:
+        self._transport.write(answer)
+        self._transport.close()
 
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._since, self._size = self._since or self._loop.time(), 0
 
-def make_server(
-    folder: Folder, tokens: Tokens | None = None, host: str = "127.0.0.1", end_after: float | None = None,
-    warms: bool = False, asked: Sequence[int] = (),
-) -> Server:  # fmt: skip
-    """A server of a folder, to be run with a socket."""
-    server: Server | None = None
-    service = Service(folder, tokens, host, lambda: server is not None and server.should_exit, warms)
-    config = uvicorn.Config(
-        service.app, log_level="warning", access_log=False, server_header=False, lifespan="on", ws="none",
-        http=Connection, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE, limit_concurrency=CONNECTIONS,
-        proxy_headers=False,
-    )  # fmt: skip
-    server = Server(config, folder.limits.seconds, end_after, asked)
-    return server
+    def on_headers_complete(self) -> None:
+        """A head ends."""
+        self._since, self._in_body = None, True
+
+    def on_message_complete(self) -> None:
+        """A body ends."""
+        self._in_body = False
+
+    def data_received(self, data: bytes) -> None:
+        """Watch the heads in these bytes, and pass the bytes on."""
+        began_in_body = self._in_body
+        if not began_in_body and self._since is None:
+            self._since = self._loop.time()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError:  # uvicorn answers with 400, and ends the connection
+            self._since = None
+        if self._since is not None and not began_in_body:
+            self._size += len(data)
+            if self._size > MAX_HEAD_BYTES:
+                self._end(TOO_LARGE)
+                return
+        self._inner.data_received(data)
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        self._transport = transport
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        """End."""
+        self._timer.cancel()
+        self._inner.connection_lost(problem)
+
+    def eof_received(self) -> bool | None:
+        """Pass the end of the client's bytes on."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Pass on that the client reads slowly."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass on that the client has caught up."""
+        self._inner.resume_writing()
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address."""
+    """Return a socket that listens at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only where the protocol is named does asyncio send small answers at once; otherwise each waits 40 ms.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    system.claim_address(found)
+    # asyncio sends small answers at once only if the protocol is named; otherwise each waits 40 ms.
+    at = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    system.claim_address(at)
     try:
-        found.bind((host, port))
+        at.bind((host, port))
     except OSError as problem:
-        found.close()
+        at.close()
         taken = problem.errno == errno.EADDRINUSE
         rule = "is in use" if taken else f"cannot be listened at ({problem.strerror})"
         argument, value = ("port", port) if taken else ("host", host)
         raise InvalidInput(argument, value, rule, "give another one, or --port 0 for any that is free") from None
-    found.listen(1024)
-    return found
+    at.listen(1024)
+    return at
+
+
+@contextlib.contextmanager
+def running(
+    folder: Folder, at: socket.socket, tokens: Tokens | None = None, host: str = "127.0.0.1",
+    warm_up: WarmUp | None = None,
+) -> Iterator[threading.Thread]:  # fmt: skip
+    """Serve a folder in a thread; at the end, answer the requests that wait, and close the folder."""
+    service = Service(folder, tokens, host, warm_up)
+    protocol: Any = functools.partial(HeadGuard, folder.limits.seconds)
+    config = uvicorn.Config(
+        service.app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none",
+        http=protocol, timeout_keep_alive=30, timeout_graceful_shutdown=GRACE_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS, proxy_headers=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    service.ending = lambda: server.should_exit
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [at]}, name="serves")
+    thread.start()
+    try:
+        yield thread
+    finally:
+        server.should_exit = True
+        thread.join()
+        service.close()
+        folder.close()
+
+
+@contextlib.contextmanager
+def noted_signals() -> Iterator[list[int]]:
+    """Graceful shutdown on SIGTERM and Ctrl-C: a list of the signals that have come, which have no other effect.
+
+    If there was one, later signals are ignored after the block, as the process is about to end.
+
+    >>> with noted_signals() as signals:
+    ...     pass
+    >>> signals
+    []
+    """
+    signals: list[int] = []
+    earlier = {each: signal.signal(each, lambda number, _: signals.append(number)) for each in HANDLED_SIGNALS}
+    try:
+        yield signals
+    finally:
+        for each, handler in earlier.items():
+            signal.signal(each, signal.SIG_IGN if signals else handler)
 
 
 def serve(
     path: Path, limits: Limits, tokens: Tokens, host: str, port: int, *, end_after: float | None = None,
     follow: Sequence[tuple[str, str]] = (), tell: Callable[[str], None] = print,
 ) -> None:  # fmt: skip
-    """Serve a folder until a signal comes, or for so many seconds; ``follow`` are names of models and their sources."""
-    system.give_back_memory(LARGE)
-    with noted_signals() as asked, listening(host, port) as at:
-        folder = Folder(path, limits)
+    """Serve a folder until a signal comes, or for some seconds; ``follow`` has names of models and their sources."""
+    system.give_back_memory(LARGE_ARRAY_BYTES)
+    end = float("inf") if end_after is None else time.monotonic() + end_after
+    with noted_signals() as signals, listening(host, port) as at:
+        folder, warm_up = Folder(path, limits), WarmUp()
         followers: list[Follower] = []
         try:
             followers += [Follower(folder, name, source) for name, source in follow]
-            server = make_server(folder, tokens, host, end_after, warms=True, asked=asked)
-            for each in followers:
-                each.start()
-            shown = f"[{host}]" if ":" in host else host
-            tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
-            with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-                runner.run(server.serve(sockets=[at]))
+            for given in [{}, *folder.some_settings(MAX_WARMED_MODELS)]:
+                warm_up.ask(given)
+            gc.collect()
+            gc.freeze()  # the collector need not look at modules and loops again
+            with running(folder, at, tokens, host, warm_up) as thread:
+                for follower in followers:
+                    follower.start()
+                shown = f"[{host}]" if ":" in host else host
+                tell(f"giftrl serves {path} at http://{shown}:{at.getsockname()[1]}/")
+                while thread.is_alive() and not signals and time.monotonic() < end:
+                    thread.join(0.1)
         finally:
-            for each in followers:
-                each.end()
+            for follower in followers:
+                follower.end()
+            warm_up.end()
             folder.close()
             tell("every model is on the disk; the service has ended")
 
@@ -122,21 +225,12 @@ def serve(
 def background(
     path: Path, limits: Limits | None = None, tokens: Tokens | None = None, clock: Clock | None = None
 ) -> Iterator[str]:
-    """A service of a folder in a thread of this process, at a port that is free; its address.
+    """Serve a folder in a thread of this process, at any free port; the address.
 
     >>> import tempfile, urllib.request
     >>> with tempfile.TemporaryDirectory() as folder, background(Path(folder)) as address:
     ...     urllib.request.urlopen(f"{address}/healthz").read()
     b'{"status":"ok"}'
     """
-    with listening("127.0.0.1", 0) as at:
-        folder = Folder(path, limits or Limits(), clock)
-        server = make_server(folder, tokens)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{at.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            folder.close()
+    with listening("127.0.0.1", 0) as at, running(Folder(path, limits or Limits(), clock), at, tokens):
+        yield f"http://127.0.0.1:{at.getsockname()[1]}"

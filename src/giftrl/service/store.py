@@ -1,7 +1,7 @@
-"""What a model has on disk besides its file: the examples since then, answers by key, and predictions that wait.
+"""The files of a model beside its model file: a log of the rows since then, answers by key, remembered predictions.
 
-One SQLite database a model, with a write-ahead log that is synced at every commit. Everything that one commit holds is
-there after a crash, or nothing of it.
+Each model has one SQLite database with a write-ahead log that is synced at every commit. After a crash, a commit is
+there completely or not at all.
 """
 
 import contextlib
@@ -24,43 +24,50 @@ CREATE TABLE IF NOT EXISTS remembered (id TEXT PRIMARY KEY, row BLOB, expires RE
 CREATE INDEX IF NOT EXISTS remembered_expire ON remembered (expires);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT) STRICT;
 """
-#: The version of these tables; databases of earlier ones can be read, those of later ones are refused.
+#: The version of these tables; databases of earlier versions can be read, those of later versions are refused.
 VERSION = 1
 #: Pages of the write-ahead log after which SQLite moves it into the database.
-PAGES = 1_000
-#: Bytes of the write-ahead log when it is moved, about: a page and 24 more each.
-WHOLE = PAGES * 4_120
+CHECKPOINT_PAGES = 1_000
+#: Bytes of the write-ahead log when it is moved, about: a page and 24 bytes more each.
+FULL_LOG_BYTES = CHECKPOINT_PAGES * 4_120
 
 
 class Answered(NamedTuple):
-    """An earlier request with an idempotency key: the digest of its body, and what it was answered."""
+    """An earlier request with an idempotency key: the digest of its body, and its answer."""
 
     digest: bytes
     answer: bytes
 
 
+DISK_ERRORS = sqlite3.Error, OSError
+
+
+def disk_refusal() -> Refused:
+    """The answer while the disk fails."""
+    words = "the disk does not take anything now, and nothing was learned"
+    return Refused(503, words, "try again later", retry_after=5)
+
+
 @contextlib.contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turn what SQLite and the system say about the disk into an answer."""
+    """Turn errors of SQLite and of the system into an answer."""
     try:
         yield
-    except (sqlite3.Error, OSError):
-        raise Refused(
-            503, "the disk does not take anything now, and nothing was learnt", "try again later", retry_after=5
-        ) from None
+    except DISK_ERRORS:
+        raise disk_refusal() from None
 
 
-class Store:
+class ModelStore:
     """The database of one model, for one thread at a time.
 
     Args:
-        path: of the file, which is made if it is not there.
-        sync: whether a commit waits for the disk.
+        path: of the file; it is created if missing.
+        sync: True to wait for the disk at each commit.
 
-    >>> store = Store(Path(":memory:"))
+    >>> store = ModelStore(Path(":memory:"))
     >>> with store.transaction():
     ...     store.add(1, Body("vw", b"1 |a\\n"))
-    >>> [(number, entry.data) for number, entry in store.entries(0)]
+    >>> [(number, body.data) for number, body in store.bodies(0)]
     [(1, b'1 |a\\n')]
     >>> store.close()
     """
@@ -78,7 +85,7 @@ class Store:
         self._run = self._open.execute
         self._run("PRAGMA journal_mode=WAL").fetchall()
         self._run(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
-        self._run(f"PRAGMA wal_autocheckpoint={PAGES}").fetchall()
+        self._run(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}").fetchall()
         version = int(self._run("PRAGMA user_version").fetchone()[0])
         if version > VERSION:
             raise ModelFileError(
@@ -93,93 +100,95 @@ class Store:
         self._open.close()
 
     def make_room(self) -> None:
-        """Let the write-ahead log have its whole size at once, for a model that is busy.
+        """Give the write-ahead log of a busy model its full size at once.
 
-        To sync a file that has grown, the file system must write its size too: in turns on one ext4 disk, 8 ms where
-        writing over what is there took 4 ms, while other programs ran. SQLite writes over the log from its beginning
-        whenever it has been moved, and stops reading it at the first page that does not continue it, so that zeros at
-        its end are never read. (Section 4 of https://www.sqlite.org/fileformat.html)
+        The sync of a file that has grown also writes its size: 8 ms on one ext4 disk, where overwriting took 4 ms, in
+        turns while other programs ran. SQLite overwrites the log from its beginning whenever it has been moved, and
+        stops reading at the first page that does not continue it, so that zeros at the end are never read. (Section 4
+        of https://www.sqlite.org/fileformat.html)
         """
         log = Path(f"{self.path}-wal")
         with contextlib.suppress(OSError), log.open("r+b", buffering=0) as file:
             file.seek(0, os.SEEK_END)
-            file.write(bytes(max(0, WHOLE - file.tell())))
+            file.write(bytes(max(0, FULL_LOG_BYTES - file.tell())))
             os.fsync(file.fileno())
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside is on the disk at the end, all of it; or nothing, if anything fails."""
-        self._run("BEGIN IMMEDIATE")
+        """Commit everything written inside to the disk, or nothing if anything fails; a failing disk is an answer."""
         try:
+            self._run("BEGIN IMMEDIATE")
             yield
             self._run("COMMIT")
-        except BaseException:
+        except BaseException as problem:
             if self._open.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
                     self._run("ROLLBACK")
+            if isinstance(problem, DISK_ERRORS):
+                raise disk_refusal() from None
             raise
 
     def fact(self, name: str) -> str | None:
-        """A value by its name; None where there is none."""
+        """Return a value by its name, if there is one."""
         found = self._run("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
     def set_fact(self, name: str, value: str) -> None:
-        """Write a value down."""
+        """Record a value."""
         self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def add(self, number: int, entry: Body) -> None:
-        """Append an entry to the log, under a number that is larger than all before."""
-        self._run("INSERT INTO entries VALUES (?, ?, ?, ?)", (number, entry.format, entry.skip, entry.data))
+    def add(self, number: int, body: Body) -> None:
+        """Append a body to the log, under a number larger than all before."""
+        self._run("INSERT INTO entries VALUES (?, ?, ?, ?)", (number, body.format, body.skip, body.data))
 
-    def entries(self, after: int) -> Iterator[tuple[int, Body]]:
-        """The log after a number."""
+    def bodies(self, after: int) -> Iterator[tuple[int, Body]]:
+        """Iterate over the log after a number."""
         every = "SELECT number, format, skip, data FROM entries WHERE number > ? ORDER BY number"
         for number, format_, skip, data in self._run(every, (after,)):
             yield number, Body(format_, data, bool(skip))
 
     def log_bytes(self, after: int) -> int:
-        """How many bytes of rows the log has after a number."""
+        """Number of bytes of rows in the log after a number."""
         total = "SELECT coalesce(sum(length(data)), 0) FROM entries WHERE number > ?"
         return int(self._run(total, (after,)).fetchone()[0])
 
     def cut(self, until: int, most: int = -1) -> bool:
-        """Forget the log up to a number, which a model file holds; whether all of it is forgotten.
+        """Delete the log up to a number, which a model file has; return True when all of it is deleted.
 
         Args:
             until: the number.
-            most: how many entries to forget at most; large ones take their time. -1 for all.
+            most: bodies to delete at most, as large ones take their time; -1 for all.
         """
         first = "SELECT number FROM entries WHERE number <= ? ORDER BY number LIMIT ?"
         return self._run(f"DELETE FROM entries WHERE number IN ({first})", (until, most)).rowcount < max(most, 1)
 
     def answered(self, key: str) -> Answered | None:
-        """What a request with a key was answered."""
+        """Return the answer to an earlier request with a key."""
         found = self._run("SELECT digest, answer FROM answers WHERE key = ?", (key,)).fetchone()
         return None if found is None else Answered(*found)
 
     def set_answer(self, key: str, answered: Answered, expires: float) -> None:
-        """Keep the answer to a request with a key."""
+        """Store the answer to a request with a key."""
         self._run("INSERT INTO answers VALUES (?, ?, ?, ?)", (key, *answered, expires))
 
     def remember(self, name: str, row: bytes, expires: float) -> None:
-        """Keep a row until its label comes."""
+        """Store a row until its label arrives."""
         self._run("INSERT INTO remembered VALUES (?, ?, ?)", (name, row, expires))
 
     def remembered(self, name: str, now: float) -> bytes | None:
-        """A row that waits for its label; None where there is none, or no more; empty where it has its label."""
+        """Return a row that waits for its label; None for an unknown or expired id, empty if it has its label."""
         found = self._run("SELECT row FROM remembered WHERE id = ? AND expires > ?", (name, now)).fetchone()
         return None if found is None else bytes(found[0])
 
     def set_labelled(self, name: str) -> None:
-        """Note that a row has its label: the row is forgotten, its name is kept until it expires."""
+        """Note that a row has its label: the row is deleted, its name stays until it expires."""
         self._run("UPDATE remembered SET row = x'' WHERE id = ?", (name,))
 
     def count_remembered(self) -> int:
-        """How many rows wait for their labels."""
+        """Number of rows that wait for their labels."""
         return int(self._run("SELECT count(*) FROM remembered WHERE length(row) > 0").fetchone()[0])
 
     def forget(self, now: float) -> None:
-        """Remove what has expired."""
+        """Delete what has expired."""
         for table in ("answers", "remembered"):
             self._run(f"DELETE FROM {table} WHERE expires <= ?", (now,))

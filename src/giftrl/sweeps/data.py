@@ -1,4 +1,4 @@
-"""A data set held in memory: reading, labels, preparation, and a fingerprint of what the numbers are."""
+"""A data set in memory: features and labels of a file, prepared for a loss, with a fingerprint of the numbers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -21,34 +21,22 @@ from giftrl.training.choose_loss import names_where_text
 
 Array = NDArray[np.float64]
 
-#: What can be done to the features before learning, and what it means.
+#: The preparations of features.
 PREPARATIONS = {
-    "auto": "standard where at least a tenth of the entries are not zero, unit otherwise",
+    "auto": "standard if at least a tenth of the entries are not zero, unit otherwise",
     "standard": "columns to mean 0 and variance 1, rows to norm 1, a constant 1 appended, rows to norm 1 again",
     "unit": "rows to norm 1, a constant 1 appended, rows to norm 1 again; zeros stay zeros",
     "raw": "the numbers as they are, and a constant 1 appended",
 }
-
-#: Standardising makes every entry count; more of them than this do not fit comfortably in memory (2 GiB).
-MOST_ENTRIES = 1 << 28
-
-#: Endings of compressed files, which tables and figures leave out.
-PACKED = (".gz", ".bz2", ".xz", ".zst")
-
-#: Larger numbers than those of so many digits, such as hashes, are names and not columns.
-MOST_DIGITS = 9
+#: The largest number of entries of a standardised matrix: 2 GiB.
+MAX_DENSE_ENTRIES = 1 << 28
+#: Names of features with more digits are hashes, and not numbers of columns.
+MAX_COLUMN_DIGITS = 9
 
 
 @dataclass(frozen=True)
 class Data:
-    """Examples ready to learn from.
-
-    Attributes:
-        name: what tables and figures call it.
-        x: one example a row; dense or CSR.
-        y: the labels, as the loss wants them.
-        fingerprint: of the numbers as they were read, before preparation.
-        preparation: which of :data:`PREPARATIONS` was applied.
+    """Prepared examples.
 
     >>> data = Data("two rows", np.eye(2), np.array([1.0, -1.0]), "0" * 64, "raw")
     >>> data.rows, data.features
@@ -56,19 +44,19 @@ class Data:
     """
 
     name: str
-    x: Any
-    y: Array
-    fingerprint: str
-    preparation: str
+    x: Any  # a row for each example; dense or CSR
+    y: Array  # the labels as the loss takes them
+    fingerprint: str  # of the numbers before preparation
+    preparation: str  # one of :data:`PREPARATIONS`
 
     @property
     def rows(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return int(self.x.shape[0])
 
     @property
     def features(self) -> int:
-        """How many features an example has, the constant included."""
+        """The number of features, the constant included."""
         return int(self.x.shape[1])
 
 
@@ -77,17 +65,15 @@ def read_all(
     format: str | None = None,  # noqa: A002
     named: bool = False,
 ) -> tuple[csr_array, NDArray[Any]]:
-    """All examples of a file, in any format that :class:`giftrl.streams.Reader` reads: features and labels.
+    """All features and labels of a file in any format of :class:`giftrl.streams.Reader`.
 
-    Labels are numbers, or text.
-
-    Where every feature is named by a whole number from 1 on, as in LIBSVM text, its column is that number less 1;
-    elsewhere columns are in the order of first sight.
+    If every name of a feature is a whole number from 1 on, as in LIBSVM text, its column is that number less 1;
+    otherwise columns are in the order of first occurrence.
 
     Args:
         path: of the file, which may be compressed.
-        format: libsvm, vw, csv, json, parquet, arrow or npz; found if not given.
-        named: whether labels may be text.
+        format: libsvm, vw, csv, json, parquet, arrow or npz; None to detect it.
+        named: accept text labels too.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -126,16 +112,16 @@ def read_all(
 
 
 def _columns(features: Dictionary) -> NDArray[np.int64]:
-    """The column of each coordinate."""
-    slots = np.arange(-1, features.dimension - 1)  # slot 0 is the constant, which no row has
+    """The column of each slot of the features; slot 0 is the constant, which no row has."""
+    columns = np.arange(-1, features.dimension - 1)
     names = [features.name(slot) or "" for slot in range(1, features.dimension)]
-    if all(name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MOST_DIGITS for name in names):
-        slots[1:] = [int(name) - 1 for name in names]
-    return slots
+    if all(name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MAX_COLUMN_DIGITS for name in names):
+        columns[1:] = [int(name) - 1 for name in names]
+    return columns
 
 
 def fingerprint(x: Any, y: NDArray[Any]) -> str:
-    """SHA-256 of what the numbers are, not of how they are written: spacing, ``1`` or ``1.0``, and zeros do not count.
+    """SHA-256 of the numbers, which does not depend on their notation or on explicit zeros.
 
     >>> a = fingerprint(np.array([[0.0, 2.0]]), np.array([1.0]))
     >>> b = fingerprint(csr_array(([2.0, 0.0], [1, 0], [0, 2]), shape=(1, 9)), np.array([1.0]))
@@ -155,12 +141,12 @@ def fingerprint(x: Any, y: NDArray[Any]) -> str:
 
 
 def signed(y: NDArray[Any], loss: Any, positive: float | str | None = None) -> Array:
-    """Labels as the loss wants them: for a loss of -1 and +1, the higher of two values becomes +1.
+    """The labels as a loss takes them: for a loss of -1 and +1, the higher of two labels becomes +1.
 
     Args:
-        y: the labels as they were read.
+        y: the labels of the data, numbers or text.
         loss: a member of :mod:`giftrl.losses` or its name.
-        positive: the label that becomes +1 while all others become -1.
+        positive: the label that becomes +1, while all others become -1.
 
     >>> signed(np.array([1.0, 2.0, 1.0]), "hinge")
     array([-1.,  1., -1.])
@@ -170,80 +156,70 @@ def signed(y: NDArray[Any], loss: Any, positive: float | str | None = None) -> A
     member = losses.BY_NAME.member(loss, "slope")
     text = y.dtype.kind == "U"
     if positive is not None:
-        positive = positive if text else as_number(positive)
-        require(bool((y == positive).any()), "positive", positive, "must be a label of the data", "check the labels")
-        return as_signs(y == positive)
+        try:
+            wanted = positive if text else float(positive)
+        except ValueError:
+            rule = "is not a number, as the labels of the data are"
+            raise InvalidInput("positive", positive, rule, "give a label of the data") from None
+        require(bool((y == wanted).any()), "positive", wanted, "must be a label of the data", "check the labels")
+        return as_signs(y == wanted)
+    remedy = "name the one that counts as +1 (--positive LABEL)"
     if not takes_signs(member, only=True):
-        rule = "is not a number, as every label must be for this loss"
-        require(not text, "y", str(y[0]), rule, "name the one that counts as +1 (--positive LABEL)")
+        require(not text, "y", str(y[0]), "is not a number, as every label must be for this loss", remedy)
         return np.asarray(y, dtype=np.float64)
     labels = np.unique(y)
-    if len(labels) > 2:
-        name = loss if isinstance(loss, str) else type(loss).__name__
-        rule = f"must have two values for {name}, and there are {len(labels)}"
-        raise InvalidInput("y", labels[:5].tolist(), rule, "name the one that counts as +1 (--positive LABEL)")
+    rule = f"must have two values for {loss if isinstance(loss, str) else type(loss).__name__}, and there are"
+    require(len(labels) <= 2, "y", labels[:5].tolist(), f"{rule} {len(labels)}", remedy)
     if len(labels) == 1 and labels[0] in (-1.0, 1.0):
         return np.asarray(y, dtype=np.float64)
     return as_signs(y == labels[-1])
 
 
-def as_number(label: float | str) -> float:
-    """A label that must be a number."""
-    try:
-        return float(label)
-    except ValueError:
-        rule = "is not a number, as the labels of the data are"
-        raise InvalidInput("positive", label, rule, "give a label of the data") from None
-
-
 def prepare(x: Any, how: str = "auto") -> tuple[Any, str]:
-    """The features as they are learnt from, and which preparation that was.
+    """The prepared features, and the name of the preparation.
 
     >>> x, how = prepare(np.array([[3.0, 0.0], [1.0, 0.0]]), "standard")
     >>> how, x.round(4).tolist()
     ('standard', [[0.7071, 0.0, 0.7071], [-0.7071, 0.0, 0.7071]])
     """
-    known = ", ".join(PREPARATIONS)
-    require(how in PREPARATIONS, "prepare", how, "must be a preparation", f"known: {known}")
+    require(how in PREPARATIONS, "prepare", how, "must be a preparation", f"known: {', '.join(PREPARATIONS)}")
     rows = csr_array(x)
     entries = rows.shape[0] * rows.shape[1]
     if how == "auto":
-        how = "standard" if entries <= MOST_ENTRIES and rows.count_nonzero() * 10 >= entries else "unit"
+        how = "standard" if entries <= MAX_DENSE_ENTRIES and rows.count_nonzero() * 10 >= entries else "unit"
+    if how == "raw":
+        return with_constant(rows), how
     if how == "standard":
         rule = f"would make all {entries} entries count"
-        require(entries <= MOST_ENTRIES, "prepare", how, rule, "use prepare='unit'")
-        return unit_rows(with_constant(unit_rows(standard(rows.toarray())))), how
-    if how == "unit":
-        return unit_rows(with_constant(unit_rows(rows))), how
-    return with_constant(rows), how
+        require(entries <= MAX_DENSE_ENTRIES, "prepare", how, rule, "use prepare='unit'")
+    return unit_rows(with_constant(unit_rows(standard(rows.toarray()) if how == "standard" else rows))), how
 
 
 def load(
     path: str | Path, loss: Any, how: str = "auto", positive: float | str | None = None, name: str | None = None,
     format: str | None = None,  # noqa: A002
 ) -> Data:  # fmt: skip
-    """A data set from a file (see :func:`read_all`), prepared, with labels for the loss.
+    """A data set of a file (see :func:`read_all`), prepared (see :func:`prepare`), with labels for the loss.
 
     >>> import pathlib, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = pathlib.Path(folder.name, "rows.svm")
-    >>> _ = path.write_text("1 1:1\\n-1 1:3\\n")
-    >>> data = load(path, "hinge", "raw")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "rows.svm")
+    ...     _ = path.write_text("1 1:1\\n-1 1:3\\n")
+    ...     data = load(path, "hinge", "raw")
     >>> data.name, data.y.tolist()
     ('rows.svm', [1.0, -1.0])
-    >>> folder.cleanup()
     """
     x, y = read_all(path, format, named=True)
     prepared, applied = prepare(x, how)
     file = Path(path)
-    name = name or (file.stem if file.suffix in PACKED else file.name)
+    name = name or (file.stem if file.suffix in (".gz", ".bz2", ".xz", ".zst") else file.name)
     return Data(name, prepared, signed(y, loss, positive), fingerprint(x, y), applied)
 
 
 def standard(x: Array) -> Array:
     """Columns to mean 0 and variance 1."""
     spread = x.std(axis=0)
-    # A constant column says nothing that the appended 1 does not; it becomes 0.
+    # A constant column carries no more than the appended 1, and becomes 0.
     return np.asarray((x - x.mean(axis=0)) / np.where(spread > 0.0, spread, np.inf))
 
 

@@ -16,14 +16,14 @@ from giftrl.schedules import TemporalVariability
 
 Array = NDArray[np.float64]
 
-#: How many predictions (rows times models) are in memory at once: 32 MiB.
-MOST_PREDICTIONS = 1 << 22
+#: The largest number of predictions (rows times models) in memory: 32 MiB.
+MAX_PREDICTIONS = 1 << 22
 
-#: The most betas of a grid.
-MOST_BETAS = 10_000
+#: The largest number of betas of a grid.
+MAX_BETAS = 10_000
 
-#: What may follow the name of an update after a colon, with the argument that it sets and its value.
-MODIFIERS = {"ahead": ("lookahead", True), "now": ("lookahead", False), "safe": ("safeguard", True)}
+#: The endings of the name of an update after a colon, with an argument and its value.
+UPDATE_ENDINGS = {"ahead": ("lookahead", True), "now": ("lookahead", False), "safe": ("safeguard", True)}
 
 
 @dataclass(frozen=True)
@@ -73,29 +73,28 @@ class Grid:
         losses.BY_NAME.member(self.loss, "slope")
 
     def losses(self, x: Any, y: Array, order: NDArray[np.int64] | None = None, *, compiled: bool = True) -> Array:
-        """The average loss of one pass, for each curve (rows) and beta (columns); infinite where a model overflows.
+        """The average loss of one pass, for each curve (rows) and beta (columns); infinite if a model overflows.
 
         Args:
             x: the features, one example a row, dense or CSR.
             y: the labels.
-            order: the order in which the rows are learnt; None means the order of ``x``.
+            order: the order of the rows; None for the order of ``x``.
             compiled: False runs the same functions as plain Python.
         """
         result = np.empty((len(self.curves), len(self.betas)))
         passes: dict[str, tuple[Any, list[int]]] = {}  # each regularizer with its curves, which learn in one pass
         for k, curve in enumerate(self.curves):
-            # By what they say of themselves: members without parameters are tuples, and as such equal to each other.
+            # By their repr: members without parameters are empty tuples, which are equal.
             passes.setdefault(repr(curve.regularizer), (curve.regularizer, []))[1].append(k)
         for regularizer, members in passes.values():
             settings = [self.curves[k].model(beta) for k in members for beta in self.betas]
             learners = LinearLearners(x.shape[1], settings, self.loss, regularizer, dtype="float64", compiled=compiled)
-            step = max(1, MOST_PREDICTIONS // len(settings))
+            step = max(1, MAX_PREDICTIONS // len(settings))
             for begin in range(0, len(y), step):
                 batch = slice(begin, begin + step) if order is None else order[begin : begin + step]
                 learners.learn(x[batch], y[batch])
             sums = np.array([certificate.loss_sum for certificate in learners.certificates])
-            # A sum that is not a number is that of a model that diverged.
-            sums[np.isnan(sums)] = math.inf
+            sums[np.isnan(sums)] = math.inf  # the model diverged
             result[members] = sums.reshape(len(members), -1) / len(y)
         return result
 
@@ -113,13 +112,13 @@ def parse_betas(text: str) -> tuple[float, ...]:
     try:
         if ":" in text:
             low, high, count = text.split(":")
-            many = int(count) > MOST_BETAS
+            many = int(count) > MAX_BETAS
             betas = () if many else spaced(float(low), float(high), int(count))
         else:
             betas = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InvalidInput("betas", text, "must be low:high:count, or numbers separated by commas", remedy) from None
-    require(not many, "betas", text, f"must have at most {MOST_BETAS} values, a model each", remedy)
+    require(not many, "betas", text, f"must have at most {MAX_BETAS} values, a model each", remedy)
     require(all(0.0 < beta < math.inf for beta in betas), "betas", text, "must be positive and finite", remedy)
     require(all(a < b for a, b in pairwise(betas)), "betas", text, "must be in ascending order", remedy)
     return betas
@@ -147,9 +146,9 @@ def parse_updates(text: str, schedule: Any, regularizer: Any) -> tuple[Curve, ..
         name, *modifiers = part.strip().split(":")
         parameters: dict[str, bool] = {}
         for modifier in modifiers:
-            known = modifier in MODIFIERS and (modifier != "safe" or name == "twostep")
+            known = modifier in UPDATE_ENDINGS and (modifier != "safe" or name == "twostep")
             remedy = "use :ahead (H), :now (H') or, for twostep, :safe"
             require(known, "updates", part.strip(), f"has an unknown ending :{modifier}", remedy)
-            parameters.update([MODIFIERS[modifier]])
+            parameters.update([UPDATE_ENDINGS[modifier]])
         curves.append(Curve(part.strip(), updates.BY_NAME.make(name, **parameters), schedule, regularizer))
     return tuple(curves)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from giftrl.files import file_errors
-from giftrl.paper.experiments import Plan, Reproduction, reproduce
+from giftrl.paper.experiments import Reproduction, ReproductionPlan, reproduce
 from giftrl.paper.pages import FIGURES, figures_of, write_verdicts
 from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
@@ -17,13 +17,12 @@ from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, 
 Table = tuple[tuple[str, ...], list[list[str]]]
 
 #: Commands to try after the tour.
-NEXT_COMMANDS = (
-    "giftrl demo churn                                                 # a made-up table of customers, as CSV",
-    "giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who leaves, in one pass",
-    "giftrl predict churn.giftrl churn.csv --proba                     # the probability of each customer",
-    "giftrl inspect churn.giftrl                                       # the largest weights, and the certificate",
-    "giftrl demo --list                                                # more data sets",
-)
+NEXT_COMMANDS = """\
+giftrl demo churn  # a made-up table of customers, as CSV
+giftrl train churn.csv --ignore customer_id --model churn.giftrl  # learn who leaves, in one pass
+giftrl predict churn.giftrl churn.csv --proba  # the probability of each customer
+giftrl inspect churn.giftrl  # the largest weights, and the certificate
+giftrl demo --list  # more data sets"""
 SGD_COLOUR, OUR_COLOUR = "#D55E00", "#0072B2"  # of Okabe and Ito's palette for colour-blind readers
 NO_RATE = RATES[0] / 6.0  # the horizontal position of learners without a fixed learning rate
 CEILING = 12.0  # the highest loss in the figure, as a multiple of giftrl's
@@ -41,7 +40,9 @@ def steps(names: Sequence[str] = NAMES) -> int:
     return STEPS * len(names) + 3 * len(bundled()) + 2  # the figures in each reading, the temporal experiment, the page
 
 
-def tour(folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NAMES, plan: Plan | None = None) -> Tour:
+def tour(
+    folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NAMES, plan: ReproductionPlan | None = None
+) -> Tour:
     """Run everything, and write the page into a folder.
 
     Args:
@@ -54,7 +55,9 @@ def tour(folder: Path, *, tell: Callable[[str], None], names: Sequence[str] = NA
     with file_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     found = [compare(read(name), tell) for name in names]
-    paper = reproduce(bundled(), plan or Plan.quick(), folder=folder, tell=lambda work: tell(f"the paper: {work}"))
+    paper = reproduce(
+        bundled(), plan or ReproductionPlan.quick(), folder=folder, tell=lambda work: tell(f"the paper: {work}")
+    )
     tell("drawing the page")
     return Tour(found, write_page(found, paper, folder))
 
@@ -110,7 +113,7 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
     page.section(
         "Try it",
         html.paragraph("Type these commands into a terminal; then replace churn.csv by your own CSV file."),
-        html.commands(NEXT_COMMANDS),
+        html.code(NEXT_COMMANDS),
     )
     verdicts = write_verdicts(paper, folder)
     drawn = [

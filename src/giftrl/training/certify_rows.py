@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl.certificates import Evidence
 from giftrl.certificates.passes import DataSample
-from giftrl.certificates.record import Examples
+from giftrl.certificates.row_record import Examples
 from giftrl.errors import BadSource
 from giftrl.ops.loss import residual
 from giftrl.streams.batch import Batch

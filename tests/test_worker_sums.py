@@ -1,4 +1,4 @@
-"""Witnesses of workers: however rows are split and whenever they are merged, no bound is above the optimum."""
+"""Merged records of workers: however rows are split and whenever they are merged, no bound is above the optimum."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from giftrl.certificates import RowReservoir, moments
-from giftrl.certificates import record as at
+from giftrl.certificates import row_record as at
 from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather
 from giftrl.compiled.rows import as_rows
 from tests.best_losses import EVERY, any_model, make
@@ -29,15 +29,15 @@ def remembering(case, budget):
     )
 
 
-def add(witnesses, case, scores, part):
-    """Let witnesses remember rows of a case."""
+def add(reservoir, case, scores, part):
+    """Let reservoir remember rows of a case."""
     if part.stop > part.start:
         rows = as_rows(case.x[part], case.x.shape[1])[0]
-        witnesses.add(rows, case.y[part], case.h[part], scores[part])
+        reservoir.add(rows, case.y[part], case.h[part], scores[part])
 
 
 def merged(case, scores, budget, schedule, turned=False, rest=True):
-    """The witnesses of a driver whose workers have learnt the rows by a schedule; the driver learns the rest."""
+    """The reservoir of a driver whose workers have learnt the rows by a schedule; the driver learns the rest."""
     driver = remembering(case, budget)
     workers = [remembering(case, budget) for _ in range(4)]
     n, done, features = len(case.y), 0, np.arange(case.x.shape[1])
@@ -79,11 +79,11 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, schedule, constant, s
         if many:  # so that second moments of the squared loss have to be committed
             patch.setattr("giftrl.certificates.worker_sums.MAX_FEATURES", 2)
             patch.setattr(moments, "MAX_FEATURES", 2)
-        witnesses = merged(case, scores_for(case), budget, schedule)
-        evidence = witnesses.evidence(0.0, model, merged=True)
+        reservoir = merged(case, scores_for(case), budget, schedule)
+        evidence = reservoir.evidence(0.0, model, merged=True)
         best = evidence.best_loss(model[evidence.features], scale)
     assert best.rows == 30 and best.weight == pytest.approx(case.h.sum())
-    assert witnesses.rows == 30 and witnesses.record.sums[at.STORED_COST] <= budget
+    assert reservoir.rows == 30 and reservoir.record.sums[at.STORED_COST] <= budget
     for units in evidence.units():
         found = evidence.within(units, scale * units.norm(model[evidence.features]))
         full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
@@ -93,7 +93,7 @@ def test_no_bound_is_above_the_optimum(loss, seed, budget, schedule, constant, s
         assert best.rows_kept == 30
         assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
     going_on = remembering(case, budget)
-    going_on.restore(witnesses.state())
+    going_on.restore(reservoir.state())
     assert going_on.rows == 30
 
 

@@ -10,21 +10,13 @@ import scipy.sparse as sp
 from giftrl import losses
 from giftrl.certificates import Evidence, solver
 from giftrl.certificates import problem as problem_module
-from giftrl.certificates.problem import Problem, ScaledRows
+from giftrl.certificates.problem import ScaledRows
 from tests.best_losses import EVERY, any_model, make
 
 each_loss = pytest.mark.parametrize("loss", EVERY, ids=repr)
 
 
-@pytest.fixture
-def sparse(monkeypatch):
-    monkeypatch.setattr(problem_module, "MAX_SMALL_MATRIX", 0)
-    monkeypatch.setattr(problem_module, "MIN_DENSE_SHARE", 2.0)
-
-
-@pytest.fixture
-def many(monkeypatch):
-    monkeypatch.setattr(solver, "MAX_DIRECT_COORDINATES", 0)
+SPARSE = {"MAX_SMALL_MATRIX": 0, "MIN_DENSE_SHARE": 2.0}
 
 
 def bounds(case, radius):
@@ -41,36 +33,17 @@ def bounds(case, radius):
 @pytest.mark.plain
 @each_loss
 @pytest.mark.parametrize("radius", [0.1, 1.0])
-def test_sparse_rows(loss, radius, request):
+@pytest.mark.parametrize(("sparse", "direct"), [(True, True), (False, False), (True, False)])
+def test_every_way_leads_to_the_same_bounds(loss, radius, sparse, direct, monkeypatch):
     case = make(loss, 8)
-    expected = bounds(case, radius)
-    request.getfixturevalue("sparse")
-    np.testing.assert_allclose(bounds(case, radius), expected, rtol=1e-6, atol=1e-6 * case.total(case.zero()))
-
-
-@pytest.mark.plain
-@each_loss
-@pytest.mark.parametrize("radius", [0.1, 1.0])
-def test_many_features(loss, radius, request):
-    case = make(loss, 8)
-    expected = bounds(case, radius)
-    request.getfixturevalue("many")
-    found = bounds(case, radius)
-    assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * case.total(case.zero())).all()
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * case.total(case.zero()))
-
-
-@pytest.mark.plain
-@each_loss
-@pytest.mark.parametrize("radius", [0.1, 1.0])
-def test_many_features_and_sparse_rows(loss, radius, request):
-    case = make(loss, 8)
-    expected = bounds(case, radius)
-    request.getfixturevalue("sparse")
-    request.getfixturevalue("many")
-    found = bounds(case, radius)
-    assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * case.total(case.zero())).all()
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * case.total(case.zero()))
+    expected, size = bounds(case, radius), case.total(case.zero())
+    for name, value in SPARSE.items() if sparse else ():
+        monkeypatch.setattr(problem_module, name, value)
+    if not direct:
+        monkeypatch.setattr(solver, "MAX_DIRECT_COORDINATES", 0)
+    found, tolerance = bounds(case, radius), 1e-6 if direct else 1e-3
+    assert (found <= expected + 1e-6 * np.abs(expected) + 1e-6 * size).all()
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * size)
 
 
 @pytest.mark.plain
@@ -91,25 +64,21 @@ def test_blocks_of_rows_add_up(monkeypatch):
 def test_the_solver_brackets_the_optimum_also_from_a_model_that_is_too_large(loss):
     case = make(loss, 8)
     units = case.evidence.units()[0]
-    rows = ScaledRows(case.evidence.rows, units, case.evidence.theta)
-    shape = (len(rows.features), *case.evidence.theta.shape[1:])
-    zero = np.zeros(shape)
-    problem = Problem(
-        case.evidence.loss, rows, case.evidence.examples.labels, case.evidence.examples.weights, zero, 10.0
-    )
+    problem = case.evidence.problem(units, 10.0)
+    zero = np.zeros_like(problem.theta)
     near = solver.solve(problem, zero)
     far = solver.solve(problem, (10.0 / max(1e-9, float(np.linalg.norm(near.z)))) * near.z)
-    size = problem.primal(zero, rows.scores(zero))
+    size = problem.primal(zero, problem.rows.scores(zero))
     for one, other in ((near, far), (far, near)):
         assert one.upper - one.gap <= other.upper + 1e-9 * size and one.gap <= 1e-4 * size
 
 
 @pytest.mark.plain
-def test_a_ridge_with_many_features(many):
+def test_a_ridge_with_many_features(monkeypatch):
     case = make(EVERY[0], 3)
     ridge = case.evidence.ridge(0.7).lower_bound
-    solver.DIRECT = 400
-    assert ridge == pytest.approx(case.evidence.ridge(0.7).lower_bound, rel=1e-5)
+    monkeypatch.setattr(solver, "MAX_DIRECT_COORDINATES", 0)
+    assert case.evidence.ridge(0.7).lower_bound == pytest.approx(ridge, rel=1e-5)
 
 
 def wide(rng, n, d):
@@ -132,11 +101,8 @@ def test_wide_rows_within_the_time_limit():
     p = x @ model
     assert best.lower_bound <= float(np.logaddexp(0.0, -y * p).sum())
     units = next(units for units in kept.units() if units.name == best.units)
-    rows = ScaledRows(kept.rows, units, kept.theta)
-    problem = solver.Problem(
-        kept.loss, rows, kept.examples.labels, kept.examples.weights, kept.theta[rows.features], best.radius
-    )
-    assert solver.solve(problem, kept.theta[rows.features]).gap <= 1e-6 * best.lower_bound
+    problem = kept.problem(units, best.radius)
+    assert solver.solve(problem, np.zeros_like(problem.theta)).gap <= 1e-6 * best.lower_bound
 
 
 @pytest.mark.plain

@@ -1,0 +1,236 @@
+"""Statistics of models and requests: for the page, for ``GET /models/NAME`` and for Prometheus."""
+
+import tempfile
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from giftrl.config.recipe import Mixture
+from giftrl.service.bodies import Answer, describe_rejected
+from giftrl.training.model import LinearModel
+from giftrl.training.summary import best_losses, summary_of
+
+if TYPE_CHECKING:
+    from giftrl.service.folder import Folder
+    from giftrl.service.writer import Writer
+
+#: Points of a learning curve; beyond it, every other one is left out.
+MAX_CURVE_POINTS = 400
+#: Unusable rows, and durations of requests, that are kept.
+MAX_REJECTED, MAX_DURATIONS = 20, 1_000
+#: The most seconds that a request may have a certificate searched for.
+MAX_CERTIFY_SECONDS = 10.0
+#: Upper ends of the bins of the histogram, in seconds.
+BIN_ENDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+#: The metrics: kind and help text.
+METRICS = {
+    "giftrl_requests_total": ("counter", "Requests by endpoint and status."),
+    "giftrl_request_seconds": ("histogram", "Seconds from the head of a request to the end of its answer."),
+    "giftrl_models_open": ("gauge", "Models in memory."),
+    "giftrl_examples": ("gauge", "Examples that a model has learned."),
+    "giftrl_average_loss": ("gauge", "Mean loss of predictions made before each label was used."),
+    "giftrl_queue": ("gauge", "Requests that wait for the writer of a model."),
+    "giftrl_rows_total": ("counter", "Rows learned since the model was opened."),
+    "giftrl_commits_total": ("counter", "Commits since the model was opened; requests may share one."),
+    "giftrl_learning_seconds_total": ("counter", "Seconds spent learning."),
+    "giftrl_commit_seconds_total": ("counter", "Seconds spent waiting for the disk."),
+    "giftrl_follow_errors_total": ("counter", "Failures of learning from a followed source."),
+    "giftrl_follow_failing": ("gauge", "1 while learning from a followed source fails."),
+    "giftrl_memory_bytes": ("gauge", "Approximate memory of a model."),
+}
+
+
+class ModelStats:
+    """Counts and recent events of one model, updated by its writer and read by anyone.
+
+    >>> stats = ModelStats()
+    >>> stats.learned([Answer([1.0], [], 1)])
+    >>> stats.rows
+    1
+    """
+
+    def __init__(self) -> None:
+        self.rows = self.commits = 0
+        self.syncs = self.learning = 0.0  # seconds
+        self.curve: list[tuple[int, float]] = []  # examples, and the average loss of all so far
+        self.rejected: deque[dict[str, Any]] = deque(maxlen=MAX_REJECTED)
+        self.durations: dict[str, deque[float]] = {}
+
+    def learned(self, answers: list[Answer]) -> None:
+        """Add rows that were learned."""
+        for answer in answers:
+            self.rows += len(answer.predictions) - len(answer.rejected)
+            if answer.rejected:
+                self.reject(describe_rejected(answer.rejected))
+
+    def reject(self, rows: list[dict[str, Any]]) -> None:
+        """Add unusable rows."""
+        self.rejected.extend({"time": time.time(), **row} for row in rows)
+
+    def committed(self, model: LinearModel | None, learning: float, sync: float) -> None:
+        """Add a commit, with the seconds that learning and the sync took."""
+        self.commits += 1
+        self.learning += learning
+        self.syncs += sync
+        if model is not None and (not self.curve or model.examples > self.curve[-1][0]):
+            self.curve.append((model.examples, model.average_loss))
+            if len(self.curve) > MAX_CURVE_POINTS:
+                self.curve = self.curve[1::2]
+
+    def took(self, endpoint: str, seconds: float) -> None:
+        """Add the duration of a request."""
+        self.durations.setdefault(endpoint, deque(maxlen=MAX_DURATIONS)).append(seconds)
+
+    def curve_state(self) -> str:
+        """The learning curve, as stored on disk."""
+        return orjson.dumps(self.curve).decode()
+
+    def resume(self, state: str | None, examples: int) -> None:
+        """Resume a stored learning curve, up to the examples that the model has."""
+        points = orjson.loads(state or "[]")
+        self.curve = [(int(count), float(loss)) for count, loss in points if count <= examples]
+
+    def latencies(self) -> dict[str, dict[str, float]]:
+        """The median and the 99th percentile of the last requests, in seconds, by endpoint."""
+        ordered = {endpoint: sorted(times) for endpoint, times in self.durations.items()}
+        return {
+            endpoint: {"count": len(times), "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
+            for endpoint, times in ordered.items()
+            if times
+        }
+
+
+class RequestStats:
+    """Counts and durations of requests.
+
+    >>> stats = RequestStats()
+    >>> stats.add("predict", 200, 0.004)
+    >>> stats.lines("giftrl_requests_total")
+    ['giftrl_requests_total{endpoint="predict",status="200"} 1']
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, int]] = Counter()
+        self._bins: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
+
+    def add(self, endpoint: str, status: int, seconds: float) -> None:
+        """Add a request that was answered."""
+        self._counts[endpoint, status] += 1
+        bins = self._bins.get(endpoint)
+        if bins is None:
+            bins, self._sums[endpoint] = self._bins.setdefault(endpoint, [0] * (len(BIN_ENDS) + 1)), 0.0
+        bins[bisect_left(BIN_ENDS, seconds)] += 1
+        self._sums[endpoint] += seconds
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a metric about requests."""
+        if name == "giftrl_requests_total":
+            return [
+                f'{name}{{endpoint="{endpoint}",status="{status}"}} {count}'
+                for (endpoint, status), count in sorted(self._counts.items())
+            ]
+        lines = []
+        for endpoint, bins in sorted(self._bins.items()):
+            total = 0
+            for end, count in zip([*map(str, BIN_ENDS), "+Inf"], bins, strict=True):
+                total += count
+                lines.append(f'{name}_bucket{{endpoint="{endpoint}",le="{end}"}} {total}')
+            lines.append(f'{name}_sum{{endpoint="{endpoint}"}} {self._sums[endpoint]:.6f}')
+            lines.append(f'{name}_count{{endpoint="{endpoint}"}} {total}')
+        return lines
+
+
+def prometheus(folder: "Folder", requests: RequestStats) -> str:
+    """All metrics of a service, in the text format of Prometheus."""
+    lines: dict[str, list[str]] = {name: [] for name in METRICS}
+    for name in ("giftrl_requests_total", "giftrl_request_seconds"):
+        lines[name] = requests.lines(name)
+    writers = dict(folder.writers)
+    lines["giftrl_models_open"].append(f"giftrl_models_open {len(writers)}")
+    for name, writer in sorted(writers.items()):
+        model, stats = writer.model, writer.stats
+        values: dict[str, float] = {
+            "examples": model.examples,
+            "queue": writer.waiting,
+            "rows_total": stats.rows,
+            "commits_total": stats.commits,
+            "learning_seconds_total": stats.learning,
+            "commit_seconds_total": stats.syncs,
+            "memory_bytes": model.nbytes,
+        }
+        if model.online is not None:
+            values["average_loss"] = model.online.model.average_loss
+        for key, value in values.items():
+            lines[f"giftrl_{key}"].append(f'giftrl_{key}{{model="{name}"}} {value:.9g}')
+    for name, followed in sorted(folder.followed.items()):
+        failing = int(followed.problem is not None)
+        for key, count in (("follow_errors_total", followed.errors), ("follow_failing", failing)):
+            lines[f"giftrl_{key}"].append(f'giftrl_{key}{{model="{name}"}} {count}')
+    text = [
+        "\n".join([f"# HELP {name} {words}", f"# TYPE {name} {kind}", *lines[name]])
+        for name, (kind, words) in METRICS.items()
+        if lines[name]
+    ]
+    return "\n".join(text) + "\n"
+
+
+def brief(writer: "Writer") -> dict[str, Any]:
+    """Counts, the loss and the base learners of a model, as the page gets them every second."""
+    model, stats, online = writer.model, writer.stats, writer.model.online
+    parts: dict[str, Any] = {
+        "examples": model.examples,
+        "waiting": model.waiting,
+        "queue": writer.waiting,
+        "rows": stats.rows,
+        "time": time.time(),
+        "loss": None,
+        "average_loss": None,
+        "labels": None,
+        "experts": [],
+        "curve": list(stats.curve),
+        "rejected": list(stats.rejected),
+        "left_out": model.left_out,
+        "latencies": stats.latencies(),
+    }
+    if online is None:
+        return parts
+    linear = online.model
+    with online.lock:
+        parts["average_loss"] = linear.average_loss
+        if isinstance(linear.learner, Mixture):
+            weight = linear.weight if linear.weight > 0.0 else 1.0
+            parts["experts"] = [
+                {"name": name, "share": share, "average_loss": total / weight}
+                for name, share, total in linear.learner.experts
+            ]
+    return parts | {"loss": linear.settings.loss, "labels": list(linear.settings.class_names) or None}
+
+
+def details(writer: "Writer", seconds: float = 0.0) -> dict[str, Any]:
+    """All of :func:`brief`, with the settings, certificate and columns of ``giftrl train --summary``.
+
+    Args:
+        writer: of the model.
+        seconds: to search for a better lower bound on the loss of other models, in a copy of the model.
+    """
+    parts: dict[str, Any] = brief(writer)
+    parts |= {"settings": writer.model.requested.given, "young": writer.model.is_provisional}
+    online = writer.model.online
+    if online is None:
+        return parts
+    if seconds <= 0.0:
+        with online.lock:
+            summary = summary_of(online.model)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "copy.giftrl")
+            writer.save(path).answer.result()
+            copy, _ = LinearModel.load(path)
+        summary = summary_of(copy, best=best_losses(copy.certificate, min(seconds, MAX_CERTIFY_SECONDS)))
+    # The summary has other values under "rejected" and "settings".
+    return parts | summary | {"chosen": summary["settings"]} | {name: parts[name] for name in ("rejected", "settings")}
