@@ -167,7 +167,7 @@ def test_standard_input_and_skipped_rows(folder, tmp_path):
     done = giftrl("certify", folder / "m", "-", "--format", "libsvm", "--json", stdin=data)
     assert json.loads(done.stdout)["rows"] == 300
     said = refused(folder / "m", "-", "--format", "libsvm", "--witness-nonzeros", 10, stdin=data)
-    assert "cannot be read twice; give a file, or keep more rows with --witness-nonzeros" in said
+    assert "cannot be read twice; give a file, or store more with --witness-nonzeros" in said
     bad = tmp_path / "bad.svm"
     bad.write_bytes(data + b"1 2:x\n7 1:1\n")
     for more in ((), ("--witness-nonzeros", 10)):

@@ -1,18 +1,12 @@
-"""Loops that move coordinates in float32: what they leave to others; failed batches, and counts that are wrong."""
-
-from typing import NamedTuple
+"""Numbers at the ends of float32, models that have overflowed, and counts that are wrong."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from giftrl import schedules
-from giftrl.compiled.rows import Dense
-from giftrl.errors import InvalidInput, Overflowed
+from giftrl.errors import Overflowed
 from giftrl.kernels import LinearLearner, LinearLearners
-from giftrl.kernels.base import Batch
-from giftrl.kernels.one_coordinate import learn_one_coordinate
-from giftrl.kernels.one_model import fastest
 from giftrl.mixtures import MixtureLearner
 from giftrl.regularizers import AdaGrad, Curvature, ElasticNet
 
@@ -43,39 +37,6 @@ def test_features_whose_squares_vanish_in_float32(kind):
     learner = curved(9, "proximal", schedules.Constant(1e47))
     learner.learn(kind(np.full((1, 9), 1e-23)), [1.0])
     np.testing.assert_allclose(learner.x, 1e23 / 9.0, rtol=1e-5)
-
-
-@pytest.mark.parametrize("regularizer", ["squared_norm", "curvature"])
-def test_the_fast_loop_is_back_after_a_batch_that_failed(regularizer):
-    x, y = np.random.default_rng(0).normal(size=(4, 9)), np.array([1.0, -1.0, 1.0, 1.0])
-    learner = LinearLearner(9, "logistic", regularizer, compiled=False)
-    learner.learn(x, y)
-    bad = x.copy()
-    bad[1, 2] = np.inf
-    with pytest.raises(InvalidInput):
-        learner.learn(bad, y)
-    rows = Dense(x.ravel(), 9)
-    assert learner._try(Batch(rows, y, np.empty(0), np.empty(4)), rows) == 4
-
-
-class Mine(NamedTuple):
-    """As a tuple it is equal to ``Curvature()``, and it does not say that its formulas take numbers side by side."""
-
-    def strength(self, lam, q):
-        return lam + q
-
-    def accumulate(self, q, z, sigma):
-        return q + sigma
-
-    def centred(self):
-        return True
-
-
-def test_a_loop_is_chosen_by_the_kind_of_a_regularizer():
-    assert Mine() == Curvature()
-    for _ in range(2):
-        assert fastest(Curvature(), False, False) is learn_one_coordinate
-        assert fastest(Mine(), False, False) is None
 
 
 def test_a_model_that_has_overflowed_predicts_from_the_first_row_on():

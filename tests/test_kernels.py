@@ -348,8 +348,6 @@ def test_bad_parts():
         LinearLearner(2, regularizer=ElasticNet(0.1, l2=1.0, base=AdaGrad()), update=updates.Proximal(False))
     with pytest.raises(InvalidInput, match="at least one model"):
         LinearLearners(2, [])
-    with pytest.raises(Incompatible, match="walk over the row for each model"):
-        LinearLearners(2, [("linear", "sqrt")], regularizer="elastic_net")
 
 
 def test_a_feature_named_twice_in_a_row_counts_once_with_the_sum():

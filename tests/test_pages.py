@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from giftrl import updates
-from giftrl.paper import BUNDLED, PAPER, READINGS, compare, rules, temporal
-from giftrl.paper.claims import Verdict, judge
+from giftrl.paper import BUNDLED, PAPER, READINGS, rules, temporal
+from giftrl.paper.claims import Verdict
 from giftrl.paper.curves import BEYOND
 from giftrl.paper.experiments import Reproduction, ReproductionPlan
 from giftrl.paper.pages import CLAIMS_FILE, write_report
@@ -29,25 +29,20 @@ def made_up(curves, betas, repetitions=3):
 
 
 def reproduction(panels):
-    readings = {
-        reading: {panel: made_up(rules(panel.loss, reading), panel.betas) for panel in panels} for reading in READINGS
-    }
-    verdicts = {reading: judge(summaries) for reading, summaries in readings.items()}
-    verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
-    return Reproduction(
+    curves = {reading: functools.partial(rules, reading=reading) for reading in READINGS}
+    curves |= {name: group for name, (group, _) in BEYOND.items()}
+    result = Reproduction(
         plan=ReproductionPlan(3, True, 64),
         data=dict.fromkeys(panels, (100, 5, "ab" * 32)),
-        readings=readings,
-        groups={
-            name: {panel: made_up(curves(panel.loss), panel.betas) for panel in panels}
-            for name, (curves, _) in BEYOND.items()
+        summaries={
+            name: {panel: made_up(group(panel.loss), panel.betas) for panel in panels} for name, group in curves.items()
         },
-        distances=[d for panel, summary in readings["found"].items() for d in compare(panel, summary)],
-        verdicts=verdicts,
         paths=temporal.run(64),
         seconds={"figures": 1.0},
         read=(0, 10),
     )
+    result.verdicts["found"] += [Verdict("one", "holds", "so"), Verdict("other", "fails", "not so")]
+    return result
 
 
 def compared(name, classes):

@@ -23,7 +23,7 @@ def test_a_line_brackets_the_optimum(label_kind, loss):
 
 def test_rows_beyond_the_budget_lower_the_bound_and_not_the_optimum(monkeypatch):
     whole = table.line("tiny logistic raw", tiny("binary"), "logistic")
-    monkeypatch.setattr(table, "BUDGET", 500)
+    monkeypatch.setattr(table, "DEFAULT_BUDGET", 500)
     part = table.line("tiny logistic raw", tiny("binary"), "logistic")
     assert part.kept < part.rows and not part.fits and part.best < whole.best
     assert part.optimum == pytest.approx(whole.optimum, rel=1e-5)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-EPS = float(np.finfo(float).eps)
+FLOAT_EPS = float(np.finfo(float).eps)
 #: Underflow changes a number by less than this.
-TINY = 1e-320
+FLOAT_TINY = 1e-320
 #: The least standard deviation of a feature, as a share of its root mean square.
 MIN_DEVIATION = 1e-6
 #: How :class:`BestLoss` was computed from second moments.
@@ -121,11 +121,11 @@ class Units:
             return norm
         size = np.linalg.norm(theta, axis=1) if theta.ndim == 2 else np.abs(theta)
         columns = theta.shape[1] if theta.ndim == 2 else 1
-        wide = error + (4 + columns) * EPS * size
+        wide = error + (4 + columns) * FLOAT_EPS * size
         if self.constant is not None:
             wide = wide + np.abs(self.shift) * wide[self.constant]
         slack = float(np.linalg.norm(_over(wide, self.scale)))
-        return (norm + slack) * (1.0 + (len(size) + 4) * EPS)
+        return (norm + slack) * (1.0 + (len(size) + 4) * FLOAT_EPS)
 
     def compared(self, x: Array) -> Array:
         """x without its mean column, if only differences of columns count."""
@@ -271,21 +271,23 @@ def lower_bound(evidence: "Evidence", duals: Array, units: Units, radius: float,
     size = np.abs(a) if a.ndim == 1 else np.sqrt((a * a).sum(axis=1))
     columns = 1 if a.ndim == 1 else a.shape[1]
     conjugate = exact_sum([evidence.conjugate, *(weights * phi_star).tolist()])
-    allowance = (16.0 + columns) * EPS * float(terms.sum()) + (
+    allowance = (16.0 + columns) * FLOAT_EPS * float(terms.sum()) + (
         evidence.committed + 16.0
-    ) * EPS * evidence.conjugate_size
-    allowance += 16.0 * TINY * (evidence.weight + evidence.committed + n)
+    ) * FLOAT_EPS * evidence.conjugate_size
+    allowance += 16.0 * FLOAT_TINY * (evidence.weight + evidence.committed + n)
 
     rows, theta, squares = evidence.rows, evidence.theta, evidence.squares
     res = theta - rows.T @ (a.T * weights).T
     counts = np.bincount(evidence.examples.indices, minlength=rows.shape[1])
     theta_size = np.abs(theta) if a.ndim == 1 else np.sqrt((theta * theta).sum(axis=1))
-    error = (counts + 4.0 + columns) * EPS * (theta_size + abs(rows).T @ (weights * size))
-    error += (evidence.committed + 4.0) * EPS * np.sqrt(evidence.dual_squares) * np.sqrt(squares)
-    error += np.where(squares > 0.0, (evidence.committed + n) * TINY, 0.0)  # other features are 0 in every example
+    error = (counts + 4.0 + columns) * FLOAT_EPS * (theta_size + abs(rows).T @ (weights * size))
+    error += (evidence.committed + 4.0) * FLOAT_EPS * np.sqrt(evidence.dual_squares) * np.sqrt(squares)
+    error += np.where(
+        squares > 0.0, (evidence.committed + n) * FLOAT_TINY, 0.0
+    )  # other features are 0 in every example
     cost = price(units.dual_norm(res, error), radius, ridge)
     bound = -conjugate - cost - allowance
-    return bound - 8.0 * EPS * (abs(conjugate) + cost + allowance) if math.isfinite(bound) else -math.inf
+    return bound - 8.0 * FLOAT_EPS * (abs(conjugate) + cost + allowance) if math.isfinite(bound) else -math.inf
 
 
 # -- the result --
@@ -347,7 +349,7 @@ class BestLoss:
 
         The effect of rounding on the run's loss is added.
         """
-        return self.loss_sum + (self.rows + 16.0) * EPS * abs(self.loss_sum) - self.lower_bound
+        return self.loss_sum + (self.rows + 16.0) * FLOAT_EPS * abs(self.loss_sum) - self.lower_bound
 
     def in_words(self, wide: Optional["BestLoss"] = None) -> str:
         """The result in a few sentences.

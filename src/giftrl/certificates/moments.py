@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from giftrl.certificates.bound import EPS, TINY, Array, Units, exact_sum, price
+from giftrl.certificates.bound import FLOAT_EPS, FLOAT_TINY, Array, Units, exact_sum, price
 from giftrl.certificates.row_record import Examples
 from giftrl.certificates.solver import newton_step
 from giftrl.errors import require
@@ -231,17 +231,17 @@ class Moments:
         n, e, r = self.rows + 8.0, np.sqrt(np.diagonal(self.scatter)), np.sqrt(self.squares)
         short = float(e @ np.abs(x)) + math.sqrt(self.label_scatter)
         long = float(r @ np.abs(x)) + math.sqrt(self.label_squares)
-        drift = n * EPS * math.sqrt(w) * long if c is not None else 0.0
-        error = n * EPS * e * short + 8.0 * EPS * (e * long + r * short) + (8.0 * EPS) ** 2 * r * long
-        error = error + np.abs(self.mean) * drift + len(x) * EPS * (self.scatter_size(x) + np.abs(self.cross))
-        error = error + np.where(self.squares > 0.0, n * n * TINY, 0.0)  # other features are 0 in every example
+        drift = n * FLOAT_EPS * math.sqrt(w) * long if c is not None else 0.0
+        error = n * FLOAT_EPS * e * short + 8.0 * FLOAT_EPS * (e * long + r * short) + (8.0 * FLOAT_EPS) ** 2 * r * long
+        error = error + np.abs(self.mean) * drift + len(x) * FLOAT_EPS * (self.scatter_size(x) + np.abs(self.cross))
+        error = error + np.where(self.squares > 0.0, n * n * FLOAT_TINY, 0.0)  # other features are 0 in every example
         if c is not None:
             error[c] += drift
-        slack = 0.5 * (n * EPS * short**2 + 16.0 * EPS * short * long + (8.0 * EPS * long) ** 2)
+        slack = 0.5 * (n * FLOAT_EPS * short**2 + 16.0 * FLOAT_EPS * short * long + (8.0 * FLOAT_EPS * long) ** 2)
         slack += (
-            n * n * TINY
+            n * n * FLOAT_TINY
             + (abs(beta) + abs(self.label_mean)) * drift
-            + (len(x) + 8.0) * EPS * (self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised))
+            + (len(x) + 8.0) * FLOAT_EPS * (self.label_scatter + float(np.abs(x) @ self.scatter_size(x)) + abs(raised))
         )
         return DualSums(slack - value, theta, error)
 
@@ -269,7 +269,7 @@ class Moments:
         # The bound allows for (n + 4) eps sqrt(dual_squares) sqrt(squares_j) in theta_j, for n committed examples; the
         # dual squares are chosen so that this is at least the error here.
         size = np.sqrt(self.squares)
-        allowed = (self.rows + 4.0) * EPS * size
+        allowed = (self.rows + 4.0) * FLOAT_EPS * size
         factor = np.max(np.divide(duals.error, allowed, where=allowed > 0.0, out=np.zeros(len(size))), initial=0.0)
         return CommittedMoments(duals.theta, duals.conjugate, abs(duals.conjugate), float(factor * factor))
 

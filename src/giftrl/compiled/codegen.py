@@ -19,7 +19,7 @@ from numba.extending import overload
 from giftrl.compiled import vector_math, vectors
 from giftrl.compiled.arguments import FIELDS, Unknown
 from giftrl.compiled.object_files import machine
-from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS
+from giftrl.compiled.registry import FORMULAS, OPERATIONS, TWINS, brings
 
 NAMES = ("NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor")
 
@@ -80,6 +80,7 @@ def install() -> None:
             overload(function, strict=False, jit_options=exact)(_choosing(compiled))
         for symbol, compiled in vector_math.OPERATORS.items():
             overload(symbol, strict=False, jit_options=exact)(_choosing(compiled, vector_math.has_vector))
+        overload(brings, strict=False, prefer_literal=True, jit_options=exact)(_brings)
     for operation in OPERATIONS[_installed[0] :]:
         overload(operation, strict=False, jit_options=exact)(_method(operation))
     for formula, sums_reordered in FORMULAS[_installed[1] :]:
@@ -102,6 +103,14 @@ def _method(operation: Any) -> Callable[..., Any]:
         return None if cls is None else getattr(cls, operation.__name__, operation.__wrapped__)
 
     return choose
+
+
+def _brings(member: Any, name: Any) -> Any:
+    """What Numba compiles for ``brings``: a constant."""
+    if not isinstance(name, types.StringLiteral):
+        return None
+    answer = hasattr(member.instance_class, name.literal_value)
+    return lambda member, name: answer  # noqa: ARG005
 
 
 # From a loop in plain Python to an object file, by way of Numba; imported where a loop must be compiled.

@@ -11,7 +11,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from giftrl.compiled import lanes
-from giftrl.compiled.vectors import Vector, pieces, slice_of, spread
+from giftrl.compiled.vectors import Vector, converted, pieces, same, slice_of, spread
 
 #: What is added to the exponent of a float64, and the bits of 1/sqrt(2).
 BIAS, BITS_OF_ROOT = 1023, 0x3FE6A09E667F3BCD
@@ -122,6 +122,9 @@ def reduction(join: Any) -> Any:
 
     @intrinsic
     def apply(typing: Any, v: Any) -> Any:
+        if not isinstance(v, Vector):
+            return v(v), same
+
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             (_, count), *others = pieces(v.count)
             whole, left = slice_of(builder, args[0], 0, count), {size: at for at, size in others}
@@ -140,6 +143,8 @@ def reduction(join: Any) -> Any:
 @intrinsic
 def put_lane(typing: Any, v: Any, k: Any, number: Any) -> Any:
     """``lanes.put``."""
+    if not isinstance(v, Vector):
+        return v(v, k, number), converted(2, number, v)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = context.cast(builder, args[2], number, v.real)
@@ -151,6 +156,8 @@ def put_lane(typing: Any, v: Any, k: Any, number: Any) -> Any:
 @intrinsic
 def get_lane(typing: Any, v: Any, k: Any) -> Any:
     """``lanes.get``."""
+    if not isinstance(v, Vector):
+        return v(v, k), same
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.extract_element(args[0], context.cast(builder, args[1], k, types.int32))

@@ -35,6 +35,11 @@ class VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.VectorType(manager[kind.real].get_value_type(), lanes))
 
 
+def numbers(real: Any, count: int) -> Any:
+    """The type of so many numbers of type ``real``: a plain number for one lane, a vector for more."""
+    return real if count == 1 else Vector(real, count)
+
+
 def count_of(side: Any) -> Any:
     """The number of lanes, from the class of ``side``."""
     return side.instance_class.lanes(None)
@@ -91,6 +96,8 @@ def from_memory(x: Any, vector: Any, indices: Any) -> Any:
             place(context, builder, x, args[1], at, indices or [types.uintp]),
             context.get_value_type(vector),
         )
+        if not isinstance(vector, Vector):
+            return builder.load(pointer)
         found = ir.Constant(kind, ir.Undefined)
         for first, count in pieces(vector.count):
             piece = builder.load(piece_at(builder, pointer, first, count))
@@ -110,21 +117,21 @@ def from_memory(x: Any, vector: Any, indices: Any) -> Any:
 @intrinsic
 def load_vector(typing: Any, like: Any, x: Any, j: Any, at: Any) -> Any:
     """``lanes.load``."""
-    vector = Vector(x.dtype, count_of(like))
+    vector = numbers(x.dtype, count_of(like))
     return vector(like, x, j, at), from_memory(x, vector, (j, at))
 
 
 @intrinsic
 def read_vector(typing: Any, like: Any, x: Any) -> Any:
     """``lanes.read``."""
-    vector = Vector(x.dtype, count_of(like))
+    vector = numbers(x.dtype, count_of(like))
     return vector(like, x), from_memory(x, vector, ())
 
 
 @intrinsic
 def read_diagonal(typing: Any, like: Any, x: Any) -> Any:
     """``lanes.diagonal``."""
-    vector = Vector(x.dtype, count_of(like))
+    vector = numbers(x.dtype, count_of(like))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         found = ir.Constant(context.get_value_type(vector), ir.Undefined)
@@ -143,6 +150,9 @@ def to_memory(x: Any, vector: Any, indices: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         at = args[1:-1] if indices else [context.get_constant(types.uintp, 0)]
         pointer = place(context, builder, x, args[0], at, indices or [types.uintp])
+        if not isinstance(vector, Vector):
+            builder.store(args[-1], pointer)
+            return context.get_dummy_value()
         for first, count in pieces(vector.count):
             piece = slice_of(builder, args[-1], first, count)
             builder.store(piece, piece_at(builder, pointer, first, count)).align = x.dtype.bitwidth // 8
@@ -166,7 +176,7 @@ def write_vector(typing: Any, x: Any, v: Any) -> Any:
 @intrinsic
 def zero_vector(typing: Any, like: Any) -> Any:
     """``lanes.zeros``."""
-    vector = Vector(types.float64, count_of(like))
+    vector = numbers(types.float64, count_of(like))
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.Constant(context.get_value_type(vector), None)
@@ -174,8 +184,24 @@ def zero_vector(typing: Any, like: Any) -> Any:
     return vector(like), code
 
 
+def converted(at: int, number: Any, real: Any) -> Any:
+    """The code that converts a plain number among the arguments."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.cast(builder, args[at], number, real)
+
+    return code
+
+
+def same(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The code of an operation that does nothing to a plain number."""
+    return args[0]
+
+
 def cast(v: Any, real: Any) -> Any:
     """The type and the code of a conversion to floats of another width."""
+    if not isinstance(v, Vector):
+        return real, converted(0, v, real)
     vector = Vector(real, v.count)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -22,11 +22,11 @@ import numpy as np
 from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
 from giftrl.streams.names.features import News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import Ahead
+from giftrl.streams.sources.prefetch import Prefetch
 from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources, is_url
 from giftrl.training.settings import Settings
 
@@ -159,7 +159,7 @@ def look_at_files(
     looked, formats = [], dict[str, str]()
     for file in files:
         with Stream(source_of(file.name)) as stream:
-            head = stream.peek(HEAD)
+            head = stream.peek(HEAD_BYTES)
             stream.check_end(1)
             kind = detect(head, file.name, format)
             formats.setdefault(kind, file.name)
@@ -167,11 +167,13 @@ def look_at_files(
         if kind == "csv":
             from giftrl.streams.tables.csv import layout
 
-            table = layout(head[:HEAD], file.name, columns or Columns(), schema, len(head) < HEAD, named_labels)
+            table = layout(
+                head[:HEAD_BYTES], file.name, columns or Columns(), schema, len(head) < HEAD_BYTES, named_labels
+            )
             file = file._replace(header=head[: table.offset], delimiter=table.delimiter)
             schema = schema or table.schema
         long_records = kind == "csv" and _has_long_records(head)
-        looked.append(file._replace(lines=plain and kind in TEXT and not long_records))
+        looked.append(file._replace(lines=plain and kind in TEXT_FORMATS and not long_records))
     if len(formats) > 1:
         (one, first), (other, second), *_ = formats.items()
         rule = f"must have one format, and the first is {one} and the second {other}"
@@ -216,8 +218,8 @@ def about_rows(files: Sequence[File], format: str | None = None) -> About | None
     About(rows=100, most=False)
     """
     with Stream(source_of(files[0].name)) as stream:
-        head = stream.peek(HEAD)[:HEAD]
-    if detect(head, files[0].name, format) not in TEXT:
+        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
+    if detect(head, files[0].name, format) not in TEXT_FORMATS:
         return None
     compressed = []
     for file in files:
@@ -363,7 +365,7 @@ class ShardRows:
         self._used = 0  # rows of the batch that were handed out
         self._begin = place  # of the batch
         items: Any = self._items(place)
-        self._ahead = Ahead(items) if background else None
+        self._ahead = Prefetch(items) if background else None
         self._iterator = iter(items if self._ahead is None else self._ahead)
         self._skip = place.rows
 
@@ -392,8 +394,8 @@ class ShardRows:
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
             interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
             constant=settings.constant, on_error=reading.on_error, labels=settings.label_names,
-            accepts=settings.accepts, expected=settings.expected, no_base=settings.no_base, start=start,
-            background=False,
+            accepts=settings.accepts, expected=settings.expected, hints=partial(settings.hints, can_add=False),
+            no_base=settings.no_base, start=start, background=False,
         )  # fmt: skip
 
     def _advance(self) -> bool:

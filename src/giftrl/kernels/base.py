@@ -67,7 +67,7 @@ class OneRow:
         self.learn: Callable[[], Any] | None = None
         self.predict: Callable[[], Any] | None = None
         self.linear = np.zeros(1)  # the prediction of a mixture before it is clipped
-        self.batch = Held(Batch(rows, self.label, self.weight, self.score[0]))
+        self.batch = Held(Batch(rows, self.label.reshape(1, 1), self.weight, self.score))
         self.kept_by: Any = None  # the stored examples that the call ``keep`` adds to
         self.keep: Callable[[], Any] = _keep_nothing
 

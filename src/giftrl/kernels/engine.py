@@ -1,21 +1,20 @@
 """What the compiled learners of linear models share: parts that go together, stored coordinates, certificates."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from operator import is_not
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from giftrl import regularizers, schedules, updates
 from giftrl.certificates import Certificate, Evidence, RowReservoir
-from giftrl.compiled import compiler
 from giftrl.compiled.arguments import Held
 from giftrl.compiled.rows import Rows, slice_rows
 from giftrl.errors import Overflowed, require, require_whole
 from giftrl.kernels.base import Batch, NonzeroRows, OneRow, RowLearner, check_parts, stored_type
-from giftrl.kernels.row_copy import THETA, columns
+from giftrl.kernels.loop_row_copy import THETA, columns
 from giftrl.kernels.scalar_round import CONJUGATE, DELTA, LAM, LOSS, ROUNDING, SIZE, TIME, Parts
 from giftrl.regularizers.contract import centred, l1_strength, require_diagonal, strength
 from giftrl.regularizers.contract import known_ahead as psi_known_ahead
@@ -156,7 +155,6 @@ class Engine:
 class OneLearner(RowLearner, Engine):
     """What learners of one model and of K classes have in common: one update, one schedule, one certificate."""
 
-    _loops: ClassVar[tuple[Callable[..., int], Callable[..., int]]]  # with one strength, and with one for each feature
     #: What theta of the certificate has more than the stored theta, a column for each score; None where it is 0. After
     #: a merge of learners whose psi is not centred, the stored theta is that of the new point, not minus the sum of z.
     ahead: Array | None = None
@@ -183,9 +181,9 @@ class OneLearner(RowLearner, Engine):
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
         predictions = np.empty((len(y), *self._scores))
-        labels = self._typed(y)
+        labels, n = self._typed(y), len(y)
         try:
-            self._learn_batch(Batch(rows, labels, weights, predictions), len(y))
+            self._learn_batch(Batch(rows, labels.reshape(n, 1), weights, predictions.reshape(n, -1 if n else 1)), n)
         except Overflowed as problem:
             first = problem.row or 0
             self._remember(slice_rows(rows, 0, first), labels[:first], weights[:first], predictions[:first])
@@ -234,14 +232,13 @@ class OneLearner(RowLearner, Engine):
         if isinstance(self.ahead, NonzeroRows):
             self.ahead = self.ahead.array()
 
-    def _run(self, batch: Batch | Held, n: int) -> int:
-        """Learn from n rows; how many before one that overflows."""
-        loop = compiler.ready(self._loops[0 if self.uniform else 1], self.compiled)
-        return int(loop(self._parts(), batch, self.coordinates, self.states))
+    def _run(self, parts: Any, batch: Any) -> int:
+        """Learn from a batch; return how many rows there are before one that overflows."""
+        raise NotImplementedError
 
     def _learn_batch(self, batch: Batch | Held, n: int) -> None:
         """Learn from n rows."""
-        learnt = self._run(batch, n)
+        learnt = self._run(self._parts(), batch)
         if learnt == n > 0 and not np.isfinite(self.states).all():
             learnt -= 1  # the loop would have noticed at the next row
         if learnt < n:

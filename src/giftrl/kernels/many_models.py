@@ -12,15 +12,15 @@ from giftrl.certificates.reservoir import as_budget
 from giftrl.compiled import compiler
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import CSR, Rows, as_rows, longest
-from giftrl.errors import Incompatible, require
+from giftrl.errors import require
 from giftrl.kernels.base import Batch, as_labels, as_weights, check_parts
-from giftrl.kernels.coordinate import learn_coordinate, predict_coordinate
 from giftrl.kernels.engine import Array, Engine, dual, point
-from giftrl.kernels.lane_counts import split
-from giftrl.kernels.many_coordinate import learn_coordinate_many
-from giftrl.kernels.many_uniform import learn_uniform_many
-from giftrl.kernels.row_copy import columns
-from giftrl.kernels.scalar_round import LAM, LOSS, ManyParts, Parts, Schedules
+from giftrl.kernels.lane_counts import EVERY
+from giftrl.kernels.loop_coordinate import learn_coordinate
+from giftrl.kernels.loop_row_copy import columns
+from giftrl.kernels.loop_uniform import learn_uniform
+from giftrl.kernels.one_model import learn_one_model, predict_one_model
+from giftrl.kernels.scalar_round import LAM, LOSS, Parts, Schedules
 from giftrl.regularizers.contract import l1_strength
 from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
 from giftrl.system import zeros
@@ -90,7 +90,7 @@ class Group:
         compiled: False runs the loops as plain Python.
     """
 
-    def __init__(self, models: Sequence[int], parts: ManyParts, uniform: bool, compiled: bool) -> None:
+    def __init__(self, models: Sequence[int], parts: Parts, uniform: bool, compiled: bool) -> None:
         self.models = list(models)
         self.parts = parts
         self.uniform = uniform
@@ -132,11 +132,11 @@ class Group:
         batch = Batch(rows, theirs, weights, made)
         if self.uniform:
             largest = float(np.finfo(self.coordinates.dtype).max)
-            loop = compiler.ready(learn_uniform_many, self.compiled, counted=False)
+            loop = compiler.ready(learn_uniform, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, min(largest * largest, np.finfo(np.float64).max))
         else:
             steps = np.empty((longest(rows), self.lanes), self._arithmetic(rows, own))
-            loop = compiler.ready(learn_coordinate_many, self.compiled, counted=False)
+            loop = compiler.ready(learn_coordinate, self.compiled, counted=False)
             loop(self.parts, batch, self.coordinates, own, steps)
         states[self.models] = own[: len(self.models)]
         if not alone:
@@ -153,10 +153,7 @@ class Group:
 
 
 class Alone:
-    """A model that takes walks of its own over a row, as one with an L1 term and a strength for each coordinate.
-
-    It has the methods of :class:`Group`.
-    """
+    """A model without another of its kind. It has the methods of :class:`Group`."""
 
     def __init__(self, model: int, parts: Parts, compiled: bool) -> None:
         self.models = [model]
@@ -177,19 +174,18 @@ class Alone:
         self.coordinates[:] = stored
 
     def learn(self, rows: Rows, labels: Array, weights: Array, states: Array, predictions: Array) -> None:
-        m = self.models[0]
-        own, made = states[[m]], np.empty(len(labels))
-        y = np.ascontiguousarray(labels[:, m if labels.shape[1] > 1 else 0])
-        learnt = -1  # a model that has overflowed learns nothing
-        if own[0, LOSS] < np.inf:
-            loop = compiler.ready(learn_coordinate, self.compiled)
-            learnt = int(loop(self.parts, Batch(rows, y, weights, made), self.coordinates, own))
-        if learnt < len(y):
-            own[0, LOSS] = np.inf
-            rest = np.empty(len(y))
-            compiler.ready(predict_coordinate, self.compiled)(self.parts.psi, own[0, LAM], rows, self.coordinates, rest)
-            made[learnt + 1 :] = rest[learnt + 1 :]
-        states[m], predictions[:, m] = own[0], made
+        m, psi = self.models[0], self.parts.psi
+        state, scores = states[[m]], np.empty((len(labels), 1))
+        y = np.ascontiguousarray(labels[:, [m if labels.shape[1] > 1 else 0]])
+        learned = -1  # a model that has overflowed learns nothing
+        if state[0, LOSS] < np.inf:
+            batch = Batch(rows, y, weights, scores)
+            learned = learn_one_model(self.parts, batch, self.coordinates, state, self.compiled)
+        if learned < len(y):
+            state[0, LOSS], rest = np.inf, np.empty(len(y))
+            predict_one_model(psi, state[0, LAM], rows, self.coordinates, rest, self.compiled)
+            scores[learned + 1 :, 0] = rest[learned + 1 :]
+        states[m], predictions[:, m] = state[0], scores[:, 0]
 
 
 # Many linear models in one pass.
@@ -226,11 +222,6 @@ class LinearLearners(Engine):
             (updates.BY_NAME.member(update, "pick"), schedules.BY_NAME.member(schedule, "lam"))
             for update, schedule in settings
         ]
-        if l1_strength(self.regularizer) > 0.0 and self.uniform:
-            raise Incompatible(
-                f"{self.regularizer!r} needs a walk over the row for each model, which many models in one pass do "
-                "not share; use one LinearLearner for each, or a regularizer without an L1 term"
-            )
         for setting in self.settings:
             check_parts(self.loss, self.regularizer, *setting)
         self.witnesses: list[RowReservoir] = []
@@ -249,17 +240,17 @@ class LinearLearners(Engine):
         self.groups: list[Group | Alone] = []
         for (_, _, ahead), members in kinds.items():
             update, schedule = encoded[members[0]]
-            if l1_strength(self.regularizer) > 0.0:
+            if len(members) == 1 or l1_strength(self.regularizer) > 0.0:
                 for m in members:
-                    one = Parts(self.loss, self.regularizer, update, encoded[m][1], ahead)
-                    self.groups.append(Alone(m, one, self.compiled))
+                    parts = Parts(self.loss, self.regularizer, update, encoded[m][1], ahead)
+                    self.groups.append(Alone(m, parts, self.compiled))
                 continue
             for models, side in split(members):
                 numbers = [encoded[m][1] for m in models]
                 if isinstance(numbers[0], AnySchedule):
                     numbers += numbers[:1] * (side.lanes() - len(models))
                     schedule = Schedules(numbers[0].code, np.array([each[1:] for each in numbers]).T.copy())
-                parts = ManyParts(self.loss, self.regularizer, update, schedule, ahead, side)
+                parts = Parts(self.loss, self.regularizer, update, schedule, ahead, side)
                 self.groups.append(Group(models, parts, self.uniform, self.compiled))
 
     def _allocate(self) -> None:
@@ -372,3 +363,13 @@ def own_key(part: Any) -> Any:
     except TypeError:
         return id(part)  # one with an array, which is itself alone
     return type(part), part
+
+
+def split(models: list[int]) -> list[tuple[list[int], Any]]:
+    """Models in groups, each with the narrowest side that has a lane for all of them.
+
+    >>> [(len(group), side) for group, side in split(list(range(21)))]
+    [(16, Lanes16()), (5, Lanes8())]
+    """
+    groups = [models[k : k + 16] for k in range(0, len(models), 16)]
+    return [(group, EVERY[next(lanes for lanes in (4, 8, 16) if lanes >= len(group))]) for group in groups]

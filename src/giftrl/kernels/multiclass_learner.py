@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end, longest
 from giftrl.errors import require_whole
@@ -25,15 +26,16 @@ from giftrl.kernels.engine import Array, OneLearner
 from giftrl.kernels.scalar_round import (
     ENERGY,
     LAM,
-    LONGEST,
+    LONGEST_STEP,
     ROUNDING,
     THETA2,
     TOTAL,
+    WALKED,
     Parts,
     account,
     moved_elsewhere,
     next_lambda,
-    time_to_recount,
+    recount_due,
 )
 from giftrl.ops.vector_loss import conjugate, curvature, slope, value
 from giftrl.regularizers.contract import accumulate, centred, strength, uses_curvature
@@ -104,7 +106,7 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
     classes = np.uint64(theta.shape[1])
     r = np.zeros((ROWS, theta.shape[1]))
     for i in range(len(labels)):
-        h, y, n2 = weight(weights, i), labels[i], 0.0
+        h, y, n2 = weight(weights, i), labels[i, 0], 0.0
         for m in range(classes):
             r[SUMS, m] = 0.0
         for k in range(begin(rows, i), end(rows, i)):
@@ -113,17 +115,17 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
             for m in range(classes):
                 r[SUMS, m] += s * np.float64(theta[j, m])
         now = strength(psi, state[0, LAM], 0.0)
-        next_lam = next_lambda(schedule, state, 0, 0.0, 0.0) if known_ahead(schedule) else state[0, LAM]
+        next_lam = next_lambda(schedule, state, 0.0, 0.0) if known_ahead(schedule) else state[0, LAM]
         used = strength(psi, next_lam, 0.0) if parts.ahead else now
         for m in range(classes):
             predictions[i, m] = r[P, m] = r[SUMS, m] / now
             r[START, m] = r[SUMS, m] / used
-        chosen = choose_scores(parts, y, h, min(h * n2 / used, LONGEST), r)
+        chosen = choose_scores(parts, y, h, min(h * n2 / used, LONGEST_STEP), r)
         squares, finite = weigh(h, r)
         if not finite:
             return i
         if not known_ahead(schedule):
-            next_lam = next_lambda(schedule, state, 0, 0.0, squares * n2)
+            next_lam = next_lambda(schedule, state, 0.0, squares * n2)
         after = strength(psi, next_lam, 0.0)
         along = 0.0
         for m in range(classes):
@@ -137,7 +139,7 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - 0.5 * now * moved2
         state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
         state[0, THETA2] += squares * n2 - 2.0 * along
-        account(state, 0, h, chosen, state[0, THETA2], next_lam)
+        account(state, h, chosen, state[0, THETA2], next_lam)
         beyond = 0.0
         for k in range(begin(rows, i), end(rows, i)):
             j, s = column(rows, i, k), np.float64(rows.data[k])
@@ -146,7 +148,9 @@ def learn_multiclass_uniform(parts: Parts, batch: Batch, theta: Any, state: Any)
                 beyond += 0.0 * np.float64(theta[j, m])  # NaN where theta is beyond the type in which it is stored
         if not state[0, ROUNDING] + beyond < math.inf:
             return i
-        if time_to_recount(state, float(end(rows, i) - begin(rows, i)), theta.shape[0]):
+        state[0, WALKED] += float(end(rows, i) - begin(rows, i))
+        if recount_due(state[0, WALKED], theta.shape[0]):
+            state[0, WALKED] = 0.0
             total = 0.0
             for j in range(theta.shape[0]):
                 for k in range(theta.shape[1]):
@@ -166,7 +170,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
     r = np.zeros((ROWS, predictions.shape[1]))
     steps = np.empty(longest(rows))
     for i in range(len(labels)):
-        h, y, lam_now = weight(weights, i), labels[i], state[0, LAM]
+        h, y, lam_now = weight(weights, i), labels[i, 0], state[0, LAM]
         first, last = begin(rows, i), end(rows, i)
         n2, c = 0.0, 0.0
         for m in range(classes):
@@ -182,7 +186,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
                 r[SUMS, m] += scale * np.float64(coordinates[j, m])
         for m in range(classes):
             predictions[i, m] = r[P, m] = r[START, m] = r[SUMS, m]
-        chosen = choose_scores(parts, y, h, min(h * c, LONGEST), r)
+        chosen = choose_scores(parts, y, h, min(h * c, LONGEST_STEP), r)
         squares, finite = weigh(h, r)
         if not finite:
             return i
@@ -193,7 +197,7 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
         gamma = 0.0
         if centred(psi) and uses_gamma(schedule):
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - 0.5 * squares * c
-        next_lam = next_lambda(schedule, state, 0, gamma, squares * n2)
+        next_lam = next_lambda(schedule, state, gamma, squares * n2)
 
         walk = not centred(psi) and uses_gamma(schedule)
         length, stored, beyond, moved, before2, after2 = math.sqrt(squares), 0.0, 0.0, 0.0, 0.0, 0.0
@@ -223,11 +227,11 @@ def learn_multiclass_coordinate(parts: Parts, batch: Batch, coordinates: Any, st
                     before2 += old * old * per_before
                     after2 += new * new * per_after
         if walk:
-            moved += moved_elsewhere(state, 0, next_lam, before2)
+            moved += moved_elsewhere(lam_now, next_lam, state[0, ENERGY] - before2)
             gamma = h * (chosen.phi - value(loss, r[WORK], y)) - moved
             state[0, ENERGY] += after2 - before2
         state[0, TOTAL] += evidence(schedule, gamma, squares * n2)
-        account(state, 0, h, chosen, stored, next_lam)
+        account(state, h, chosen, stored, next_lam)
         if not state[0, ROUNDING] + beyond < math.inf:
             return i
     return len(labels)
@@ -256,8 +260,6 @@ class MulticlassLearner(OneLearner):
     (6,)
     """
 
-    _loops = (learn_multiclass_uniform, learn_multiclass_coordinate)
-
     def __init__(
         self, dimension: int, classes: int, loss: Any = "softmax", regularizer: Any = "squared_norm",
         update: Any = "proximal", schedule: Any = "temporal", *, dtype: Any = "float32", compiled: bool = True,
@@ -267,6 +269,10 @@ class MulticlassLearner(OneLearner):
         extra = 0 if self.uniform else 1 + self.classes * centred(self.regularizer)
         beside = self._beside(self.classes)
         self.coordinates = zeros((self.dimension, self.classes + extra), self.dtype, beside=beside)
+
+    def _run(self, parts: Any, batch: Any) -> int:
+        loop = learn_multiclass_uniform if self.uniform else learn_multiclass_coordinate
+        return int(ready(loop, self.compiled)(parts, batch, self.coordinates, self.states))
 
     def weights_of(self, features: Any) -> Array:
         chosen = self.coordinates[features]

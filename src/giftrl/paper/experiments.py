@@ -1,10 +1,10 @@
-"""Run Figures 1 to 3, compare them with the published ones, and run the experiments beyond them."""
+"""Figures 1 to 3 run again, in three readings of the paper's settings, and the experiments beyond them."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from giftrl.paper import temporal
@@ -40,75 +40,61 @@ class Reproduction:
 
     plan: ReproductionPlan
     data: dict[PaperPanel, tuple[int, int, str]]  # rows, features and fingerprint of each panel's data
-    readings: dict[str, dict[PaperPanel, Summary]]  # the losses, by reading of the paper
-    groups: dict[str, dict[PaperPanel, Summary]]  # the losses of the curves beyond the paper
-    distances: list[Distance]  # to the published curves
-    verdicts: dict[str, list[Verdict]]  # on the paper's claims, by reading
+    summaries: dict[str, dict[PaperPanel, Summary]]  # the losses, by reading of the paper and by group beyond it
     paths: list[temporal.RegretPath]  # the temporal experiment
     seconds: dict[str, float]  # the time of each stage
     read: tuple[int, int]  # the repetitions read from an earlier run, and all of them
     ablations: list[Ablation] = field(default_factory=list)  # the found setting with one part changed, on request
+
+    @cached_property
+    def distances(self) -> list[Distance]:
+        """The distances to the published curves."""
+        return [distance for panel, summary in self.summaries["found"].items() for distance in compare(panel, summary)]
+
+    @cached_property
+    def verdicts(self) -> dict[str, list[Verdict]]:
+        """The verdicts on the paper's claims, by reading."""
+        return {reading: judge(self.summaries[reading]) for reading in READINGS}
 
 
 def reproduce(
     panels: Panels,
     plan: ReproductionPlan,
     *,
+    tell: Callable[[str], None],
     folder: Path | None = None,
     workers: int | None = None,
-    tell: Callable[[str], None] | None = None,
 ) -> Reproduction:
     """Run the panels, stage by stage.
 
     Args:
         panels: the panels, each with a function that loads its data.
         plan: the size of the reproduction.
+        tell: called with the name of each piece of work before it starts.
         folder: the folder of finished repetitions.
         workers: the number of repetitions that run at once; None for one on each core.
-        tell: called with the name of each piece of work before it starts.
     """
-    seconds: dict[str, float] = {}
-    counts = [0, 0]
-
-    def count(known: bool) -> None:
-        counts[0] += known
-        counts[1] += 1
-
-    @contextmanager
-    def timed(stage: str) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - begun
+    begun, seconds, known = time.perf_counter(), defaultdict[str, float](float), list[bool]()
+    loaded = {panel: load() for panel, load in panels}
+    seconds["reading data"] = time.perf_counter() - begun
 
     def run(stage: str, curves: Callable[[str], tuple[Curve, ...]]) -> dict[PaperPanel, Summary]:
         summaries = {}
         for panel, data in loaded.items():
-            if tell:
-                tell(f"{panel.title} ({stage})")
-            grid = Grid(panel.loss, curves(panel.loss), panel.betas)
-            with timed(stage):
-                summaries[panel] = repeat(data, grid, plan.repetitions, folder=folder, workers=workers, done=count)
+            tell(f"{panel.title} ({stage})")
+            begun, grid = time.perf_counter(), Grid(panel.loss, curves(panel.loss), panel.betas)
+            summaries[panel] = repeat(data, grid, plan.repetitions, folder=folder, workers=workers, done=known.append)
+            seconds[stage] += time.perf_counter() - begun
         return summaries
 
-    with timed("reading data"):
-        loaded = {panel: load() for panel, load in panels}
-    readings = {
+    summaries = {
         reading: run("figures" if reading == "found" else f"{reading} reading", partial(rules, reading=reading))
         for reading in READINGS
     }
-    groups = {name: run(name, curves) for name, (curves, _) in BEYOND.items()} if plan.beyond else {}
-    if tell:
-        tell("temporal variability")
-    with timed("temporal variability"):
-        paths = temporal.run(plan.rounds)
-    return Reproduction(
-        plan=plan,
-        data={panel: (data.rows, data.features, data.fingerprint) for panel, data in loaded.items()},
-        readings=readings,
-        groups=groups,
-        distances=[d for panel, summary in readings["found"].items() for d in compare(panel, summary)],
-        verdicts={reading: judge(summaries) for reading, summaries in readings.items()},
-        paths=paths,
-        seconds=seconds,
-        read=(counts[0], counts[1]),
-    )
+    summaries |= {name: run(name, curves) for name, (curves, _) in BEYOND.items() if plan.beyond}
+    tell("temporal variability")
+    begun = time.perf_counter()
+    paths = temporal.run(plan.rounds)
+    seconds["temporal variability"] = time.perf_counter() - begun
+    data = {panel: (data.rows, data.features, data.fingerprint) for panel, data in loaded.items()}
+    return Reproduction(plan, data, summaries, paths, seconds, (sum(known), len(known)))

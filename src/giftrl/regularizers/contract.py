@@ -65,12 +65,8 @@ def uses_curvature(regularizer: Any) -> bool:
 
 
 @operation
-def side_by_side(regularizer: Any) -> bool:
-    """True if accumulate and strength also accept SIMD lanes (:mod:`giftrl.compiled.lanes`).
-
-    They do where they are sums, products and quotients of their arguments, without constants. L must not be below
-    lambda, and accumulate must add at most sigma.
-    """
+def bounded(regularizer: Any) -> bool:
+    """True if L is not below lambda, and accumulate adds at most sigma: few numbers then bound the steps of a row."""
     return False
 
 

@@ -19,7 +19,7 @@ class Curvature(NamedTuple):
     def strength(self, lam: float, q: Any) -> Any:
         return lam + q
 
-    def side_by_side(self) -> bool:
+    def bounded(self) -> bool:
         return True
 
     def centred(self) -> bool:

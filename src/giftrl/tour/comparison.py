@@ -7,7 +7,7 @@ them, and then learns from them one by one: a prediction misses at most 0.4% of 
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,25 +66,17 @@ def read(name: str) -> Task:
 class Comparison(NamedTuple):
     """The average losses of one pass over a data set.
 
-    Attributes:
-        data: the data set.
-        ours: the loss of giftrl.
-        proof: its certificate in words.
-        bound: a lower bound on the loss of every linear model of its size; NaN if nothing was proved.
-        default: the loss of SGD with its defaults.
-        swept: the losses of SGD at each of the rates.
-
     >>> one = Comparison(None, 1.0, "", 0.5, 3.0, (2.0, 0.8) + 7 * (4.0,))
     >>> one.best, one.good
     ((0.0032, 0.8), 1)
     """
 
     data: Task
-    ours: float
-    proof: str
-    bound: float
-    default: float
-    swept: tuple[float, ...]
+    ours: float  # the loss of giftrl
+    proof: str  # its certificate in words
+    bound: float  # a lower bound on the loss of every linear model of its size; NaN if nothing was proved
+    default: float  # the loss of SGD with its defaults
+    swept: tuple[float, ...]  # the losses of SGD at each of the rates
 
     @property
     def best(self) -> tuple[float, float]:
@@ -171,12 +163,3 @@ def average_loss(data: Task, rate: float | None) -> float:
                 paid.append(losses(classes, nothing, rest, data.y))
                 break
     return float(np.concatenate(paid).mean())
-
-
-def mean_ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    """The geometric mean of ratios.
-
-    >>> round(mean_ratio([(1.0, 2.0), (1.0, 8.0)]), 6)
-    0.25
-    """
-    return float(np.exp(np.mean([np.log(above / below) for above, below in pairs])))

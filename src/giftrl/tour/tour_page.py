@@ -1,6 +1,7 @@
 """The page of the tour, its figures and tables, and the lines that end the tour on the terminal."""
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from giftrl.paper.panels import bundled
 from giftrl.reports import INK, new_figure, svg
 from giftrl.reports import page as html
 from giftrl.reports.figures import require_matplotlib
-from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, mean_ratio, read
+from giftrl.tour.comparison import GOOD_SHARE, NAMES, RATES, STEPS, Comparison, compare, read
 
 Table = tuple[tuple[str, ...], list[list[str]]]
 
@@ -79,13 +80,12 @@ def write_page(found: Sequence[Comparison], paper: Reproduction, folder: Path) -
             "one learning rate. The star is giftrl, which has none, and the line is at its loss. Height is loss, as a "
             "multiple of giftrl's: a square below the line is better than giftrl."
         ),
-        html.figures(*(html.figure(svg(draw(each)), f"rates-{each.data.name}", describe(each), _caption(each))
+        html.figures(*(html.figure(svg(draw(each)), describe(each), f"rates-{each.data.name}", _caption(each))
                        for each in found)),
         html.paragraph(
             "The grey strip holds the learners without a fixed learning rate: giftrl, and SGD with its defaults (the "
-            f"hollow square), whose rate falls by a rule. Losses above {CEILING:g} times giftrl's are drawn at "
-            f"{CEILING:g}. SGD gets features that were standardised with all rows in advance; giftrl gets them "
-            "unscaled. Every row is predicted before its label is used."
+            f"hollow square), whose rate falls by a rule. Losses above {CEILING:g} are drawn at {CEILING:g}. SGD gets "
+            "standardised features, and giftrl the original ones. Every row is predicted before its label is used."
         ),
     )  # fmt: skip
     page.section(
@@ -203,8 +203,8 @@ def short_table(found: Sequence[Comparison]) -> Table:
 
 def last_lines(found: Sequence[Comparison], page: Path) -> list[str]:
     """Five lines that end the tour on the terminal; the last is the page to open."""
-    default = mean_ratio((each.ours, each.default) for each in found)
-    best = mean_ratio((each.ours, each.best[1]) for each in found)
+    default = statistics.geometric_mean(each.ours / each.default for each in found)
+    best = statistics.geometric_mean(each.ours / each.best[1] for each in found)
     runs, good = len(found) * len(RATES), sum(each.good for each in found)
     proved = next((each for each in found if not math.isnan(each.bound)), None)
     proof = "Each run also looks for a lower bound on the loss of every linear model."

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from giftrl.certificates.reservoir import RowReservoir
 from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
 from giftrl.compiled.rows import Rows
-from giftrl.errors import Incompatible, require
+from giftrl.errors import Given, Incompatible, require
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, leave
 from giftrl.mixtures.experts import WEALTH, lanes
@@ -44,7 +44,7 @@ def require_auto(auto: bool, argument: str, workers: object) -> None:
     giftrl.errors.InvalidInput: n_jobs=2: needs beta='auto': models with a number for beta cannot be merged; leave out
     one of the two
     """
-    rule = "needs beta='auto': models with a number for beta cannot be merged"
+    rule = "needs ", Given("beta", "auto"), ": models with a number for beta cannot be merged"
     require(auto, argument, workers, rule, "leave out one of the two")
 
 

@@ -2,7 +2,7 @@
 
 Numbers that differ between models are rows of two arrays of fixed shape (:func:`giftrl.compiled.lanes.scratch`): ``w``
 has those of a round and ``state`` those of :mod:`giftrl.kernels.scalar_round`. Every loop over models is short and
-without a branch, so that it runs several models at a time.
+without a branch, so that it runs several models at a time. For one model a compiler keeps both arrays in registers.
 """
 
 import math
@@ -10,54 +10,47 @@ from typing import Any
 
 from giftrl.compiled.lanes import load, store
 from giftrl.compiled.registry import formula
-from giftrl.kernels.scalar_round import CONJUGATE, LAM, LOSS, ROUNDING, SIZE, TIME, TOTAL, lams, of_model
+from giftrl.kernels.lane_counts import lanes
+from giftrl.kernels.scalar_round import (
+    CONJUGATE,
+    LAM,
+    LOSS,
+    ROUNDING,
+    SIZE,
+    TIME,
+    TOTAL,
+    Parts,
+    choose,
+    lams,
+    of_model,
+)
 from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land_all, slope, value
 from giftrl.schedules.contract import evidence, known_ahead
 from giftrl.updates.contract import Lines, minimises, pick_all
 
-__all__ = [
-    "BEND",
-    "GAMMA",
-    "KEPT",
-    "LABEL",
-    "LED",
-    "MEASURED",
-    "NEXT",
-    "PHI",
-    "SLOPE",
-    "START",
-    "STEP",
-    "STORED",
-    "Z2",
-    "A",
-    "P",
-    "account_all",
-    "add_evidence",
-    "choose_all",
-    "keep_the_living",
-    "load_states",
-    "next_lambdas",
-    "read_labels",
-    "store_states",
-]  # fmt: skip
-
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.
 LABEL, P, START, STEP = 0, 1, 2, 3
 SLOPE, PHI, PHI_STAR, DELTA, LED, BEND = 4, 5, 6, 7, 8, 9
 _G, _WORK = 10, 11
-# What a walk over the row has measured; a of z = a s and norm2(z)^2; gamma_t, what the schedule learns from them, and
+# The measurement of a walk over the row; a of z = a s and norm2(z)^2; gamma_t, the evidence for the schedule, and
 # lambda_{t+1}; norm2^2 of the part of theta that the round stored.
 MEASURED, A, Z2, GAMMA, EVIDENCE, NEXT, STORED = 15, 16, 17, 18, 19, 20, 21
-# phi* of the b that was picked, and what a loop chooses from two rows for a third. Where a loop writes to a row either
-# what is there already or something else, a compiler makes stores with a mask of that, which some processors do slowly.
+# phi* of the b that was picked, and a row for choices between two others: a loop that writes to a row either its old
+# number or a new one would become stores with a mask, which are slow on some processors.
 _PICKED, KEPT = 22, 23
 
 
 @formula(fast=True)
-def choose_all(count: int, loss: Any, update: Any, h: float, w: Any, led: bool, bent: bool) -> None:
-    """``choose`` for all models on affine lines; asks for phi (``led``) and phi'' (``bent``) where b leads."""
+def choose_all(parts: Parts, count: int, h: float, w: Any, led: bool, bent: bool) -> None:
+    """``choose`` for all models on affine lines; asks for phi (``led``) and phi'' (``bent``) at their ends."""
+    loss, update = parts.loss, parts.update
+    if lanes(parts.side) == 1:
+        line = Affine(w[START, 0], w[STEP, 0])
+        chosen = choose(loss, update, w[LABEL, 0], h, w[P, 0], line, led or bent)
+        w[SLOPE, 0], w[PHI, 0], w[PHI_STAR, 0], w[DELTA, 0], w[LED, 0], w[BEND, 0] = chosen
+        return
     for m in range(count):
         w[PHI, m] = value(loss, w[P, m], w[LABEL, m])
         w[_G, m] = slope(loss, w[P, m], w[LABEL, m])
@@ -100,10 +93,16 @@ def choose_all(count: int, loss: Any, update: Any, h: float, w: Any, led: bool, 
 
 
 @formula(fast=True)
-def load_states(count: int, states: Any, state: Any) -> int:
-    """Copy the scalars of all models, a row each, to their lanes; the number of the next round.
+def lane_count(side: Any, states: Any) -> int:
+    """The number of lanes: a constant if it is one; otherwise a number, so that short loops are not unrolled."""
+    return 1 if lanes(side) == 1 else int(states.shape[0])
 
-    A model that has overflowed is behind, and does not count.
+
+@formula(fast=True)
+def load_states(count: int, states: Any, state: Any) -> int:
+    """Copy the numbers of all models, a row each, to their lanes; return the number of the next round.
+
+    A model that has overflowed stopped at an earlier round, and does not count.
     """
     latest = 1.0
     for m in range(count):
@@ -115,7 +114,7 @@ def load_states(count: int, states: Any, state: Any) -> int:
 
 @formula(fast=True)
 def store_states(count: int, states: Any, state: Any) -> None:
-    """Write the scalars back."""
+    """Write the numbers back."""
     for m in range(count):
         for k in range(SIZE):
             states[m, k] = state[k, m]
@@ -134,7 +133,7 @@ def read_labels(count: int, labels: Any, i: int, w: Any) -> None:
 
 @formula(fast=True)
 def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
-    """lambda_{t+1}, from what :func:`add_evidence` gathered where the schedule is not known ahead."""
+    """lambda_{t+1}; a schedule that is not known ahead includes the evidence of this round."""
     part = 0.0 if known_ahead(schedule) else 1.0
     for m in range(count):
         w[_WORK, m] = state[TOTAL, m] + part * w[EVIDENCE, m]
@@ -143,7 +142,7 @@ def next_lambdas(count: int, schedule: Any, t: int, state: Any, w: Any) -> None:
 
 @formula(fast=True)
 def add_evidence(count: int, schedule: Any, w: Any) -> None:
-    """What the schedules learn from gamma_t and norm2(z_t)^2."""
+    """The evidence of the round for each schedule, from gamma_t and norm2(z_t)^2."""
     for m in range(count):
         w[EVIDENCE, m] = evidence(of_model(schedule, m), w[GAMMA, m], w[Z2, m])
 
@@ -156,7 +155,7 @@ def add_row(side: Any, state: Any, into: int, w: Any, row: int, h: float) -> Non
 
 @formula(fast=True)
 def account_all(side: Any, count: int, h: float, state: Any, w: Any) -> None:
-    """``account`` for all models; the loss of one that overflows is infinite, and its lambda and time stay."""
+    """``account`` for all models; one that overflows keeps its lambda and time, and its loss becomes infinite."""
     add_row(side, state, CONJUGATE, w, PHI_STAR, h)
     add_row(side, state, DELTA_SUM, w, DELTA, h)
     add_row(side, state, TOTAL, w, EVIDENCE, 1.0)
@@ -172,7 +171,7 @@ def account_all(side: Any, count: int, h: float, state: Any, w: Any) -> None:
 
 @formula(fast=True)
 def keep_the_living(count: int, state: Any, into: int, w: Any, row: int) -> None:
-    """Copy a row of w to the state, but for models that have overflowed."""
+    """Copy a row of w to the state, except for models that have overflowed."""
     for m in range(count):
         before, after = state[into, m], w[row, m]
         w[KEPT, m] = after if state[LOSS, m] < math.inf else before
