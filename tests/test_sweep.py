@@ -285,7 +285,7 @@ def test_a_figure_is_the_same_every_time_and_shows_every_curve():
 @given(st.lists(st.sampled_from(["linear", "proximal", "a", "b", "c", "d"]), unique=True, min_size=1))
 def test_curves_look_different_and_the_papers_rules_the_same(names):
     looks = style(names)
-    assert len({look.colour for look in looks.values()}) == len(names)
+    assert len({look["color"] for look in looks.values()}) == len(names)
     if "linear" in names:
         assert looks["linear"] == style(["linear"])["linear"]
 

@@ -281,7 +281,7 @@ def _flush_folder(path: Named, folder: Path) -> None:
 
 
 def is_stream(path: Named) -> bool:
-    """Whether a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
+    """True if a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
 
     >>> is_stream("/dev/null"), is_stream("no such file")
     (True, False)

@@ -130,7 +130,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
 
 
 class _Problem(Exception):
-    """What is wrong with a file, and what to do; :func:`load` adds its name."""
+    """A problem of a file and its remedy; :func:`load` adds the name of the file."""
 
     def __init__(self, problem: str, remedy: str = RESTORE_OR_SAVE_AGAIN) -> None:
         super().__init__(problem, remedy)
@@ -238,7 +238,7 @@ def _short(error: Exception) -> str:
 # A header holds what JSON holds: None, bool, int, float, str, lists, and dicts with str keys. JSON has no infinity
 # and no NaN, which are written as ``{"$float": "inf"}``; so no key of a header may begin with ``$``.
 
-#: How deep lists and dicts may be nested.
+#: The deepest nesting of lists and dicts.
 MAX_HEADER_DEPTH = 64
 #: The longest integer in bits: Python reads and writes numbers of 640 digits under any setting.
 MAX_INTEGER_BITS = 2048
@@ -247,7 +247,7 @@ NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
-    """What json.dumps writes for a header.
+    """A header as json.dumps takes it.
 
     >>> to_json({"upper": float("inf"), "names": ["a", None]})
     {'upper': {'$float': 'inf'}, 'names': ['a', None]}

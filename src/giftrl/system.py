@@ -27,11 +27,11 @@ except ImportError:  # Windows: nothing is locked there
 #: Options of glibc's ``mallopt``: the size of an array that has memory of its own, and how much may be free at an end.
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 #: For how many seconds Windows is asked again to replace a file.
-PATIENCE = 5.0
+REPLACE_SECONDS = 5.0
 
 
 def can_lock() -> bool:
-    """Whether files can be locked, and whether a file that is open can be renamed: a POSIX system has both."""
+    """True on a POSIX system, where files can be locked, and a file that is open can be renamed."""
     return fcntl is not None
 
 
@@ -82,7 +82,7 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     Windows refuses that while a program has one of them open, as readers and virus scanners do for a moment: there it
     is tried again for some seconds.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + REPLACE_SECONDS
     while True:
         try:
             Path(source).replace(target)
@@ -94,7 +94,7 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
 
 
 def nobody_reads(problem: OSError) -> bool:
-    """Whether writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
+    """True if writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
 
     >>> nobody_reads(BrokenPipeError()), nobody_reads(OSError(28, "No space left on device"))
     (True, False)
@@ -144,7 +144,7 @@ def give_back_memory(size: int) -> None:
 
 
 def cores() -> int:
-    """How many cores this process may use; all of them where the system does not say.
+    """The number of cores that this process may use; all of them if the system does not say.
 
     >>> cores() >= 1
     True

@@ -123,7 +123,7 @@ def predict_command(
         return
     _say(reader)
     if evaluation.strange:
-        known = listed(settings.class_names) if settings.class_names else settings.expected()
+        known = listed(settings.class_names) if settings.class_names else settings.expected
         click.echo(f"{counted(evaluation.strange, 'row')} with other labels than {known}", err=True)
     if evaluation.rows:
         loss = decimals(evaluation.average_loss)

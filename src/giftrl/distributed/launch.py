@@ -10,13 +10,19 @@ import numpy as np
 from giftrl.distributed.driver import Driver, LocalCrew, Progress
 from giftrl.distributed.ray_crew import SIMULATION, RayCrew, connect, require_cluster
 from giftrl.distributed.shards import Place, Reading, deal, find_files, look_at_files, source_of
-from giftrl.errors import InvalidInput, require, require_whole
+from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.training.checkpoint import Checkpoint, differences, require_no_checkpoint, without_cluster
+from giftrl.training.checkpoint import (
+    Checkpoint,
+    differences,
+    require_no_checkpoint,
+    require_same_run,
+    unsound_checkpoint,
+    without_cluster,
+)
 from giftrl.training.model import LinearModel
-from giftrl.training.multi_pass import unsound_checkpoint
 from giftrl.training.settings import Settings
 from giftrl.workers.merging import require_auto
 
@@ -51,11 +57,7 @@ def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
     model, more = LinearModel.load(path)
     different = reading.settings.differences(model.settings) + without_cluster(more)
     different += [each for name, value in described(reading).items() for each in differences(name, value, more)]
-    if different:
-        raise InvalidInput(
-            "checkpoint", str(path), f"was written with other settings or data: {'; '.join(different)}",
-            "give the same settings and data; or delete the checkpoint to start anew",
-        )  # fmt: skip
+    require_same_run(path, different, "settings or data")
     with unsound_checkpoint(path):
         places = [Place(*map(int, each)) for each in more["position"]]
         seen = np.zeros(model.learner.dimension, np.bool_)
@@ -100,7 +102,7 @@ def plan(
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
     require_auto(settings.auto, "workers", workers)
-    remedy = "try bits=18, which hashes names"
+    remedy = ("try ", Given("bits", 18), ", which hashes names")
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
     found = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)

@@ -15,11 +15,11 @@ import numpy as np
 from giftrl.errors import BadSource, GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
 from giftrl.streams.names.features import News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import Ahead
+from giftrl.streams.sources.prefetch import Prefetch
 from giftrl.streams.sources.source import STANDARD_INPUT, Source, Stream, find_sources, is_url
 from giftrl.training.settings import Settings
 
@@ -155,7 +155,7 @@ def look_at_files(
     looked, formats = [], dict[str, str]()
     for file in files:
         with Stream(source_of(file.name)) as stream:
-            head = stream.peek(HEAD)
+            head = stream.peek(HEAD_BYTES)
             stream.check_end(1)
             found = detect(head, file.name, format)
             formats.setdefault(found, file.name)
@@ -163,10 +163,14 @@ def look_at_files(
         if found == "csv":
             from giftrl.streams.tables.csv import layout
 
-            made = layout(head[:HEAD], file.name, columns or Columns(), schema, len(head) < HEAD, named_labels)
+            made = layout(
+                head[:HEAD_BYTES], file.name, columns or Columns(), schema, len(head) < HEAD_BYTES, named_labels
+            )
             file = file._replace(header=head[: made.offset], delimiter=made.delimiter)
             schema = schema or made.schema
-        looked.append(file._replace(lines=plain and found in TEXT and not (found == "csv" and _has_long_records(head))))
+        looked.append(
+            file._replace(lines=plain and found in TEXT_FORMATS and not (found == "csv" and _has_long_records(head)))
+        )
     if len(formats) > 1:
         (one, first), (other, second), *_ = formats.items()
         rule = f"must have one format, and the first is {one} and the second {other}"
@@ -213,8 +217,8 @@ def about_rows(files: Sequence[File], format: str | None = None) -> About | None
     About(rows=100, most=False)
     """
     with Stream(source_of(files[0].name)) as stream:
-        head = stream.peek(HEAD)[:HEAD]
-    if detect(head, files[0].name, format) not in TEXT:
+        head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
+    if detect(head, files[0].name, format) not in TEXT_FORMATS:
         return None
     packed = [_is_compressed(file) for file in files]
     size = sum(file.size * (COMPRESSION if each else 1) for file, each in zip(files, packed, strict=True))
@@ -383,7 +387,7 @@ class ShardRows:
         self._used = 0  # rows of the batch that were handed out
         self._begin = place  # where the batch begins
         items: Any = self._items(place)
-        self._ahead = Ahead(items) if background else None
+        self._ahead = Prefetch(items) if background else None
         self._iterator = iter(items if self._ahead is None else self._ahead)
         self._skip = place.rows
 
@@ -412,7 +416,8 @@ class ShardRows:
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
             interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
             constant=settings.constant, on_error=reading.on_error, labels=settings.label_names,
-            accepts=settings.accepts, expected=settings.expected, no_base=settings.no_base, start=start,
+            accepts=settings.accepts, expected=settings.expected,
+            hints=partial(settings.hints, can_add=False), no_base=settings.no_base, start=start,
             background=False,
         )  # fmt: skip
 

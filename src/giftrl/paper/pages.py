@@ -139,9 +139,9 @@ def draw_temporal(axes: Any, sequence: str, paths: list[temporal.RegretPath]) ->
     for path, look in zip(paths, style([path.rule for path in paths]).values(), strict=True):
         # A logarithmic axis cannot show a regret of 0 or less.
         shown = [(t, r) for t, r in zip(path.rounds, path.regret, strict=True) if r > 0.0]
-        colour = "#1f6fb4" if path.rule.startswith("proximal") else look.colour
+        colour = "#1f6fb4" if path.rule.startswith("proximal") else look["color"]
         if shown:
-            axes.plot(*zip(*shown, strict=True), color=colour, marker=look.marker, markersize=3.2, label=path.rule)
+            axes.plot(*zip(*shown, strict=True), color=colour, marker=look["marker"], markersize=3.2, label=path.rule)
         if not math.isnan(path.bound[-1]):
             axes.plot(path.rounds, path.bound, color=colour, linestyle=(0, (2, 2)), label="Corollary 4.3")
     rounds = paths[0].rounds

@@ -16,7 +16,7 @@ from giftrl.config import Labels, Predictor, freeze
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Learner, Mixture
 from giftrl.config.upgrade import arrays_of_now
-from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
+from giftrl.errors import BadRow, BadSource, GiftrlError, Given, ModelFileError, Overflowed
 from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
@@ -32,8 +32,7 @@ from giftrl.workers.threads import Spent, Team
 
 Array = NDArray[np.float64]
 KIND = "linear"
-#: More rows than a batch has.
-MOST = 1 << 62
+SCALE_OR_AUTO = ("scale the features or the weights, or use ", Given("beta", "auto"))
 
 
 class LaterPassCounts(NamedTuple):
@@ -100,7 +99,7 @@ class LinearModel:
 
     @property
     def whole(self) -> bool:
-        """Whether the learner has learnt all rows so far, and no round of a team is open."""
+        """True if the learner has learned all rows so far, and no round of a team is open."""
         return self.team is None or self.team.whole
 
     @property
@@ -118,10 +117,10 @@ class LinearModel:
 
     @property
     def certificate(self) -> Certificate:
-        """What the run proves about itself."""
+        """The certificate of the run."""
         return self.learner.certificate
 
-    def learn(self, batch: Batch, most: int = MOST) -> Iterator[tuple[int, Array]]:
+    def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
         """Learn from a batch, in pieces that end where the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
@@ -156,8 +155,7 @@ class LinearModel:
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            remedy = "scale the features or the weights, or use beta='auto'"
-            raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
+            raise Overflowed([f"{batch.source}:{line}: {rule}; ", *SCALE_OR_AUTO]) from None
 
     def _weight_after(self, batch: Batch, part: slice) -> float:
         """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
@@ -193,14 +191,14 @@ class LinearModel:
             cast("Any", self.learner).learn_row(row)
         except Overflowed:
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            raise Overflowed(f"{rule}; scale the features or the weights, or use beta='auto'") from None
+            raise Overflowed([f"{rule}; ", *SCALE_OR_AUTO]) from None
         self.examples += 1
         self.nonzeros += row.width
         self.weight = weight
         return row.score.item()
 
-    def learn_again(self, batch: Batch) -> NDArray[np.float64]:
-        """Learn from a batch of a later pass, and return the predictions."""
+    def learn_again(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+        """Learn from a batch of a later pass, in one piece; yields as :meth:`learn` does."""
         before = float(self.learner.loss_sums[0])
         predictions = self._learn_rows(batch, slice(0, len(batch)))
         now = self.repeated
@@ -208,7 +206,7 @@ class LinearModel:
             examples=now.examples + len(batch), weight=now.weight + float(batch.weights.sum()),
             loss=now.loss + float(self.learner.loss_sums[0]) - before,
         )  # fmt: skip
-        return predictions
+        yield len(batch), predictions
 
     def learn_late(self, batch: Batch) -> None:
         """Learn from rows that were held out, after the last pass."""
@@ -227,7 +225,7 @@ class LinearModel:
         self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
 
     def freeze(self, clip: bool = False) -> Predictor:
-        """What the model predicts as it is now.
+        """The predictor of the model as it is now.
 
         With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
@@ -235,7 +233,7 @@ class LinearModel:
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
     def clips(self, clip: bool = False) -> bool | None:
-        """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
+        """True to clip predictions, None to clip if that pays; False for classes, whose scores are never clipped."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
@@ -270,7 +268,7 @@ class LinearModel:
         return self.decide(self.scores(batch))
 
     def decide(self, scores: Array) -> NDArray[Any]:
-        """What is predicted where these are the scores."""
+        """The predictions that scores mean."""
         values = self.settings.class_values
         if values is None:
             return scores
@@ -288,10 +286,8 @@ class LinearModel:
         An error, and nothing is written, if it could not be loaded.
         """
         if not self.learner.sound:
-            raise Overflowed(
-                f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples, so "
-                "it is not written; scale the features or the weights, or use beta='auto'"
-            )
+            rule = f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples"
+            raise Overflowed([f"{rule}, so it is not written; ", *SCALE_OR_AUTO])
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
@@ -344,14 +340,14 @@ def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
 # The state of a learner as a file keeps it: without the features that it has not seen.
 
 Arrays = dict[str, NDArray[Any]]
-#: What a mixture keeps for each dense feature.
-OF_DENSE = ("features.dense", "features.stamps")
-#: What it keeps for each feature in later passes.
-CHANGES = "later.changes"
+#: Arrays of a mixture with a row for each dense feature.
+DENSE_ARRAYS = ("features.dense", "features.stamps")
+#: The array of a mixture with a row for each feature in later passes.
+LATER_CHANGES = "later.changes"
 #: Sums over committed examples, by feature.
-WITNESSES = "witnesses.record"
-#: What theta has more than the stored theta, after a merge.
-AHEAD = "ahead"
+STORED_RECORD = "witnesses.record"
+#: The part of theta beyond the stored theta, after a merge.
+THETA_AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
@@ -361,7 +357,7 @@ def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
     """
     if isinstance(learner, Engine):
         return "coordinates", "coordinates.seen", ()
-    return "features.x", "features.seen", ("features.record", "features.theta", CHANGES)
+    return "features.x", "features.seen", ("features.record", "features.theta", LATER_CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
@@ -383,9 +379,9 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
-        state |= {each: state[each][:dense] for each in OF_DENSE}
+        state |= {each: state[each][:dense] for each in DENSE_ARRAYS}
         state |= {each: state[each][kept.where] for each in others if each in state}
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if each in state and len(state[each]):
             own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
@@ -393,7 +389,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """What :func:`pack` was given, for ``learner.restore``.
+    """The state that :func:`pack` was given, for ``learner.restore``.
 
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
@@ -408,7 +404,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     for each in (name, *others):
         if each in state:
             state[each] = NonzeroRows(state[each], where, rows).array()
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if f"{each}.seen" in state:
             state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
