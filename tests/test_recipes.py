@@ -24,7 +24,6 @@ from giftrl.sweeps import prepare
 from giftrl.training import Settings, train
 from tests.test_estimators import interpreted
 
-
 # Settings.
 
 
