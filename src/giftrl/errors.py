@@ -5,7 +5,7 @@
     GiftrlError
     ├── InvalidInput (ValueError)       an argument breaks a rule
     │   ├── UnknownName                 no member of that name; the nearest one is suggested
-    │   ├── TooFewLabels                the first rows do not say yet what is to be learnt
+    │   ├── TooFewLabels                the first rows do not say yet what is to be learned
     │   ├── BadSource                   a source of rows that cannot be read
     │   └── BadRow                      a row that cannot be used
     ├── ModelFileError                  a model file, or another file of ours, that cannot be read or written
@@ -131,7 +131,7 @@ class UnknownName(InvalidInput):
 
     def __init__(self, argument: str, value: object, known: Iterable[str]) -> None:
         names = list(known)
-        import difflib  # where a name is wrong, and not at the start of every command
+        import difflib  # only if a name is wrong, and not at the start of every command
 
         near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""

@@ -40,7 +40,7 @@ class Rereading:
         settings: the loss, its labels, and how rows are prepared.
         features: how names become coordinates.
         schema: what the columns of tables are for, if that is known.
-        most: how many nonzeros are kept; where there are more, they are those of a random part of the rows.
+        most: how many nonzeros are kept; if there are more, those of a random part of the rows.
         watch: called after each batch.
         reading: other arguments of the reader.
 
