@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
+from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.combination import remove_expert
-from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.state import PLACE
 from giftrl.ops.scalar import clamp
 

@@ -22,10 +22,10 @@ from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.experts import factors, strengths
 from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import DENSE_PLACE, ROWS, Columns
+from giftrl.mixtures.state import DENSE_PLACE, ROWS, BlockColumns
 from giftrl.system import zeros
 
 
@@ -37,13 +37,13 @@ class Later(NamedTuple):
     rounds: NDArray[np.float64]
 
 
-def no_later_rounds(features: int, columns: Columns, matrix: Matrix, dtype: Any) -> Later:
+def no_later_rounds(features: int, columns: BlockColumns, matrix: Matrix, dtype: Any) -> Later:
     """The sums before the first later round; without features, those of a learner in its first pass."""
     width = int(columns.curve) - int(columns.lanes)
     return Later(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
 
-def average_weights(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> None:
+def average_weights(later: Later, columns: BlockColumns, x: NDArray[Any], matrix: Matrix) -> None:
     """Replace the weights by their means over all later rounds."""
     rounds = later.rounds[0]
     if rounds == 0.0:

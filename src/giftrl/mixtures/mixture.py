@@ -19,6 +19,7 @@ from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_ro
 from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.class_round import ClassBuffers, ClassState, learn_classes
+from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CLIPPED,
@@ -37,11 +38,10 @@ from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
 from giftrl.mixtures.later_passes import Later, average_weights, no_later_rounds
-from giftrl.mixtures.limits import LARGEST_WEIGHT
 from giftrl.mixtures.round import Buffers, State, learn_mixture
-from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, Parts
+from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, MixtureParts
 from giftrl.mixtures.scale_row import entries
-from giftrl.mixtures.scoring import Weights, score_rows, scoring_state, weigh
+from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
 from giftrl.mixtures.state import (
     BY_FEATURE,
     COUNT,
@@ -50,7 +50,7 @@ from giftrl.mixtures.state import (
     ONE_SCORE,
     PLACE,
     SCALE,
-    Columns,
+    BlockColumns,
     FeatureState,
     Pieces,
     blocks,
@@ -102,7 +102,7 @@ class Mixture(RowLearner):
     Subclasses bring what is declared here.
     """
 
-    places: Columns  # of the numbers of a feature
+    places: BlockColumns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
     pieces: Pieces
     mixing: Any
@@ -138,7 +138,7 @@ class Mixture(RowLearner):
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
         self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> BlockColumns:
         return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
@@ -213,12 +213,12 @@ class Mixture(RowLearner):
                 width = max(width, 2 * loops.width if width > loops.width else loops.width)
             features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
             pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
-            parts = Parts(
+            parts = MixtureParts(
                 loss=self.loss, grid=self.grid, columns=self.places, pieces=pieces, features=features, x=features.x,
                 theta=features.theta, matrix=matrix, state=mixing, later=later,
                 buffers=self._buffers(width + len(features.dense)),
             )  # fmt: skip
-            weights = Weights(
+            weights = ScoringParts(
                 self.grid, self.places, features, features.x, matrix.x.reshape(-1, scores),
                 mixing.offsets.reshape(-1, scores), mixing.units, pieces.boost, mixing,
             )  # fmt: skip
