@@ -2,7 +2,7 @@
 
 The default learner has three parts. *Experts* are linear learners on a grid of parameters, with a coin-betting one and
 one with a full matrix of curvature. The *combination* weights them by their losses, and keeps a linear model of their
-predictions. *Scales* of features and labels are learnt in the same pass, so that nothing has to be normalised.
+predictions. *Scales* of features and labels are learned in the same pass, so that nothing has to be normalised.
 
 >>> import numpy as np
 >>> x = np.column_stack([1000.0 + np.arange(100.0) % 7, np.ones(100)])

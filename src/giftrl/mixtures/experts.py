@@ -5,8 +5,8 @@ proximal step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own pr
 c = sum_j u_j^2/(kappa L_j), as everywhere in this package. N is the mean of norm2(u)^2, kappa the curvature of the loss
 in units of labels, and
 
-    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature met,
-    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope met.
+    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature,
+    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope.
 
 These are the strengths of :class:`giftrl.regularizers.Curvature` and :class:`giftrl.regularizers.AdaGrad`. h and g are
 those of the *combined* prediction, so that one q_j and one r_j serve all experts: measured, that is no worse than one
@@ -137,7 +137,7 @@ def strengths(x: Any, q: Any, z2: Any, by: StrengthFactors) -> Any:
 def grow(grid: Any, columns: BlockColumns, scores: Any, x: Any, j: int, factor: float, by: StrengthFactors) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
 
-    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
+    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not get the
     weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
     f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]

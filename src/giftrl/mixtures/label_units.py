@@ -84,7 +84,7 @@ def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
 
 @formula
 def update_label_means(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
-    """Add a label to the means, after it was learnt from."""
+    """Add a label to the means, after it was learned from."""
     if margin:
         return
     first = units[WEIGHT] == 0.0

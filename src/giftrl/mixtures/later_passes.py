@@ -1,9 +1,9 @@
-"""Later passes: rows that were learnt before update the weights of the experts, and nothing else.
+"""Later passes: rows that were learned before update the weights of the experts, and nothing else.
 
-A row that was learnt before looks easier than it is, most of all to experts that know it by heart. So a later pass
-leaves everything as the first pass left it that compares (totals, candidates, the stack, the units of labels) and that
-counts (the scales and centres of features, the coin, the certificate), and goes on with the weights of the grid and of
-the full matrix. Two things keep these from learning rows by heart:
+A row that was learned before looks easier than it is, most of all to experts that know it by heart. So a later pass
+leaves all that compares experts (totals, candidates, the stack, the units of labels) and all that counts (the scales
+and centres of features, the coin, the certificate) as the first pass left it, and continues with the weights of the
+grid and of the full matrix. Two things keep these from learning rows by heart:
 
 - The first strength L_j(0) of an expert is that of a term L_j(0) x_j^2/2, which the first pass pays once. A later pass
   pays it in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).

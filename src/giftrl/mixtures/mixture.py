@@ -228,7 +228,7 @@ class Mixture(RowLearner):
         return loops
 
     def repeat(self) -> None:
-        """Begin a later pass, over rows that were learnt before: see :mod:`giftrl.mixtures.later_passes`.
+        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.later_passes`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -390,9 +390,9 @@ class Mixture(RowLearner):
 class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
 
-    Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.scale_row` and
+    Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.scale_row` and
     :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
-    features: what was learnt is one weight vector, ``x``.
+    features: what was learned is one weight vector, ``x``.
 
     Args:
         dimension: the number of features.

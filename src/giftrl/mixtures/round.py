@@ -138,11 +138,11 @@ def compute_losses(loss: Any, parts: MixtureParts, y: float) -> None:
 
 
 @formula(fast=True)
-def find_slopes(extended: Any, parts: MixtureParts, y: float, met: bool) -> None:
+def find_slopes(extended: Any, parts: MixtureParts, y: float, compared: bool) -> None:
     """Put the slopes of the extended loss beside the predictions, unless they are there already."""
     side, every = parts.buffers.side, parts.buffers.every
     nearest = minimum(maximum(read(side, every[PREDICTIONS]), extended.low), extended.high)
-    if not met or total(absolute(nearest - read(side, every[CLIPPED]))) > 0.0:
+    if not compared or total(absolute(nearest - read(side, every[CLIPPED]))) > 0.0:
         write(every[CLIPPED], nearest)
         meet_all(extended.loss, side, every[CLIPPED], y, every[LOSSES], every[SLOPES])
 
@@ -212,10 +212,10 @@ def learn_mixture(parts: MixtureParts, batch: Any) -> None:
         if len(batch.linear) > 0:
             batch.linear[i] = unboosted(parts, by)
         begun = units[unit.LOW] <= units[unit.HIGH]
-        met = begun and not pieces.again
-        if met:
+        compared = begun and not pieces.again
+        if compared:
             compute_losses(loss, parts, y)
-        if met and every[CLIPPED, combined] == p:
+        if compared and every[CLIPPED, combined] == p:
             phi, g = every[LOSSES, combined], every[SLOPES, combined]
         else:
             phi, g = value(loss, p, y), slope(loss, p, y)
@@ -225,7 +225,7 @@ def learn_mixture(parts: MixtureParts, batch: Any) -> None:
             if move_theta(parts.theta, rows, i, h * steep, parts.buffers.row) > 0:  # nothing is certified any more
                 sums[CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
-        if met:
+        if compared:
             update_hedges(parts, by, h)
             unit.update_residual_means(loss, units, p, y, h, g)
             if not pieces.margin:
@@ -238,7 +238,7 @@ def learn_mixture(parts: MixtureParts, batch: Any) -> None:
         # A label beyond all others may be part of a trend: predictions still further on cost something then.
         beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
         extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
-        find_slopes(extended, parts, y, met)
+        find_slopes(extended, parts, y, compared)
         bend = h * unit.bend(loss, units, p, y, g, pieces.margin)
         update_experts(extended, parts, PredictedRow(count, norm, y, h, bend, begun))
         if pieces.again:
