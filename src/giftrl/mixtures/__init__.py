@@ -13,7 +13,7 @@ predictions. *Scales* of features and labels are learned in the same pass, so th
 >>> [name for name, share, loss in learner.experts][:2]
 ['curvature 1, rate 4', 'curvature 10, rate 4']
 
-=================================== ==================================================
+==================================== =================================================================
 :mod:`~giftrl.mixtures.mixture`      the learners: :class:`MixtureLearner`, :class:`MulticlassMixture`
 :mod:`~giftrl.mixtures.round`        the compiled loop of one score; ``class_round`` that of K scores
 :mod:`~giftrl.mixtures.row_loops`    the loops over the entries of a row; ``scale_row`` scales them
@@ -22,8 +22,8 @@ predictions. *Scales* of features and labels are learned in the same pass, so th
 :mod:`~giftrl.mixtures.label_units`  the units of labels
 :mod:`~giftrl.mixtures.later_passes` rounds of later passes
 :mod:`~giftrl.mixtures.scoring`      the mixture as one linear model
-:mod:`~giftrl.mixtures.state`        the place of all of it in memory
-=================================== ==================================================
+:mod:`~giftrl.mixtures.state`        the state of features and its place in memory; ``clip_limits``
+==================================== =================================================================
 """
 
 from giftrl.mixtures.experts import PRESETS
