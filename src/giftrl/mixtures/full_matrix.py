@@ -65,20 +65,20 @@ class Matrix(NamedTuple):
     waiting: NDArray[np.int64]
 
 
-class Late(NamedTuple):
+class Downdates(NamedTuple):
     """The delayed downdates of A, and how many there are."""
 
     late: NDArray[np.float64]
     waiting: NDArray[np.int64]
 
 
-def nothing_late(inverse: NDArray[np.float64]) -> Late:
+def nothing_late(inverse: NDArray[np.float64]) -> Downdates:
     """No delayed downdates of ``inverse``, a matrix or one for each class.
 
     >>> nothing_late(np.eye(3)).late.shape, nothing_late(np.zeros((5, 3, 3))).late.shape
     ((8, 3), (5, 8, 3))
     """
-    return Late(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
+    return Downdates(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:

@@ -29,7 +29,7 @@ from giftrl.mixtures.state import DENSE_PLACE, ROWS, BlockColumns
 from giftrl.system import zeros
 
 
-class Later(NamedTuple):
+class LaterSums(NamedTuple):
     """Sums over later rounds: (t - 1)(w_t - w_{t-1}) of the grid, w_t of the full matrix; and T."""
 
     changes: NDArray[Any]
@@ -37,13 +37,13 @@ class Later(NamedTuple):
     rounds: NDArray[np.float64]
 
 
-def no_later_rounds(features: int, columns: BlockColumns, matrix: Matrix, dtype: Any) -> Later:
+def no_later_rounds(features: int, columns: BlockColumns, matrix: Matrix, dtype: Any) -> LaterSums:
     """The sums before the first later round; without features, those of a learner in its first pass."""
     width = int(columns.curve) - int(columns.lanes)
-    return Later(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
+    return LaterSums(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
 
-def average_weights(later: Later, columns: BlockColumns, x: NDArray[Any], matrix: Matrix) -> None:
+def average_weights(later: LaterSums, columns: BlockColumns, x: NDArray[Any], matrix: Matrix) -> None:
     """Replace the weights by their means over all later rounds."""
     rounds = later.rounds[0]
     if rounds == 0.0:
@@ -58,7 +58,7 @@ def average_weights(later: Later, columns: BlockColumns, x: NDArray[Any], matrix
 
 
 @formula(fast=True)
-def change_weights(grid: Any, later: Later, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
+def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
     """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
     old = load(grid, x, j, at)
     t = x.dtype.type(later.rounds[0])
@@ -92,7 +92,7 @@ def move_later(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 
 @formula(fast=True)
-def end_round(later: Later, matrix: Matrix) -> None:
+def end_round(later: LaterSums, matrix: Matrix) -> None:
     """Add the weights of the full matrix, and count the round."""
     if matrix.size[0] > 0:
         many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class

@@ -37,7 +37,7 @@ from giftrl.mixtures.combination import (
 from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
-from giftrl.mixtures.later_passes import Later, average_weights, no_later_rounds
+from giftrl.mixtures.later_passes import LaterSums, average_weights, no_later_rounds
 from giftrl.mixtures.round import Buffers, State, learn_mixture
 from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, MixtureParts
 from giftrl.mixtures.scale_row import entries
@@ -254,7 +254,7 @@ class Mixture(RowLearner):
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
-    def _no_rounds(self, features: int) -> Later:
+    def _no_rounds(self, features: int) -> LaterSums:
         return no_later_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
@@ -366,7 +366,7 @@ class Mixture(RowLearner):
         self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
-        self._later = part("later", Later) if self._again else self._no_rounds(0)
+        self._later = part("later", LaterSums) if self._again else self._no_rounds(0)
         self._restore_beside(state)
 
     def __repr__(self) -> str:
@@ -573,7 +573,7 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
     """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
-    if not any(f"later.{name}" in state for name in Later._fields):
+    if not any(f"later.{name}" in state for name in LaterSums._fields):
         return True
     for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():
         given = state.get(f"later.{name}")

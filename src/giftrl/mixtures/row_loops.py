@@ -35,7 +35,7 @@ from giftrl.mixtures.experts import (
     win,
 )
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
-from giftrl.mixtures.later_passes import Later, move_later, shrink_weights
+from giftrl.mixtures.later_passes import LaterSums, move_later, shrink_weights
 from giftrl.mixtures.scale_row import Entries, scale_row, scale_row_again
 from giftrl.mixtures.state import ONE_SCORE, PLACE, BlockColumns, FeatureState, Pieces, mean_norm
 from giftrl.ops.scalar import clamp
@@ -60,7 +60,7 @@ class MixtureParts(NamedTuple):
     theta: NDArray[np.float64]
     matrix: Matrix
     state: Any
-    later: Later
+    later: LaterSums
     buffers: Any
 
 
