@@ -224,7 +224,7 @@ class Trainer:
                     self.sorted_labels.add(batch.labels, settings.label_names)
                 self._position = batch.end
                 due = self.checkpoint is not None and self.learned - self._written >= self.checkpoint.every
-                if due and model.whole:
+                if due and model.between_rounds:
                     self.write_checkpoint()
 
     def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
@@ -265,7 +265,7 @@ class Trainer:
         if self.record is not None:
             extra |= {f"record.{name}": array for name, array in self.record.state().items()}
         team = self.model.team
-        steps = self.model.steps if team is None else team.steps if team.fitted else None
+        steps = self.model.steps if team is None else team.steps
         extra |= {} if steps is None else {"steps": steps}
         self.model.save(self.checkpoint.path, more | self._reading(), extra)
         self._written = self.learned
