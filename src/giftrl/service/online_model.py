@@ -352,7 +352,7 @@ class OnlineModel:
         model.features.thaw()
         ahead = model.features.ahead()
         model.features.freeze()  # new names come by `learn` alone
-        self._reading = self._reader(ahead, accepts=settings.accepts, expected=partial(settings.expected, more=False))
+        self._reading = self._reader(ahead, accepts=settings.accepts, expected=settings.expected)
 
     def _reader(self, features: Any, **more: Any) -> Reader:
         settings = self.model.settings
