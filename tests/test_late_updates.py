@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from giftrl import errors
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.full_matrix import LATE, fills, isolate, lose, new_matrix, stretch, take_in, variance
+from giftrl.mixtures.full_matrix import LATE_ROWS, advance, apply_late, downdate, isolate, new_matrix, rescale, variance
 from giftrl.mixtures.mixture import MulticlassMixture
 
 PLACES = 5
@@ -28,14 +28,14 @@ def test_vectors_that_are_late_are_as_good_as_lost(seed, steps):
             v = twin @ rng.normal(size=PLACES)
             part = 0.5 / max(1e-3, v @ np.linalg.solve(twin, v))  # less than what makes A singular
             twin -= part * np.outer(v, v)
-            lose(matrix, v, np.sqrt(part))
-            if fills(matrix):
-                take_in(matrix)
+            downdate(matrix, v, np.sqrt(part))
+            if advance(matrix):
+                apply_late(matrix)
                 assert not matrix.late.any()
         elif kind == 2:
             twin[s] *= 1.5
             twin[:, s] *= 1.5
-            stretch(matrix, s, 1.5)
+            rescale(matrix, s, 1.5)
         else:
             twin[s], twin[:, s], twin[s, s] = 0.0, 0.0, 2.0
             isolate(matrix, s, 2.0)
@@ -98,7 +98,7 @@ def test_what_is_late_is_part_of_the_state(classes, way):
     assert_same_state(copy, learner)
 
 
-@pytest.mark.parametrize("waiting", [-1, LATE])
+@pytest.mark.parametrize("waiting", [-1, LATE_ROWS])
 @pytest.mark.parametrize("classes", CLASSES)
 def test_a_row_that_is_not_there_is_refused(classes, waiting):
     learner, _ = with_late(classes)

@@ -352,7 +352,7 @@ class TrainingRun:
         trainer, facts = self.trainer, dict[str, Any]()
         facts["seconds_learning"] = trainer.seconds_learning
         if self.workers > 1:
-            facts["workers"] = {"threads": self.workers, **trainer.model.spent._asdict()}
+            facts["workers"] = {"threads": self.workers, **trainer.model.team_times._asdict()}
         if trainer.multi_pass is not None:
             passes = trainer.multi_pass.passes
             facts["passes"] = {"done": passes.done, "kept": passes.kept, "held_out_losses": passes.losses}

@@ -49,6 +49,10 @@ class Record:
         self._next_note = 1
         self._arrays: list[Array] = []  # scores, labels, weights and numbers of rows, with room for more
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The record without the room for more rows."""
+        return self.__dict__ | {"_arrays": [array[: self.kept].copy() for array in self._arrays]}
+
     @property
     def scores(self) -> Array:
         """The scores of the kept rows, with a column for each class or target if there are several."""

@@ -28,7 +28,7 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
-from giftrl.workers.threads import Spent, Team
+from giftrl.workers.threads import Team, TeamTimes
 
 Array = NDArray[np.float64]
 KIND = "linear"
@@ -78,11 +78,11 @@ class LinearModel:
         self.repeated = LaterPassCounts()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
-        self.spent = Spent()  # of the last team
+        self.team_times = TeamTimes()  # of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads (:mod:`giftrl.workers.threads`); the learner is whole again at the end."""
+        """Learn with that many threads (:mod:`giftrl.workers.threads`), which are merged at the end."""
         if workers == 1:
             return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:
@@ -94,13 +94,13 @@ class LinearModel:
                 team.finish()
                 raise
             finally:
-                self.team, self.spent = None, team.spent
-                self.steps = team.steps if team.fitted else None
+                self.team, self.team_times = None, team.times
+                self.steps = team.steps
 
     @property
-    def whole(self) -> bool:
+    def between_rounds(self) -> bool:
         """True if the learner has learned all rows so far, and no round of a team is open."""
-        return self.team is None or self.team.whole
+        return self.team is None or self.team.between_rounds
 
     @property
     def average_loss(self) -> float:

@@ -18,7 +18,7 @@ from giftrl.mixtures.state import (
     DENSE,
     DENSE_PLACE,
     NORM,
-    RECORD,
+    RECORD_WIDTH,
     ROWS,
     SCALE,
     TOTAL,
@@ -139,7 +139,7 @@ def merge_features(learner: Any, base: Piece, workers: list[Piece], place: int, 
     counts[NORM] = norm = mean([piece.counts[NORM] for piece in pieces], rows.tolist())
     counts[WIDEST] = max(piece.counts[WIDEST] for piece in pieces)
     size = len(base.features)
-    out, times, shifts = np.zeros((size, RECORD)), np.empty(size), np.empty((len(pieces), size))
+    out, times, shifts = np.zeros((size, RECORD_WIDTH)), np.empty(size), np.empty((len(pieces), size))
     rule = Rule(
         learner.constant is not None, learner.pieces.centre_labels, place, max(float(counts[ROWS]), 1.0), columns
     )
