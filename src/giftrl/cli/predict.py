@@ -94,11 +94,7 @@ def predict_command(
     trained.features.freeze()
     auditor = Audit(trained) if audit else None
     features = trained.features if auditor is None else auditor.features
-    reader = Reader(
-        data, features, schema=trained.schema, interactions=settings.interactions,
-        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
-        labels=settings.label_names, **reading,
-    )  # fmt: skip
+    reader = Reader(data, features, schema=trained.schema, **settings.reader_options(), **reading)
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else Output(output).open_in(opened)
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
