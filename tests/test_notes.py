@@ -5,7 +5,7 @@ import json
 import pytest
 
 from giftrl.samples import SAMPLES
-from giftrl.streams.infer_columns import look_at_texts
+from giftrl.streams.infer_columns import infer_from_texts
 from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
@@ -58,7 +58,7 @@ def test_numbers_with_units(tmp_path):
     ],
 )
 def test_what_a_unit_is(fields, unit):
-    assert look_at_texts(fields, len(fields), len(set(fields))).unit == unit
+    assert infer_from_texts(fields, len(fields), len(set(fields))).unit == unit
 
 
 def test_only_what_applies_is_said_of_missing_values(tmp_path):

@@ -12,7 +12,7 @@ from giftrl.errors import InvalidInput
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import Ahead
+from giftrl.streams.sources.prefetch import Prefetch
 from tests.stream_rows import named_rows
 
 
@@ -117,7 +117,7 @@ def test_work_ahead_hands_over_what_is_raised():
 
     seen = []
     with pytest.raises(KeyError, match="inside"):
-        seen.extend(Ahead(items()))
+        seen.extend(Prefetch(items()))
     closed = []
 
     def endless():
@@ -127,7 +127,7 @@ def test_work_ahead_hands_over_what_is_raised():
         finally:
             closed.append(True)
 
-    for _ in Ahead(endless()):
+    for _ in Prefetch(endless()):
         break
     deadline = time.monotonic() + 30
     while not closed and time.monotonic() < deadline:
@@ -169,7 +169,7 @@ def test_a_signal_while_the_thread_is_started_ends_it_all_the_same(monkeypatch, 
             ended.set()
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    ahead = Ahead(items())
+    ahead = Prefetch(items())
     with pytest.raises(SystemExit):
         list(ahead)
     ahead.close()

@@ -147,7 +147,7 @@ def test_csv_agrees_with_the_csv_module(table, delimiter, quoting, ending, mark,
 
 @given(table=tables(), size=st.integers(1, 60))
 def test_csv_in_plain_python_and_in_blocks_is_the_same(tmp_path_factory, table, size):
-    from giftrl.streams.sources.lines import Lines
+    from giftrl.streams.sources.line_blocks import LineBlocks
 
     names, kinds, rows = table
     sink = io.StringIO(newline="")
@@ -165,7 +165,7 @@ def test_csv_in_plain_python_and_in_blocks_is_the_same(tmp_path_factory, table, 
     table = CsvText(features, columns, schema)
     batches, rejected = [], []
     with Stream(Source("x.csv", path)) as stream:
-        lines = Lines(stream, table.open(raw, "x.csv", True), size)
+        lines = LineBlocks(stream, table.open(raw, "x.csv", True), size)
         for block in lines:
             batch = table.parse(block.data, "x.csv", block.start, block.last)
             lines.give_back(table.unused)

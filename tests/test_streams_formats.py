@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.errors import BadSource
-from giftrl.streams.formats import FORMATS, HEAD, detect
+from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
 
 
 def arrow_head(kind: str) -> bytes:
@@ -59,11 +59,11 @@ def npz_head() -> bytes:
         (arrow_head("file"), "x", "arrow"),
         (arrow_head("stream"), "x", "arrow"),
         (npz_head(), "x", "npz"),
-        (b"1 " + b"12:0.5 " * HEAD, "x", "libsvm"),
+        (b"1 " + b"12:0.5 " * HEAD_BYTES, "x", "libsvm"),
     ],
 )
 def test_found(content, name, format_):
-    assert detect(content[:HEAD], name) == format_
+    assert detect(content[:HEAD_BYTES], name) == format_
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_no_line_takes_long():
     for unit in (b"1", b"1:", b" 1:1", b" ", b"1 ", b"|", b" 1:1.", b"a:1 1e"):
         for end in (b"", b"x", b"\n"):
             with contextlib.suppress(BadSource):
-                assert detect((b"1 " + unit * HEAD + end)[:HEAD], "x") in FORMATS
+                assert detect((b"1 " + unit * HEAD_BYTES + end)[:HEAD_BYTES], "x") in FORMATS
 
 
 def test_compressed_bytes_are_not_a_format():

@@ -125,7 +125,7 @@ def test_bad_sizes():
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_row_with_too_many_ngrams_is_rejected(monkeypatch, compiled):
-    monkeypatch.setattr(module, "MOST", 8)
+    monkeypatch.setattr(module, "MAX_NGRAMS_PER_ROW", 8)
     features = Dictionary()
     parser = VwText(features, ngrams=Ngrams([(":", 3)]), compiled=compiled)
     batch = parser.parse(b"1 | a b c d\n1 | a b c d e\n1 | x\n", "x", Position())

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from giftrl.errors import BadSource, InvalidInput
 from giftrl.streams.batch import Position
-from giftrl.streams.sources import lines as lines_module
+from giftrl.streams.sources import line_blocks as lines_module
 from giftrl.streams.sources.decompress import codec_of
-from giftrl.streams.sources.lines import Lines
+from giftrl.streams.sources.line_blocks import LineBlocks
 from giftrl.streams.sources.source import Source, Stream, find_sources
 
 if sys.version_info >= (3, 14):
@@ -49,7 +49,7 @@ def read(source: Source, start: Position = BEGIN, **options: int) -> list[tuple[
     found = []
     with Stream(source) as stream:
         here = start
-        for block in Lines(stream, start, **options):
+        for block in LineBlocks(stream, start, **options):
             assert block.start == here
             for line in block.data.tobytes().splitlines(keepends=True) if len(block.data) else []:
                 found.append((here, line))
@@ -65,7 +65,7 @@ def until_broken(source: Source, size: int = 1 << 20) -> tuple[list[bytes], str]
     found = []
     with Stream(source) as stream:
         try:
-            for block in Lines(stream, BEGIN, size):
+            for block in LineBlocks(stream, BEGIN, size):
                 found.extend(split(block.data.tobytes()))
         except BadSource as problem:
             return found, str(problem)
@@ -91,7 +91,7 @@ def test_lines_are_those_of_the_file(tmp_path_factory, data, packing, size):
     found = []
     with Stream(source) as stream:
         assert stream.compression == (None if packing == "plain" else packing)
-        for block in Lines(stream, Position(), size):
+        for block in LineBlocks(stream, Position(), size):
             assert block.start.offset == sum(map(len, found))
             assert block.start.line == len(found) + 1
             pieces = split(block.data.tobytes())
@@ -123,7 +123,7 @@ def test_lines_given_back_come_again(tmp_path_factory, data, backs, size):
     source = save(tmp_path_factory.getbasetemp(), data)
     found: list[bytes] = []
     with Stream(source) as stream:
-        blocks = Lines(stream, Position(), size)
+        blocks = LineBlocks(stream, Position(), size)
         for block in blocks:
             assert block.start == Position(0, sum(map(len, found)), len(found) + 1)
             pieces = split(block.data.tobytes())
@@ -205,7 +205,7 @@ def test_a_line_that_is_too_long_is_rejected_and_skipped(tmp_path):
     source = save(tmp_path, data)
     found, rejected = [], []
     with Stream(source) as stream:
-        for block in Lines(stream, Position(), 16, max_line=100):
+        for block in LineBlocks(stream, Position(), 16, max_line=100):
             found.extend(split(block.data.tobytes()))
             rejected.extend(block.rejected)
     assert found == [b"one\n", b"two\n", b"y" * 100 + b"\n", b"three\n"]
@@ -223,10 +223,10 @@ def test_a_long_line_is_not_kept(tmp_path):
         "import re, sys\n"
         "from pathlib import Path\n"
         "from giftrl.streams.sources.source import Source, Stream\n"
-        "from giftrl.streams.sources.lines import Lines\n"
+        "from giftrl.streams.sources.line_blocks import LineBlocks\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(Source('x', Path(sys.argv[1]))) as stream:\n"
-        "    blocks = list(Lines(stream, Position(), max_line=1 << 24))\n"
+        "    blocks = list(LineBlocks(stream, Position(), max_line=1 << 24))\n"
         "peak = int(re.search(r'VmHWM:\\s*([0-9]+) kB', Path('/proc/self/status').read_text())[1])\n"
         "print(blocks[-1].data.tobytes(), peak // 1024)\n"
     )
@@ -298,14 +298,14 @@ def test_a_named_pipe(tmp_path):
     [source] = find_sources(pipe)
     with Stream(source) as stream:
         assert stream.total is None and not stream.seekable
-        assert [block.data.tobytes() for block in Lines(stream, Position(0, 4, 2))] == [b"two\n"]
+        assert [block.data.tobytes() for block in LineBlocks(stream, Position(0, 4, 2))] == [b"two\n"]
     writer.join()
 
 
 def test_standard_input(tmp_path, monkeypatch):
     code = (
         "from giftrl.streams.sources.source import Stream, find_sources\n"
-        "from giftrl.streams.sources.lines import Lines\n"
+        "from giftrl.streams.sources.line_blocks import LineBlocks\n"
         "from giftrl.streams.batch import Position\n"
         "with Stream(find_sources('-')[0]) as stream:\n"
         "    print(stream.compression, stream.total, [b.data.tobytes() for b in Lines(stream, Position(0, 4, 2))])\n"
@@ -320,7 +320,7 @@ def test_standard_input(tmp_path, monkeypatch):
     # Where something else stands in for it.
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo")))
     with Stream(Source("-", None)) as stream:
-        assert [block.data.tobytes() for block in Lines(stream, Position())] == [b"one\ntwo"]
+        assert [block.data.tobytes() for block in LineBlocks(stream, Position())] == [b"one\ntwo"]
 
 
 def test_counting_lines_in_pieces():

@@ -11,7 +11,7 @@ from giftrl.errors import BadRow, BadSource
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.streams.sources.prefetch import in_turn
+from giftrl.streams.sources.prefetch import ordered_map
 from giftrl.streams.sources.source import Source
 
 WORDS = st.sampled_from([f"w{i}" for i in range(40)])
@@ -93,5 +93,5 @@ def test_what_a_worker_raises_comes_in_its_turn():
 
     seen = []
     with pytest.raises(ValueError, match="three"):
-        seen.extend(in_turn(range(9), [work, work]))
+        seen.extend(ordered_map(range(9), [work, work]))
     assert seen == [0, 1, 2] and parsers() == []

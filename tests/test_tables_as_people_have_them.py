@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from giftrl.streams.columns import Columns
-from giftrl.streams.infer_columns import look_at_numbers, look_at_texts
+from giftrl.streams.infer_columns import infer_from_numbers, infer_from_texts
 from giftrl.streams.names.dates import WEEKDAYS, moment
 from giftrl.streams.names.features import Dictionary
 from giftrl.streams.names.objects import words_of
 from giftrl.streams.reader import Reader
-from giftrl.streams.tables.rows import date_columns, word_lists
+from giftrl.streams.tables.table_rows import date_columns, word_lists
 from giftrl.training.trainer import Trainer
 from tests.commands import giftrl
 from tests.stream_rows import named_rows
@@ -346,15 +346,16 @@ def test_looks():
     import numpy as np
 
     different = np.random.default_rng(0).permutation(1000)
-    assert look_at_numbers("order id", different).different and look_at_numbers("orderId", different).different
+    assert infer_from_numbers("order id", different).different and infer_from_numbers("orderId", different).different
     for name in ("paid", "width", "amount", "idle"):
-        assert not look_at_numbers(name, different).different
+        assert not infer_from_numbers(name, different).different
     assert (
-        look_at_numbers("row", np.arange(1, 40)).different and not look_at_numbers("year", np.arange(1, 40)).different
+        infer_from_numbers("row", np.arange(1, 40)).different
+        and not infer_from_numbers("year", np.arange(1, 40)).different
     )
-    assert not look_at_numbers("user_id", different[:10]).different
-    assert not look_at_numbers("id", np.append(different, 7)).different
-    assert not look_at_numbers("id", different + 0.5).different
+    assert not infer_from_numbers("user_id", different[:10]).different
+    assert not infer_from_numbers("id", np.append(different, 7)).different
+    assert not infer_from_numbers("id", different + 0.5).different
     for text in (
         "05/03/2024",
         "5.3.2024",
@@ -363,6 +364,6 @@ def test_looks():
         "2024/03/05 12:30",
         "Tue, 05 Mar 2024 12:30:00 GMT",
     ):
-        assert look_at_texts([text], 1, 1).kind == "ignored", text
+        assert infer_from_texts([text], 1, 1).kind == "ignored", text
     for text in ("1.2.10", "10.0.0.1", "may", "5", "12/7", "A-12-2024", "Mar"):
-        assert look_at_texts([text], 1, 1).kind == "category", text
+        assert infer_from_texts([text], 1, 1).kind == "category", text

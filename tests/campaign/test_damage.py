@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from giftrl.streams.formats import FORMATS, TEXT
+from giftrl.streams.formats import FORMATS, TEXT_FORMATS
 from tests.campaign.data import PACKERS, QUICK
 from tests.campaign.harness import LENGTH, contents, counted, one_sentence, restore
 
 pytestmark = pytest.mark.verify
 #: In a text file, a flipped bit is another text.
-FILES = [f"rows{endings[0]}" for name, endings in FORMATS.items() if name not in TEXT]
+FILES = [f"rows{endings[0]}" for name, endings in FORMATS.items() if name not in TEXT_FORMATS]
 FILES += [f"rows.svm{ending}" for ending, _ in PACKERS.values()]
 
 

@@ -43,6 +43,10 @@ class PaperReading(NamedTuple):
     logistic_scale: float
     text: str
 
+    def scale(self, loss: str) -> float:
+        """The true beta of a figure as a multiple of the label."""
+        return self.logistic_scale if loss == "logistic" else 1.0
+
 
 #: The three readings of the paper's setting: as found, literal, and fair.
 READINGS = {
@@ -65,14 +69,12 @@ def rules(loss: str, reading: str = "found") -> tuple[Curve, ...]:
     if reading not in READINGS:
         raise UnknownName("reading", reading, READINGS)
     how = READINGS[reading]
-    curves = []
-    for name, update in UPDATES.items():
-        if name == "proximal" and loss == "logistic":
-            continue
-        floor = how.two_step_floor if name == "twostep" else how.floor
-        scale = how.logistic_scale if loss == "logistic" else 1.0
-        curves.append(Curve(name, update, TemporalVariability(1.0, 1.0, floor), scale=scale))
-    return tuple(curves)
+    floors = {name: how.two_step_floor if name == "twostep" else how.floor for name in UPDATES}
+    return tuple(
+        Curve(name, update, TemporalVariability(1.0, 1.0, floors[name]), scale=how.scale(loss))
+        for name, update in UPDATES.items()
+        if not (name == "proximal" and loss == "logistic")
+    )
 
 
 # Curves beyond the paper, on its axes: other choices of z, and other schedules and regularizers.
@@ -84,7 +86,6 @@ def choices(loss: str) -> tuple[Curve, ...]:
     >>> [curve.name for curve in choices("logistic")][:2]
     ['proximal', "proximal H'"]
     """
-    scale = _scale(loss)
     updates = {
         "proximal": Proximal(lookahead=True),
         "proximal H'": Proximal(lookahead=False),
@@ -94,6 +95,7 @@ def choices(loss: str) -> tuple[Curve, ...]:
         "iwa H": ImportanceAware(lookahead=True),
         "two-step safe": TwoStep(lookahead=True, safeguard=True),
     }
+    scale = READINGS["found"].scale(loss)
     return tuple(Curve(name, update, TemporalVariability(), scale=scale) for name, update in updates.items())
 
 
@@ -105,7 +107,7 @@ def schedules_and_regularizers(loss: str) -> tuple[Curve, ...]:
     >>> [curve.name for curve in schedules_and_regularizers("hinge")]
     ['proximal', 'constant', 'AdaGrad norm', 'AdaGrad', 'curvature']
     """
-    scale, update = _scale(loss), Proximal()
+    scale, update = READINGS["found"].scale(loss), Proximal()
     return (
         Curve("proximal", Proximal(lookahead=True), TemporalVariability(), scale=scale),
         Curve("constant", update, Constant(), scale=scale),
@@ -115,14 +117,10 @@ def schedules_and_regularizers(loss: str) -> tuple[Curve, ...]:
     )
 
 
-BEYOND = {
+BEYOND_PAPER = {
     "choices of z": (choices, "The paper's schedule with choices of z that its figures leave out"),
     "schedules and regularizers": (
         schedules_and_regularizers,
         "The proximal update with other schedules and regularizers",
     ),
 }
-
-
-def _scale(loss: str) -> float:
-    return READINGS["found"].logistic_scale if loss == "logistic" else 1.0

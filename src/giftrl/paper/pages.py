@@ -7,7 +7,7 @@ from typing import Any
 from giftrl.files import file_errors, write
 from giftrl.paper import temporal
 from giftrl.paper.claims import MOSTLY_SHARE
-from giftrl.paper.curves import BEYOND, PREPARATION, READINGS
+from giftrl.paper.curves import BEYOND_PAPER, PREPARATION, READINGS
 from giftrl.paper.experiments import Reproduction
 from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import LARGEST_DISTANCE, MEDIAN_DISTANCE, points
@@ -36,31 +36,23 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
             "Distance to the published curves, as a share of the axis. A curve counts as reproduced up to a median of "
             f"{MEDIAN_DISTANCE:.1%} and a largest distance of {LARGEST_DISTANCE:.1%}"
         )
-        table = html.table(caption, *distance_table(result), verdict=6)
-        page.section("Against the published curves", table)
+        page.section("Against the published curves", html.table(caption, *distance_table(result), verdict=6))
     if result.ablations:
         caption = "The found setting with one part changed: distance to the published points, as a share of the axis"
-        table = html.table(caption, *ablation_table(result))
-        page.section("What each part of the setting is worth", table)
+        page.section("Ablations of the setting", html.table(caption, *ablation_table(result)))
     verdicts = write_verdicts(result, folder)
-    page.section(
-        "The paper's claims",
-        html.paragraph(
-            "Each claim of the paper is measured under three readings of its settings, on a page of its own:"
-        ),
-        html.links([(verdicts.name, "the paper's claims, and the verdicts")]),
+    text = "Each claim of the paper is measured under three readings of its settings, on a page of its own:"
+    links = html.links([(verdicts.name, "the paper's claims, and the verdicts")])
+    page.section("The paper's claims", html.paragraph(text), links)
+    text = (
+        "Without a floor, and with betas as labelled, two-step stops learning on the hinge and logistic losses for "
+        "betas above about 3, and diverges on the absolute loss."
     )
-    page.section(
-        "The paper as printed",
-        html.paragraph(
-            "Without a floor, and with betas as labelled, two-step stops learning on the hinge and logistic losses for "
-            "betas above about 3, and diverges on the absolute loss."
-        ),
-        figures_of(result, "literal", axis, folder),
-    )
-    for name in (name for name in BEYOND if name in result.summaries):
-        text = html.paragraph(BEYOND[name][1] + ".")
-        page.section(f"Beyond the paper: {name}", text, figures_of(result, name, axis, folder))
+    page.section("The paper as printed", html.paragraph(text), figures_of(result, "literal", axis, folder))
+    for name, (_, text) in BEYOND_PAPER.items():
+        if name in result.summaries:
+            figures = figures_of(result, name, axis, folder)
+            page.section(f"Beyond the paper: {name}", html.paragraph(f"{text}."), figures)
     _temporal(page, result, folder)
     _settings(page, result)
     path = folder / "index.html"
@@ -115,7 +107,7 @@ def figures_of(result: Reproduction, kind: str, axis: str, folder: Path, only: i
         caption = f"{panel.dataset}: {rows} rows, {features} features; {summary.repetitions} random orders."
         if panel.loss == "logistic" and kind != "literal":
             caption += f" The true beta is {READINGS['found'].logistic_scale:g} times the label of the axis."
-        parts.append(html.figure(image, stem, f"{panel.title}. {describe(summary)}", caption))
+        parts.append(html.figure(image, f"{panel.title}. {describe(summary)}", stem, caption))
     return html.figures(*parts)
 
 
@@ -129,20 +121,17 @@ def _temporal(page: html.Page, result: Reproduction, folder: Path) -> None:
         draw_temporal(axes, sequence, paths)
         rules = "; ".join(f"{p.rule}: {number(p.regret[-1], 2)} after {p.rounds[-1]} rounds" for p in paths)
         description = f"Regret against T. {rules}."
-        drawn.append(html.figure(svg(figure), f"temporal-{sequence}", description, f"{caption}."))
+        drawn.append(html.figure(svg(figure), description, f"temporal-{sequence}", f"{caption}."))
     write(folder / "temporal.svg", [svg(whole).encode()])
-    caption = "Regret, the exponent of its growth, and the bound"
-    page.section(
-        "Temporal variability",
-        html.paragraph(
-            "Regret against the best point on three sequences of absolute losses. With the temporal schedule, the "
-            "regret of the proximal update grows with how far the losses move, not with how many there are; if they "
-            "move in every round, it grows like sqrt(T). The schedule alone is not enough: with the linear update and "
-            "a fixed loss, lambda never grows."
-        ),
-        html.figures(*drawn),
-        html.table(caption, *regret_table(result), text=(1,), stacked=True),
+    text = (
+        "Regret against the best point on three sequences of absolute losses. With the temporal schedule, the regret "
+        "of the proximal update grows with the movement of the losses, not with their number; if they move in every "
+        "round, it grows like sqrt(T). The schedule alone is not enough: with the linear update and a fixed loss, "
+        "lambda never grows."
     )
+    caption = "Regret, the exponent of its growth, and the bound"
+    table = html.table(caption, *regret_table(result), text=(1,), stacked=True)
+    page.section("Temporal variability", html.paragraph(text), html.figures(*drawn), table)
 
 
 def draw_temporal(axes: Any, sequence: str, paths: list[temporal.RegretPath]) -> None:
@@ -150,9 +139,9 @@ def draw_temporal(axes: Any, sequence: str, paths: list[temporal.RegretPath]) ->
     for path, look in zip(paths, style([path.rule for path in paths]).values(), strict=True):
         # A logarithmic axis cannot show a regret of 0 or less.
         shown = [(t, r) for t, r in zip(path.rounds, path.regret, strict=True) if r > 0.0]
-        colour = "#1f6fb4" if path.rule.startswith("proximal") else look.colour
+        colour = "#1f6fb4" if path.rule.startswith("proximal") else look["color"]
         if shown:
-            axes.plot(*zip(*shown, strict=True), color=colour, marker=look.marker, markersize=3.2, label=path.rule)
+            axes.plot(*zip(*shown, strict=True), color=colour, marker=look["marker"], markersize=3.2, label=path.rule)
         if not math.isnan(path.bound[-1]):
             axes.plot(path.rounds, path.bound, color=colour, linestyle=(0, (2, 2)), label="Corollary 4.3")
     rounds = paths[0].rounds
@@ -179,18 +168,18 @@ def _settings(page: html.Page, result: Reproduction) -> None:
 
 
 def write_verdicts(result: Reproduction, folder: Path) -> Path:
-    """Write the page into a folder, and return its path."""
+    """Write the page of the paper's claims into a folder, and return its path."""
     page = html.Page(
         "The paper's claims, measured",
-        "The paper Generalized Implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023) says what its "
-        "figures show. Here each of these claims is measured on the figures as they were run again.",
+        "Each claim of the paper Generalized Implicit Follow-The-Regularized-Leader (Chen and Orabona, ICML 2023) "
+        "about its figures, measured on the figures as they were run again.",
         "Made by giftrl.",
     )
     page.section(
-        "How the paper is read",
+        "Three readings of the paper",
         html.paragraph(
-            "The paper leaves some settings of its experiments open, and its figures cannot be had with all of them as "
-            "printed. So every claim is measured three times, with three readings of the paper:"
+            "The paper leaves some settings of its experiments open, and the settings as printed do not give its "
+            "figures. So every claim is measured with three readings of the paper:"
         ),
         html.definitions([(name, reading.text) for name, reading in READINGS.items()]),
         html.paragraph(
@@ -199,37 +188,28 @@ def write_verdicts(result: Reproduction, folder: Path) -> Path:
             "compares; beta acts as the learning rate."
         ),
     )
-    page.section(
-        "What a verdict means",
-        html.definitions(
-            [
-                ("holds", "true in every panel of the figures, or at nearly every beta, as the claim says"),
-                ("mostly", f"true in at least {MOSTLY_SHARE:.0%} of what was counted"),
-                ("partly", "true in some of what was counted"),
-                (
-                    "fails",
-                    "false on these data; it is a statement about the paper's rules, not about giftrl with nothing set",
-                ),
-            ]
-        ),
-    )
+    words = {
+        "holds": "true in every panel of the figures, or at nearly every beta, as the claim says",
+        "mostly": f"true in at least {MOSTLY_SHARE:.0%} of the cases",
+        "partly": "true in some cases",
+        "fails": "false on these data; a statement about the paper's rules, not about giftrl with nothing set",
+    }
+    page.section("Verdicts", html.definitions(list(words.items())))
     other = (
         "These are not the paper's data sets: a claim that fails here may hold on the paper's data. For those, run "
         "giftrl datasets get all --to data, and then giftrl reproduce --data data."
     )
     page.section(
-        "Claims and verdicts",
+        "Claims",
         *([] if result.distances else [html.paragraph(other)]),
         html.table("Each claim in each reading", *claim_table(result), text=(1, 3), verdict=2, stacked=True),
     )
-    page.section(
-        "The same floor for every rule",
-        html.paragraph(
-            "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the "
-            "same floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
-        ),
-        html.table("Loss without and with the floor", *floor_table(result)),
+    text = (
+        "The published two-step curves need lambda_1 >= 1, where 1 is the largest squared norm of a row. With the same "
+        "floor every rule has a flat curve: the flatness comes from the floor, not from the rule."
     )
+    table = html.table("Loss without and with the floor", *floor_table(result))
+    page.section("The same floor for every rule", html.paragraph(text), table)
     path = folder / CLAIMS_FILE
     page.save(path)
     return path

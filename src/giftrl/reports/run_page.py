@@ -4,7 +4,7 @@ import math
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, cast
@@ -49,45 +49,25 @@ CALIBRATION_CAPTION = "A dot for each group of rows with similar probabilities, 
 
 @dataclass
 class Run:
-    """The facts of a run, and its page.
-
-    Attributes:
-        title: of the page.
-        loss: of the run.
-        record: of its predictions.
-        rows: the number of rows learned, those before the record began included.
-        average_loss: the progressive loss over these rows; over the first pass if there were several.
-        names: the names of the classes; none if labels are numbers.
-        passes: the number of passes.
-        held_out_losses: the loss on held-out rows after each pass; empty if there were none.
-        best: lower bounds for models of this size and of larger ones; with ``each``, one entry for each model.
-        each: True if ``best`` is about several models, one for each class or target.
-        experts: (name, share, average loss) of each base learner at the end; none without a mixture.
-        weights: the largest weights, in order.
-        data: names and values of facts about the data.
-        columns: the names of columns by their kind.
-        settings: names and values.
-        command: a command or call that repeats the run.
-        notes: further remarks on the figures.
-    """
+    """The facts of a run, and its page."""
 
     title: str
     loss: Any
-    record: Record
-    rows: int
-    average_loss: float
-    names: Sequence[str] = ()
+    record: Record  # of the predictions
+    rows: int  # the number of rows learned, those before the record began included
+    average_loss: float  # the progressive loss over these rows, in the first pass
+    names: Sequence[str] = ()  # of the classes; none if labels are numbers
     passes: int = 1
-    held_out_losses: Sequence[float] = ()
-    best: Sequence[BestLoss] = ()
-    each: bool = False
-    experts: Sequence[tuple[str, float, float]] = ()
-    weights: Sequence[FeatureWeight] = ()
-    data: Sequence[tuple[str, str]] = ()
-    columns: Sequence[tuple[str, Sequence[str]]] = ()
+    held_out_losses: Sequence[float] = ()  # after each pass; empty if no rows were held out
+    best: Sequence[BestLoss] = ()  # lower bounds for models of this size and of larger ones
+    each: bool = False  # True if ``best`` has one bound for each of several models
+    experts: Sequence[tuple[str, float, float]] = ()  # name, share and average loss of each base learner at the end
+    weights: Sequence[FeatureWeight] = ()  # the largest, in order
+    data: Sequence[tuple[str, str]] = ()  # names and values of facts about the data
+    columns: Sequence[tuple[str, Sequence[str]]] = ()  # the names of columns by their kind
     settings: Sequence[tuple[str, Any]] = ()
-    command: str = ""
-    notes: Sequence[str] = field(default_factory=list)
+    command: str = ""  # repeats the run
+    notes: Sequence[str] = ()  # further remarks on the figures
 
     def __post_init__(self) -> None:
         """Compute the statistics of the predictions."""
@@ -172,7 +152,7 @@ class Run:
             if np.isfinite(curve.average[-1]):
                 # The bound is about all rows: a curve of the last ones may well go below it.
                 best = None if record.start else self._bound
-                drawn, description = curve.draw(loss_name(self.loss), best)
+                drawn = curve.draw(loss_name(self.loss), best)
                 caption = "The loss of each prediction before its label was used, so this is the loss on new rows."
                 if best is not None:
                     caption += (
@@ -180,7 +160,7 @@ class Run:
                         f"{amount(best.average)} on the certificate's rows."
                     )
                     caption += " This run beat every one of them." if best.regret < 0.0 else ""
-                return [tiles, html.beside(html.figure(drawn, "curve", description, caption), *told)]
+                return [tiles, html.beside(html.figure(*drawn, "curve", caption), *told)]
         return [tiles, *told]
 
     def _notes(self) -> list[str]:
@@ -251,8 +231,8 @@ class Run:
             if ranking is None:
                 return [table]
             axes = "probability of the predicted class", "how often it was right"
-            svg, words = ranking.draw_calibration(ranking.values, *axes)
-            return [html.beside(html.figure(svg, "calibration", words, CALIBRATION_CAPTION), table)]
+            calibration = ranking.draw_calibration(ranking.values, *axes)
+            return [html.beside(html.figure(*calibration, "calibration", CALIBRATION_CAPTION), table)]
         if ranking is not None:
             if not ranking.both:
                 return [html.paragraph("All rows have the same label, so there is nothing to compare scores with.")]
@@ -260,24 +240,22 @@ class Run:
             if self.link.probable:
                 chances = self.link.probabilities(ranking.values[:, None])[:, 1]
                 axes = f"predicted probability of {yes}", f"observed share of {yes}"
-                svg, words = ranking.draw_calibration(chances, *axes)
-                drawn.append(html.figure(svg, "calibration", words, CALIBRATION_CAPTION))
-            svg, words = ranking.draw(yes)
+                calibration = ranking.draw_calibration(chances, *axes)
+                drawn.append(html.figure(*calibration, "calibration", CALIBRATION_CAPTION))
             caption = (
                 f"Of the rows of {quoted(yes, 24)} and of the others, the shares whose score is above a threshold."
             )
             if ranking.share_at_ends > 0.1:
                 caption += f" {ranking.share_at_ends:.0%} of the rows have the lowest or the highest score of all."
-            drawn.append(html.figure(svg, "roc", words, caption))
+            drawn.append(html.figure(*ranking.draw(yes), "roc", caption))
         for k, each in enumerate(self.residuals):
             if math.isnan(each.r_squared):
                 continue
             of = f"Target {k + 1}. " if len(self.residuals) > 1 else ""
-            svg, words = each.draw_pairs()
             caption = f"{of}The stronger the colour, the more rows. It shows the central 99% of labels and predictions."
-            drawn.append(html.figure(svg, f"pairs{k}", words, caption))
-            svg, words = each.draw_errors()
-            drawn.append(html.figure(svg, f"residuals{k}", words, f"{of}Residuals of the central 99% of the rows."))
+            drawn.append(html.figure(*each.draw_pairs(), f"pairs{k}", caption))
+            caption = f"{of}Residuals of the central 99% of the rows."
+            drawn.append(html.figure(*each.draw_errors(), f"residuals{k}", caption))
         if not drawn:
             alike = bool(self.residuals)
             return [html.paragraph("All labels are the same." if alike else "All rows have the weight 0.")]
@@ -296,9 +274,9 @@ class Run:
         heads = ("base learner", "share at the end", "average loss alone")
         table = html.table("The base learners at the end of the run", heads, rows)
         if len(self.record.shares) > 1:
-            svg, words = draw_shares(self.record.shares)
             caption = "Shares by the number of rows. Base learners with low losses gain."
-            return [html.paragraph(text), html.beside(html.figure(svg, "shares", words, caption), table)]
+            figure = html.figure(*draw_shares(self.record.shares), "shares", caption)
+            return [html.paragraph(text), html.beside(figure, table)]
         return [html.paragraph(text), table]
 
 
@@ -340,10 +318,13 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         data.append(("labels", listed(settings.class_names) + meaning))
     spread = deviations(model.certificate)
     classes = settings.class_names if settings.many else ("",)
-    passes, shown = trainer.course.passes, summary["settings"] | {"on_error": trainer.on_error}
+    shown = summary["settings"] | {"on_error": trainer.on_error}
     if trainer.passes > 1:
         shown |= {"passes": trainer.passes, "holdout": trainer.holdout}
-    notes = [certified_in_words(model) if best else "", f"Note: {trainer.order.note}." if trainer.order.note else ""]
+    notes = [
+        certified_in_words(model) if best else "",
+        f"Note: {trainer.sorted_labels.note}." if trainer.sorted_labels.note else "",
+    ]
     notes += [f"Note: {quoted(each, 200)}." for each in (reader.unmatched if reader else ())]
     return Run(
         title=f"Run on {listed(files, 1)}",
@@ -352,8 +333,8 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         rows=model.examples,
         average_loss=model.average_loss,
         names=settings.class_names,
-        passes=passes.done,
-        held_out_losses=passes.losses,
+        passes=trainer.passes_done,
+        held_out_losses=trainer.held_out_losses,
         best=best,
         experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
         weights=[

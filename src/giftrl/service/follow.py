@@ -29,8 +29,8 @@ from giftrl.errors import BadSource, GiftrlError, InvalidInput, Refused, require
 from giftrl.service.bodies import Body
 from giftrl.service.folder import Folder, Followed, require_name
 from giftrl.service.writer import LEARN, NOTE, Job
-from giftrl.streams.formats import HEAD, detect
-from giftrl.streams.sources.lines import MAX_LINE
+from giftrl.streams.formats import HEAD_BYTES, detect
+from giftrl.streams.sources.line_blocks import MAX_LINE
 from giftrl.streams.sources.source import STANDARD_INPUT
 
 log = logging.getLogger("giftrl.service")
@@ -102,7 +102,7 @@ def format_of(heads: Sequence[bytes], name: str) -> str:
     failure: BadSource | None = None
     for head in heads:
         try:
-            format_ = detect(head[:HEAD], name)
+            format_ = detect(head[:HEAD_BYTES], name)
         except BadSource as problem:
             failure = problem
             continue
@@ -130,7 +130,7 @@ def require_followed_format(source: str, given: str) -> None:
         return
     try:
         with path.open("rb") as file:
-            head = file.read(HEAD)
+            head = file.read(HEAD_BYTES)
     except OSError:  # which may be mended; the follower reports it until then
         return
     end = head.rfind(b"\n")
@@ -375,7 +375,7 @@ class Follower(threading.Thread):
             return None
         if path not in self._formats:
             file.seek(0)
-            self._formats[path] = format_of([file.read(HEAD), data], path)
+            self._formats[path] = format_of([file.read(HEAD_BYTES), data], path)
         return self._formats[path]
 
     def _report_long_line(self, path: str) -> None:

@@ -7,7 +7,7 @@ from giftrl.errors import BadSource, GiftrlError
 from giftrl.files import is_stream
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import Columns, Schema
-from giftrl.streams.formats import HEAD, TEXT, detect
+from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
 from giftrl.streams.label_names import CollectedLabels
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.hashing import Hashing
@@ -117,9 +117,9 @@ class _Peeked:
 def _first_rows(stream: Stream, asked: str | None, columns: Columns, schema: Schema | None, piped: bool) -> _FirstRows:
     """The first rows of a source, read by its parser."""
     source = stream.source
-    format_ = detect(stream.peek(HEAD), source.name, asked)
+    format_ = detect(stream.peek(HEAD_BYTES), source.name, asked)
     peeked = _Peeked(stream)
-    if format_ in TEXT or piped or stream.compression is not None:
+    if format_ in TEXT_FORMATS or piped or stream.compression is not None:
         source = Source(source.name, opener=lambda: peeked)
     if format_ == "arrow":
         from giftrl.streams.tables.arrow import RecordBatches

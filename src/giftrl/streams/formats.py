@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given
 
 #: Every format, and the endings of files that have it.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -16,9 +16,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "npz": (".npz",),
 }
 #: Formats made of lines.
-TEXT = ("libsvm", "vw", "csv", "json")
+TEXT_FORMATS = ("libsvm", "vw", "csv", "json")
 #: How many bytes of a source are examined; a multiple of a decompressed piece.
-HEAD = 1 << 18
+HEAD_BYTES = 1 << 18
 
 _PACKED = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 _NUMBER = rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -45,17 +45,17 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     """
     guess = _by_content(head)
     if asked is not None:
-        binary = [each for each in guess.formats if each not in TEXT]
-        if (asked in TEXT and binary) or (asked not in TEXT and asked not in guess.formats):
-            raise BadSource(name, f"format={asked!r} was asked for, but {guess.why}", _remedy(guess.formats))
+        binary = [each for each in guess.formats if each not in TEXT_FORMATS]
+        if (asked in TEXT_FORMATS and binary) or (asked not in TEXT_FORMATS and asked not in guess.formats):
+            raise BadSource(name, [Given("format", asked), f" was asked for, but {guess.why}"], _remedy(guess.formats))
         return asked
     named = _by_name(name)
     if named in guess.formats:
         return named
     # A line of no known format, or at most of a table, may be a bad line in the format that the name shows.
-    if named in TEXT and guess.lines and guess.formats in ((), ("csv",)):
+    if named in TEXT_FORMATS and guess.lines and guess.formats in ((), ("csv",)):
         return named
-    if named is not None and named not in TEXT and guess.formats:
+    if named is not None and named not in TEXT_FORMATS and guess.formats:
         raise BadSource(name, f"the name says {named}, but {guess.why}", _remedy(guess.formats))
     if len(guess.formats) == 1:
         return guess.formats[0]
@@ -92,7 +92,7 @@ def _by_content(head: bytes) -> _Guess:
         return _Guess((), "it holds binary data that does not begin like Parquet, Arrow IPC or npz")
     doubtful: _Guess | None = None
     # The last line, or the last word of the only one, may go on behind the head.
-    end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD else -1
+    end = head.rfind(b"\n") if b"\n" in head else head.rfind(b" ") if len(head) >= HEAD_BYTES else -1
     whole = head if end < 0 else head[:end]
     for line in whole.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         if not line.strip() or line.lstrip().startswith(b"#"):

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given, Message, between
 from giftrl.streams.columns import Columns, Kind, Schema, find
 from giftrl.streams.names.dates import moment
 from giftrl.streams.names.objects import words_of
 
 #: How many fields of a column are looked at, one by one.
-FIELDS = 200
+FIELDS_TO_INFER = 200
 #: With fewer rows it is no wonder that they are all different.
-ROWS = 20
+MIN_ROWS_TO_COMPARE = 20
 #: A column whose fields have more words on average is text, and not a category.
-WORDS = 4
+MAX_CATEGORY_WORDS = 4
 
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]*),[0-9]+")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?")
@@ -40,13 +40,13 @@ _UNIT = re.compile(
     rf"(?(currency)| ?(?:[%‰]|{_CURRENCY}|(?P<letters>[°µ]?[a-zA-Z]{{1,7}}(?:/[a-z]{{1,4}})?[²³]?)))"
 )
 #: Of so many different numbers letters behind them are a unit: 2D and 3D are names.
-UNITS = 3
+MIN_NUMBERS_WITH_UNIT = 3
 _ID = re.compile(r"(?:^|[^a-zA-Z])(?:id|ID|Id|uuid|UUID|guid|GUID)(?:$|[^a-zA-Z])|[a-z0-9]I[dD]$")
 #: Counters of these names are time, and not ids.
 _TIME = re.compile(r"t|time|date|second|minute|hour|day|week|month|quarter|year|step|age", re.IGNORECASE)
 
 
-class Look(NamedTuple):
+class InferredColumn(NamedTuple):
     """What a column looks like."""
 
     kind: str
@@ -57,7 +57,7 @@ class Look(NamedTuple):
     different: bool = False  # whether it seems to be an id: different in each row
 
 
-def look_at_texts(fields: Sequence[str], rows: int, distinct: int) -> Look:
+def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> InferredColumn:
     """What a column of text looks like.
 
     Args:
@@ -65,59 +65,60 @@ def look_at_texts(fields: Sequence[str], rows: int, distinct: int) -> Look:
         rows: how many fields it has.
         distinct: how many of them are different.
 
-    >>> look_at_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, look_at_texts(["5/3/24", "6/3/24"], 2, 2).kind
+    >>> look_at_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
     ('date', 'ignored')
-    >>> look_at_texts(["3,14", "1.234,56", "-"], 3, 3).comma
+    >>> infer_from_texts(["3,14", "1.234,56", "-"], 3, 3).comma
     '3,14'
-    >>> look_at_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, look_at_texts(["1st", "2nd", "3rd"], 3, 3).unit
+    >>> look_at_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, infer_from_texts(["1st", "2nd", "3rd"], 3, 3).unit
     ('$99.10', '')
     """
     if not fields:
-        return Look(Kind.CATEGORY)
+        return InferredColumn(Kind.CATEGORY)
     comma = [field for field in fields if _DECIMAL.fullmatch(field) or _THOUSANDS.fullmatch(field)]
     if 2 * len(comma) > len(fields):
         telling = [field for field in comma if not _THOUSANDS.fullmatch(field)]
-        return Look(Kind.CATEGORY, comma=(telling or comma)[0])
+        return InferredColumn(Kind.CATEGORY, comma=(telling or comma)[0])
     if _most(fields, moment):
-        return Look(Kind.DATE)
+        return InferredColumn(Kind.DATE)
     if _most(fields, _DATE.fullmatch):
-        return Look(Kind.IGNORED, date=fields[0])
+        return InferredColumn(Kind.IGNORED, date=fields[0])
     if _same_unit(fields, distinct):
-        return Look(Kind.CATEGORY, unit=fields[0])
+        return InferredColumn(Kind.CATEGORY, unit=fields[0])
     words = sum(len(words_of(field)) for field in fields) / len(fields)
-    if words > WORDS and 2 * distinct > rows:
-        return Look(Kind.CATEGORY, words=words if rows >= ROWS else 0.0)
-    return Look(Kind.CATEGORY, different=rows >= ROWS and distinct == rows)
+    if words > MAX_CATEGORY_WORDS and 2 * distinct > rows:
+        return InferredColumn(Kind.CATEGORY, words=words if rows >= MIN_ROWS_TO_COMPARE else 0.0)
+    return InferredColumn(Kind.CATEGORY, different=rows >= MIN_ROWS_TO_COMPARE and distinct == rows)
 
 
-def look_at_numbers(name: str, values: NDArray[Any]) -> Look:
+def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
     """What a column of numbers looks like: whole numbers that are all different are ids if they are called so.
 
     So are those that count the rows from 0 or 1, unless they are called time.
 
-    >>> look_at_numbers("user_id", np.arange(50) ** 2).different, look_at_numbers("paid", np.arange(50) ** 2).different
+    >>> squares = np.arange(50) ** 2
+    >>> infer_from_numbers("user_id", squares).different, infer_from_numbers("paid", squares).different
     (True, False)
     """
-    if len(values) < ROWS:
-        return Look(Kind.NUMBER)
+    if len(values) < MIN_ROWS_TO_COMPARE:
+        return InferredColumn(Kind.NUMBER)
     counts = values[0] in (0, 1) and values[1] == values[0] + 1 and not _TIME.fullmatch(name)
     if counts and (values[1:] == values[:-1] + 1).all():
-        return Look(Kind.NUMBER, different=True)
+        return InferredColumn(Kind.NUMBER, different=True)
     called = _ID.search(name) is not None and bool((np.floor(values) == values).all())
-    return Look(Kind.NUMBER, different=called and len(np.unique(values)) == len(values))
+    return InferredColumn(Kind.NUMBER, different=called and len(np.unique(values)) == len(values))
 
 
-def look_at_values(name: str, values: Sequence[Any]) -> Look:
+def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
     """What the values of a key of JSON objects look like, where there are neither lists nor nulls among them.
 
-    >>> look_at_values("when", ["2024-03-05", ""]).kind, look_at_values("when", ["2024-03-05", 3]).kind
+    >>> look_at_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
     ('date', 'category')
     """
     if all(isinstance(value, (int, float)) for value in values):
-        return look_at_numbers(name, np.array(values, np.float64))
+        return infer_from_numbers(name, np.array(values, np.float64))
     if not all(isinstance(value, str) for value in values):
-        return Look(Kind.CATEGORY)
-    return look_at_texts([value for value in values if value], len(values), len(set(values)))
+        return InferredColumn(Kind.CATEGORY)
+    return infer_from_texts([value for value in values if value], len(values), len(set(values)))
 
 
 def _most(fields: Sequence[str], good: Callable[[str], object]) -> bool:
@@ -138,12 +139,12 @@ def _same_unit(fields: Sequence[str], distinct: int) -> bool:
         return found and (found["letters"] or "").removesuffix("s")  # 1 month, 2 months
 
     first = unit(fields[0])
-    if first is None or (first and distinct < UNITS):
+    if first is None or (first and distinct < MIN_NUMBERS_WITH_UNIT):
         return False
     return _most(fields, lambda field: True if unit(field) == first else None)
 
 
-def unasked(schema: Schema, looks: Mapping[str, Look], columns: Columns) -> dict[str, Look]:
+def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Columns) -> dict[str, InferredColumn]:
     """The columns that are what they look like, and not what somebody said."""
     given = (*columns.ignore, *columns.categorical, *columns.date, *columns.text)
     asked = {schema.names[find(schema.names, each, "columns")] for each in given}
@@ -151,22 +152,26 @@ def unasked(schema: Schema, looks: Mapping[str, Look], columns: Columns) -> dict
     return {name: look for name, look in looks.items() if name not in asked and kinds[name] == look.kind}
 
 
-def remarks(seen: Mapping[str, Look], source: str, delimiter: str | None = None) -> tuple[str, ...]:
-    """What to tell people about columns, a line for each kind of thing; an error for numbers with commas.
+def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
+    """Remarks about columns, one for each kind of remark; an error for numbers with commas.
 
-    >>> print(*remarks({"id": Look(Kind.NUMBER, different=True)}, "a.csv"))
+    >>> from giftrl.errors import render
+    >>> print(*map(render, remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv")))
     id is different in every row, and teaches nothing about new ones; ignore='id' leaves it out
     """
     for name, look in seen.items():
         if look.comma:
             raise _no_commas(name, look.comma, source, delimiter)
-    said = list[str]()
+    said = list[Message]()
     dates = [name for name, look in seen.items() if look.date]
     if dates:
         looks_, is_ = ("look", "are") if len(dates) > 1 else ("looks", "is")
         said.append(
-            f"{_some(dates)} {looks_} like dates that can be read in several ways, such as {seen[dates[0]].date!r}, "
-            f"and {is_} ignored; write 2024-03-05, or give {_each('categorical', dates)}"
+            [
+                f"{_some(dates)} {looks_} like dates that can be read in several ways, such as "
+                f"{seen[dates[0]].date!r}, and {is_} ignored; write 2024-03-05, or give ",
+                *_each("categorical", dates),
+            ]
         )
     units = [name for name, look in seen.items() if look.unit]
     if units:
@@ -179,15 +184,22 @@ def remarks(seen: Mapping[str, Look], source: str, delimiter: str | None = None)
     if texts:
         is_ = "are" if len(texts) > 1 else "is"
         said.append(
-            f"{_some(texts)} {is_} text of many words ({seen[texts[0]].words:.0f} on average), read as a category that "
-            f"hardly occurs twice; {_each('text', texts)} makes features of the words"
+            [
+                f"{_some(texts)} {is_} text of many words ({seen[texts[0]].words:.0f} on average), read as a category "
+                "that hardly occurs twice; ",
+                *_each("text", texts),
+                " makes features of the words",
+            ]
         )
     ids = [name for name, look in seen.items() if look.different]
     if ids:
         is_, teaches, it = ("are", "teach", "them") if len(ids) > 1 else ("is", "teaches", "it")
         said.append(
-            f"{_some(ids)} {is_} different in every row, and {teaches} nothing about new ones; {_each('ignore', ids)} "
-            f"leaves {it} out"
+            [
+                f"{_some(ids)} {is_} different in every row, and {teaches} nothing about new ones; ",
+                *_each("ignore", ids),
+                f" leaves {it} out",
+            ]
         )
     return tuple(said)
 
@@ -202,7 +214,8 @@ def _no_commas(name: str, value: str, source: str, delimiter: str | None) -> Bad
         read = f"pd.read_csv({source!r}, sep={delimiter!r}, {decimal})"
         remedy += f" (python -c \"import pandas as pd; {read}.to_csv('new.csv', index=False)\")"
     rule = f"the column {name!r} has numbers with a comma, such as {value!r}"
-    return BadSource(source, rule, f"{remedy}; if they are no numbers, give categorical={name!r} or ignore={name!r}")
+    otherwise = (Given("categorical", name), " or ", Given("ignore", name))
+    return BadSource(source, rule, [f"{remedy}; if they are no numbers, give ", *otherwise])
 
 
 def _some(names: Sequence[str]) -> str:
@@ -211,7 +224,7 @@ def _some(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _each(argument: str, names: Sequence[str]) -> str:
+def _each(argument: str, names: Sequence[str]) -> list[str | Given]:
     """An argument for each of some names, not more than six."""
-    shown = [f"{argument}={name!r}" for name in names[:6]]
-    return " ".join([*shown, "..."] if len(names) > 6 else shown)
+    shown = [Given(argument, name) for name in names[:6]]
+    return between([*shown, "..."] if len(names) > 6 else shown, " ")

@@ -1,6 +1,5 @@
 """Labels that are names, such as yes and no: a batch has the number of each."""
 
-import shlex
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -8,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Stands in a batch for a label that is none of the names.
-UNKNOWN = -1.0
+UNKNOWN_LABEL = -1.0
 #: Up to this, float64 has every whole number.
-WHOLE = 1 << 53
+MAX_EXACT_INTEGER = 1 << 53
 
 
 class LabelNames:
@@ -32,8 +31,8 @@ class LabelNames:
         return {name: k for k, name in enumerate(self.names)}
 
     def code(self, name: str) -> float:
-        """The number of a name; :data:`UNKNOWN` where it is not known."""
-        return float(self._places.get(name, UNKNOWN))
+        """The number of a name; :data:`UNKNOWN_LABEL` where it is not known."""
+        return float(self._places.get(name, UNKNOWN_LABEL))
 
     def codes(self, names: Iterable[str | None]) -> NDArray[np.float64]:
         """The numbers of names; NaN for a label that is missing."""
@@ -46,7 +45,7 @@ class CollectedLabels(LabelNames):
     Compiled loops look names up in a table that is made before: there, each label is unknown.
 
     >>> labels = CollectedLabels()
-    >>> labels.codes(["no", None, "yes", "no"]).tolist(), labels.text(2.0), labels.text(UNKNOWN)
+    >>> labels.codes(["no", None, "yes", "no"]).tolist(), labels.text(2.0), labels.text(UNKNOWN_LABEL)
     ([1.0, nan, 2.0, 1.0], 'yes', '')
     """
 
@@ -57,8 +56,8 @@ class CollectedLabels(LabelNames):
         return float(self._places.setdefault(name, len(self._places)))
 
     def text(self, code: float) -> str:
-        """The name with a number; "" for :data:`UNKNOWN`."""
-        return "" if code == UNKNOWN else list(self._places)[int(code)]
+        """The name with a number; "" for :data:`UNKNOWN_LABEL`."""
+        return "" if code == UNKNOWN_LABEL else list(self._places)[int(code)]
 
 
 def listed(names: Iterable[str]) -> str:
@@ -74,20 +73,6 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def as_option(names: Iterable[str]) -> str:
-    """Names as a shell and ``--labels`` take them: a record of CSV.
-
-    >>> print(as_option(["no", "yes"]), as_option(["no", "well, yes"]))
-    no,yes 'no,"well, yes"'
-    """
-
-    def quoted(name: str) -> str:
-        plain = name == name.strip() and not set(name) & set(',"\r\n')
-        return name if plain else '"' + name.replace('"', '""') + '"'
-
-    return shlex.quote(",".join(map(quoted, names)))
-
-
 def is_exact(label: str) -> bool:
     """Whether float64 has a label that is a number; beyond 2^53 it has not every whole number.
 
@@ -95,4 +80,4 @@ def is_exact(label: str) -> bool:
     (True, False)
     """
     digits = label.removeprefix("-").removeprefix("+")
-    return not digits.isdecimal() or int(digits) <= WHOLE
+    return not digits.isdecimal() or int(digits) <= MAX_EXACT_INTEGER

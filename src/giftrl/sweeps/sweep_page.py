@@ -51,7 +51,7 @@ def write_sweep(data: Data, grid: Grid, summary: Summary, folder: Path, axis: st
     caption = f"{shown}. Vertical axis: {AXES[axis]}."
     page.section(
         "Loss against beta",
-        html.figure(image, "sweep", describe(summary), caption),
+        html.figure(image, describe(summary), "sweep", caption),
         html.table("The best beta of each update, and how much it matters", BEST_BETA_COLUMNS, best_betas(summary)),
     )
     means = [[name, *map(number, row)] for name, row in zip(summary.names, summary.mean.tolist(), strict=True)]

@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: 2024-03-05, 2024-03-05T12:30, 2024-03-05 12:30:00.5; a time may have a zone: Z, UTC, +02, +0200 or +02:00.
-ZONE = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
-ISO = (
+ZONE_PATTERN = r" ?(?:Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
+ISO_PATTERN = (
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
     r"(?:[T ](?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,15}))?)?"
-    rf"(?P<zone>{ZONE})?)?"
+    rf"(?P<zone>{ZONE_PATTERN})?)?"
 )
 #: What a bad date should have been.
-EXPECTED = (
+EXPECTED_DATE = (
     "an ISO date that exists, such as 2024-03-05 or 2024-03-05T12:30; if these are categories, --categorical COLUMN "
     "reads them as such"
 )
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Time is counted from the beginning of 2000, in UTC, in years of so many days.
-EPOCH, DAYS = date(2000, 1, 1), 365.25
-_ISO, _ZONE = re.compile(ISO), re.compile(ZONE)
+EPOCH, DAYS_PER_YEAR = date(2000, 1, 1), 365.25
+_ISO, _ZONE = re.compile(ISO_PATTERN), re.compile(ZONE_PATTERN)
 _DIGITS = str.maketrans("", "", " ZUTC+-:")
-_FIRST = (EPOCH - date(1970, 1, 1)).days
+_EPOCH_DAY, _LAST_DAY_OF_YEAR_0 = (EPOCH - date(1970, 1, 1)).days, (date.min - date(1970, 1, 1)).days - 1
 
 
 class Moment(NamedTuple):
@@ -42,7 +42,7 @@ def years(days: Any, seconds: Any) -> Any:
     >>> years(8766, 0), years(-0.5, 43200)
     (24.0, 0.0)
     """
-    return (days + seconds / 86400.0) / DAYS
+    return (days + seconds / 86400.0) / DAYS_PER_YEAR
 
 
 def offset(zone: str) -> int | None:
@@ -84,7 +84,10 @@ def moment(text: str) -> Moment | None:
     return Moment(years((day - EPOCH).days, seconds), day.weekday(), day.month, None if found["hour"] is None else hour)
 
 
-class Moments(NamedTuple):
+_NO_DATE = Moment(np.nan, -1, -1, None)
+
+
+class MomentArrays(NamedTuple):
     """Dates and times, as arrays; see :class:`Moment`."""
 
     years: NDArray[np.float64]  # NaN for what is no date
@@ -93,7 +96,7 @@ class Moments(NamedTuple):
     hour: NDArray[np.int64]  # -1 for a date without a time of day too
 
 
-def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Moments:
+def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> MomentArrays:
     """Dates from days since 1970 and seconds of the day, both of local time, and the seconds that this is ahead of UTC.
 
     Args:
@@ -101,65 +104,47 @@ def moments_of(days: Any, seconds: Any, ahead: Any, timed: Any, good: Any) -> Mo
         timed: which of them have a time of day.
         good: which of them are dates at all.
     """
-    time = years(days - _FIRST, seconds - ahead)
+    time = years(days - _EPOCH_DAY, seconds - ahead)
     month = days.view("M8[D]").astype("M8[M]").astype(np.int64) % 12 + 1
     parts = (days + 3) % 7, month, np.where(timed, np.floor(seconds / 3600.0).astype(np.int64), -1)
-    return Moments(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))
+    return MomentArrays(np.where(good, time, np.nan), *(np.where(good, part, -1) for part in parts))
 
 
-def moments_in(text: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Moments:
-    """The dates ``text[start:end]``, all at once; each as :func:`moment` has it.
+def moments_in(texts: Any) -> MomentArrays:
+    """The dates in an Arrow array of text without nulls; each as :func:`moment` reads it.
 
-    >>> text = np.frombuffer(b"2024-03-05T12:30 March", np.uint8)
-    >>> found = moments_in(text, np.array([0, 0, 17]), np.array([16, 10, 22]))
+    A regular expression checks the form and Arrow reads the digits. If a text has the form and is no date, such as
+    2023-02-29, or has more than six digits behind the point, :func:`moment` reads them all.
+
+    >>> import pyarrow as pa
+    >>> found = moments_in(pa.array(["2024-03-05T12:30", "2024-03-05", "March"], pa.large_string()))
     >>> found.years.round(4).tolist(), found.month.tolist(), found.hour.tolist()
     ([24.1766, 24.1752, nan], [3, 3, -1], [12, -1, -1])
     """
-    good = ends - starts >= 10
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    def at(where: Any) -> NDArray[np.int64]:
-        """The byte at a place, counted from the start; 0 from the end on."""
-        places = starts + where
-        inside = places < ends
-        return np.where(inside, text[np.where(inside, places, 0)] if len(text) else 0, 0).astype(np.int64)
+    def as_integers(array: Any) -> NDArray[np.int64]:
+        return np.frombuffer(array.cast(pa.int64()).fill_null(0).buffers()[1], np.int64, len(array), 8 * array.offset)
 
-    def number(where: Any, size: int, needed: Any) -> NDArray[np.int64]:
-        """The number of so many digits at a place; where it is needed and there is none, there is no date."""
-        nonlocal good
-        value = np.zeros(len(starts), np.int64)
-        for k in range(size):
-            digit = at(where + k) - ord("0")
-            good = good & (~needed | ((digit >= 0) & (digit <= 9)))
-            value = 10 * value + digit
-        return np.where(needed & good, value, 0)
-
-    every = np.ones(len(starts), np.bool_)
-    year, month, day = number(0, 4, every), number(5, 2, every), number(8, 2, every)
-    timed = ends - starts > 10
-    hour, minute = number(11, 2, timed), number(14, 2, timed)
-    good &= (at(4) == ord("-")) & (at(7) == ord("-"))
-    good &= ~timed | (((at(10) == ord("T")) | (at(10) == ord(" "))) & (at(13) == ord(":")))
-    with_seconds = timed & (at(16) == ord(":"))
-    second = number(17, 2, with_seconds)
-    place = np.where(timed, np.where(with_seconds, 19, 16), 10)
-    pointed = with_seconds & (at(19) == ord("."))
-    fraction, digits, going = np.zeros(len(starts)), np.zeros(len(starts), np.int64), pointed
-    while going.any():
-        digit = at(20 + digits) - ord("0")
-        going = going & (digit >= 0) & (digit <= 9)
-        fraction, digits = np.where(going, 10.0 * fraction + digit, fraction), digits + going
-    good &= ~pointed | ((digits > 0) & (digits <= 15))
-    place = place + np.where(pointed, 1 + digits, 0)
-    ahead = np.zeros(len(starts), np.int64)
-    zones: dict[bytes, int | None] = {}
-    for k in np.flatnonzero(good & (starts + place < ends)).tolist():
-        zone = text[starts[k] + place[k] : ends[k]].tobytes()
-        if zone not in zones:
-            zones[zone] = offset(zone.decode("ascii", "replace"))
-        good[k], ahead[k] = zones[zone] is not None, zones[zone] or 0
-    first = (12 * (year - 1970) + month - 1).view("M8[M]")
-    days = first.astype("M8[D]") + (day - 1)
-    good &= (year > 0) & (month >= 1) & (month <= 12) & (days.astype("M8[M]") == first)
-    good &= (hour < 24) & (minute < 60) & (second < 60)
-    seconds = 3600 * hour + 60 * minute + second + fraction / 10.0**digits
-    return moments_of(days.astype(np.int64), seconds, ahead, timed, good)
+    matched = pc.match_substring_regex(texts, f"^{ISO_PATTERN}$")
+    local = pc.replace_substring_regex(texts, f"(:[0-9]{{2}}(?:[.][0-9]+)?){ZONE_PATTERN}$", r"\1")
+    zoned = pc.and_(matched, pc.not_equal(pc.binary_length(local), pc.binary_length(texts)))
+    sizes = pc.binary_length(local).filter(zoned).to_pylist()
+    zones = [text[size:] for text, size in zip(texts.filter(zoned).to_pylist(), sizes, strict=True)]
+    offsets = {zone: offset(zone) for zone in set(zones)}
+    try:
+        stored = as_integers(pc.if_else(matched, local, None).cast(pa.timestamp("us")))
+    except pa.ArrowInvalid:
+        stored = None
+    if stored is None or None in offsets.values():
+        found = [moment(text) or _NO_DATE for text in texts.to_pylist()]
+        return MomentArrays(
+            *(np.array([-1 if part is None else part for part in each]) for each in zip(*found, strict=True))
+        )
+    ahead = np.zeros(len(texts), np.int64)
+    ahead[np.flatnonzero(as_integers(zoned))] = [offsets[zone] or 0 for zone in zones]
+    days, rest = np.divmod(stored, 86_400_000_000)
+    whole, fraction = np.divmod(rest, 1_000_000)
+    good = (as_integers(matched) == 1) & (days > _LAST_DAY_OF_YEAR_0)
+    return moments_of(days, whole + fraction / 1e6, ahead, as_integers(pc.binary_length(texts)) > 10, good)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl.errors import InvalidInput, UnknownName, require
 from giftrl.streams.names.features import Arrays, Dictionary, Features, News, Report, ascending, checked, longer, sound
 from giftrl.streams.names.interactions import SEPARATOR
-from giftrl.streams.names.tables import CUT, NAMELESS, NEWS, HashTable
+from giftrl.streams.names.tables import MAX_LOGGED_BYTES, NAMELESS, NEWS, HashTable
 
 EULER = 0.5772156649015329
 
@@ -188,7 +188,9 @@ class Hashing(Features):
         slots, begins, sizes, names, numbers = arrays.values()
         sound("slots", len(slots) == len(begins) == len(sizes) and ascending(slots, self.constant))
         sound("numbers", ascending(numbers, self.constant))
-        sound("begins", bool((begins >= -1).all() and (begins + np.minimum(sizes, SHOWN) <= len(names)).all()))
+        sound(
+            "begins", bool((begins >= -1).all() and (begins + np.minimum(sizes, SHOWN_NAME_BYTES) <= len(names)).all())
+        )
         _set_bits(self._table.named, slots)
         _set_bits(self._table.numbered, numbers)
         self._kept = KeptNames(slots, begins, sizes, names)
@@ -251,7 +253,7 @@ def restore(settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, 
 
 # What hashing keeps of the names and products that came to its coordinates, so that weights can be shown by name.
 
-SHOWN = CUT - 1  # bytes of a name that are shown; a name of CUT bytes is longer
+SHOWN_NAME_BYTES = MAX_LOGGED_BYTES - 1  # bytes of a name that are shown; a name of CUT bytes is longer
 
 
 class KeptNames:
@@ -291,8 +293,8 @@ class KeptNames:
         at = int(np.searchsorted(slots, slot))
         if at == len(slots) or slots[at] != slot or begins[at] < 0:
             return None
-        raw = text[begins[at] : begins[at] + min(int(sizes[at]), SHOWN)].tobytes()
-        return raw.decode(errors="ignore") + "…" if sizes[at] == CUT else raw.decode(errors="replace")
+        raw = text[begins[at] : begins[at] + min(int(sizes[at]), SHOWN_NAME_BYTES)].tobytes()
+        return raw.decode(errors="ignore") + "…" if sizes[at] == MAX_LOGGED_BYTES else raw.decode(errors="replace")
 
 
 class KeptProducts:

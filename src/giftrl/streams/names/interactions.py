@@ -136,9 +136,9 @@ def matches(term: str, group: str) -> bool:
 # n-grams: consecutive names of a namespace as one feature.
 
 #: The longest n-grams. The text of all of them is up to 2 + 3 + ... + LONGEST times as long as that of the names.
-LONGEST = 8
+MAX_NGRAM = 8
 #: How many n-grams a row may have.
-MOST = 1 << 24
+MAX_NGRAMS_PER_ROW = 1 << 24
 
 
 class Ngrams:
@@ -161,8 +161,8 @@ class Ngrams:
         for given in sizes:
             named = len(given) == 2 and isinstance(given[0], str) and given[0] != ""
             require(named, "ngrams", given, "must be the name of a namespace and a size", "try (':', 2) for all")
-            whole = isinstance(given[1], (int, np.integer)) and 2 <= given[1] <= LONGEST
-            require(whole, "ngram", given[1], f"must be a whole number from 2 to {LONGEST}", "try 2")
+            whole = isinstance(given[1], (int, np.integer)) and 2 <= given[1] <= MAX_NGRAM
+            require(whole, "ngram", given[1], f"must be a whole number from 2 to {MAX_NGRAM}", "try 2")
         self.sizes = tuple((name, int(size)) for name, size in sizes)
         self._there: set[str] = set()
 
@@ -175,7 +175,7 @@ class Ngrams:
     @property
     def most_names(self) -> int:
         """How many names a row may have, so that n-grams fit into memory."""
-        return MOST // (max((size for _, size in self.sizes), default=2) - 1)
+        return MAX_NGRAMS_PER_ROW // (max((size for _, size in self.sizes), default=2) - 1)
 
     @property
     def unmatched(self) -> tuple[tuple[str, int], ...]:
@@ -188,7 +188,7 @@ def no_order(source: str) -> BadSource:
     return BadSource(source, "has no n-grams: only names in VW text have an order", "use VW text, or no n-grams")
 
 
-class Named(NamedTuple):
+class NamedEntries(NamedTuple):
     """Entries: their values, and where their names are in a text; and the sections that they are in."""
 
     text: NDArray[np.uint8]
@@ -225,8 +225,8 @@ def join_names(old: Any, sizes: Any, new: Any, written: Any) -> Any:
 
 
 def with_ngrams(
-    named: Named, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
-) -> tuple[Named, NDArray[np.int64]]:
+    named: NamedEntries, sizes: NDArray[np.int64], row_ends: NDArray[np.int64], *, compiled: bool = True
+) -> tuple[NamedEntries, NDArray[np.int64]]:
     """Entries with their n-grams, and how many there are up to the end of each row.
 
     Args:
@@ -236,7 +236,7 @@ def with_ngrams(
         compiled: False to run the loop as plain Python.
 
     >>> text = np.frombuffer(b"the cat sat", np.uint8)
-    >>> at = Named(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
+    >>> at = NamedEntries(text, np.ones(3), np.array([0, 4, 8]), np.array([3, 7, 11]), Sections.none())
     >>> more, ends = with_ngrams(at, np.array([2]), np.array([3]), compiled=False)
     >>> [more.text[a:b].tobytes().decode() for a, b in zip(more.starts, more.ends)], ends.tolist()
     (['the', 'cat', 'sat', 'the^cat', 'cat^sat'], [5])
@@ -251,7 +251,7 @@ def with_ngrams(
     text = np.empty(len(named.text) + room, np.uint8)
     text[: len(named.text)] = named.text
     floats, places = np.empty(size), (np.empty(size, np.int64), np.empty(size, np.int64))
-    made = Named(text, floats, *places, named.sections._replace(first=np.empty(len(sizes), np.int64)))
+    made = NamedEntries(text, floats, *places, named.sections._replace(first=np.empty(len(sizes), np.int64)))
     written = int(ready(join_names, compiled, counted=False)(named, sizes, made, len(named.text)))
     # A section belongs to a row if it begins before the row ends; an empty one adds nothing to either of two rows.
     before = np.concatenate([[0], np.cumsum(added)])

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Set
 from typing import Any, NamedTuple
 
 from giftrl.streams.label_names import LabelNames
-from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, moment
+from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, moment
 
-FEATURES, WEIGHT, TAG = "features", "weight", "tag"
+FEATURES_KEY, WEIGHT_KEY, TAG_KEY = "features", "weight", "tag"
 #: How many objects may be nested in each other.
-DEEPEST = 100
+MAX_NESTING = 100
 
 
-class Named(NamedTuple):
+class NamedValue(NamedTuple):
     """A feature of a row."""
 
     name: str
@@ -28,7 +28,7 @@ class Labelled(NamedTuple):
     label: float  # NaN where there is none
     weight: float
     tag: str
-    features: list[Named]  # without those of value 0
+    features: list[NamedValue]  # without those of value 0
 
 
 class BadValue(Exception):
@@ -55,7 +55,7 @@ class Keys(NamedTuple):
 NO_KEYS = Keys()
 
 
-def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[Named]:
+def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[NamedValue]:
     """The features of a row, in order.
 
     A number is the feature of its key; True and False are 1 and 0; text is the feature ``key=text`` with value 1; None
@@ -76,13 +76,13 @@ def walk(row: dict[str, Any], keys: Keys = NO_KEYS) -> Iterator[Named]:
         yield from _features(key, value, key, keys, 1)
 
 
-def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iterator[Named]:
+def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iterator[NamedValue]:
     """The features of one value."""
     if name in keys.ignored:
         return
     listed = isinstance(value, list)
-    if depth == DEEPEST and (listed or isinstance(value, dict)):
-        raise BadValue("objects or lists nested too deep", f"at most {DEEPEST} levels", name)
+    if depth == MAX_NESTING and (listed or isinstance(value, dict)):
+        raise BadValue("objects or lists nested too deep", f"at most {MAX_NESTING} levels", name)
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _features(f"{name}^{key}", inner, group, keys, depth + 1)
@@ -98,30 +98,30 @@ def _features(name: str, value: Any, group: str, keys: Keys, depth: int) -> Iter
     if name in keys.texts:
         items = [str(item) for item in (value if listed else [value]) if item is not None]
         for word in dict.fromkeys(words_of(" ".join(items))):
-            yield Named(f"{name}={word}", 1.0, group)
+            yield NamedValue(f"{name}={word}", 1.0, group)
         return
     for at, item in enumerate(value if listed else [value]):
         if isinstance(item, str):
             if item:
-                yield Named(f"{name}={item}", 1.0, group)
+                yield NamedValue(f"{name}={item}", 1.0, group)
         elif item is not None and as_text:
-            yield Named(f"{name}={json.dumps(item)}", 1.0, group)
+            yield NamedValue(f"{name}={json.dumps(item)}", 1.0, group)
         elif item is not None:
-            yield Named(f"{name}^{at}" if listed else name, float(item), group)
+            yield NamedValue(f"{name}^{at}" if listed else name, float(item), group)
 
 
-def _of_date(name: str, value: Any, group: str) -> Iterator[Named]:
+def _of_date(name: str, value: Any, group: str) -> Iterator[NamedValue]:
     """The features of a date."""
     if value is None or value == "":
         return
     found = moment(value) if isinstance(value, str) else None
     if found is None:
-        raise BadValue(f"{_shown(value)} among the dates of {name!r}", EXPECTED, name)
-    yield Named(name, found.years, group)
-    yield Named(f"{name}^weekday={WEEKDAYS[found.weekday]}", 1.0, group)
-    yield Named(f"{name}^month={found.month}", 1.0, group)
+        raise BadValue(f"{_shown(value)} among the dates of {name!r}", EXPECTED_DATE, name)
+    yield NamedValue(name, found.years, group)
+    yield NamedValue(f"{name}^weekday={WEEKDAYS[found.weekday]}", 1.0, group)
+    yield NamedValue(f"{name}^month={found.month}", 1.0, group)
     if found.hour is not None:
-        yield Named(f"{name}^hour={found.hour}", 1.0, group)
+        yield NamedValue(f"{name}^hour={found.hour}", 1.0, group)
 
 
 def labelled(
@@ -136,21 +136,21 @@ def labelled(
     if type(given) is not dict:
         raise BadValue("no object", "one object a line", 0)
     rest = dict(given)
-    inside = type(rest.get(FEATURES)) is dict
+    inside = type(rest.get(FEATURES_KEY)) is dict
     y = rest.pop(label, None)
     w, tag = 1.0, ""
-    weight = weight or (WEIGHT if inside else None)
+    weight = weight or (WEIGHT_KEY if inside else None)
     if weight in rest:
         w = _number(rest.pop(weight), "weight", str(weight))
         if w < 0.0:
             raise BadValue("a weight below 0", "a finite number, 0 or more", str(weight))
     if inside:
-        features = rest.pop(FEATURES)
-        tag = rest.pop(TAG, "")
+        features = rest.pop(FEATURES_KEY)
+        tag = rest.pop(TAG_KEY, "")
         beside = next((key for key in rest if key not in keys.ignored), None)
         if beside is not None:
-            expected = f'features inside "{FEATURES}", or the key among those to ignore'
-            raise BadValue(f"the key {beside!r} beside {FEATURES!r}", expected, beside)
+            expected = f'features inside "{FEATURES_KEY}", or the key among those to ignore'
+            raise BadValue(f"the key {beside!r} beside {FEATURES_KEY!r}", expected, beside)
         rest = features
     return Labelled(
         as_label(y, str(label), labels),
@@ -186,7 +186,7 @@ def _shown(value: Any) -> str:
 # Texts of many words: lower-cased, and taken apart at all that is neither a letter nor a digit.
 
 #: What stands between words, for Arrow; what a word is, for Python.
-BETWEEN = r"[^\p{L}\p{N}]+"
+WORD_SEPARATORS = r"[^\p{L}\p{N}]+"
 _WORD = re.compile(r"[^\W_]+")
 
 

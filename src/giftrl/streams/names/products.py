@@ -26,7 +26,7 @@ MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 
 
-class Entries(NamedTuple):
+class GroupedEntries(NamedTuple):
     """Rows and the groups of their entries."""
 
     data: NDArray[np.float64]
@@ -250,11 +250,11 @@ def add_product(
 
 
 #: How many products a batch may have; larger ones are cut into several.
-PIECE = 1 << 22
+MAX_PRODUCTS_PER_BATCH = 1 << 22
 #: How many products a row may have.
-MOST = 1 << 24
+MAX_PRODUCTS_PER_ROW = 1 << 24
 #: How many products are remembered as unknown to a frozen dictionary.
-FORGET = 1 << 22
+MAX_UNKNOWN_PRODUCTS = 1 << 22
 
 
 class _Products:
@@ -272,7 +272,7 @@ class _Products:
 
     def slots(self, factors: NDArray[np.int32]) -> NDArray[np.int32]:
         """The coordinates of products, by their factors as :class:`Made` has them."""
-        if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > FORGET):
+        if self.features.frozen != self._frozen or (self._frozen and len(self._slots) > MAX_UNKNOWN_PRODUCTS):
             self._clear()
         count, width = factors.shape
         starts = np.arange(0, 4 * width * count, 4 * width)
@@ -305,11 +305,13 @@ class Crossing:
         self.compiled = compiled
         self._named = None if isinstance(features, Hashing) else _Products(features, compiled)
 
-    def cross(self, batch: Batch, piece: int = PIECE, most: int = MOST) -> Iterator[Crossed]:
+    def cross(
+        self, batch: Batch, piece: int = MAX_PRODUCTS_PER_BATCH, most: int = MAX_PRODUCTS_PER_ROW
+    ) -> Iterator[Crossed]:
         """The rows of a batch with their products, in pieces that fit into memory; all have the batch's ``end``."""
         wanted = Wanted(self.interactions.allowed, self.interactions.patterns)
         counts = np.empty(len(batch), np.int64)
-        entries = Entries(batch.data, batch.indices, batch.groups, batch.indptr)
+        entries = GroupedEntries(batch.data, batch.indices, batch.groups, batch.indptr)
         ready(count_products, self.compiled)(entries, wanted, counts)
         bad = [
             (int(batch.lines[row]), f"a row with {counts[row]} products of features", f"at most {most}")
@@ -334,7 +336,7 @@ class Crossing:
     ) -> tuple[Batch, list[tuple[int, str, str]]]:  # fmt: skip
         begin, end = batch.indptr[first], batch.indptr[last]
         rows = batch.data[begin:end], batch.indices[begin:end], batch.groups[begin:end]
-        entries = Entries(*rows, batch.indptr[first : last + 1] - begin)
+        entries = GroupedEntries(*rows, batch.indptr[first : last + 1] - begin)
         data, indices, indptr = self._crossed(entries, wanted, int(end - begin + counts[first:last].sum()))
         data, indices, _, indptr = merge(data, indices, np.empty(0, np.uint8), indptr, compiled=self.compiled)
         made = replace(
@@ -350,7 +352,7 @@ class Crossing:
         return made, bad
 
     def _crossed(
-        self, entries: Entries, wanted: Wanted, size: int
+        self, entries: GroupedEntries, wanted: Wanted, size: int
     ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]:
         """Rows with their products, which are so many entries in all."""
         features, width = self.features, self.interactions.width

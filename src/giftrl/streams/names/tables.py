@@ -257,7 +257,7 @@ def name_size(name: Any) -> Any:
 #
 # :mod:`giftrl.streams.names.tables` says what their methods mean.
 
-CUT = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
+MAX_LOGGED_BYTES = 255  # bytes of a name that a hash table logs at most; a name of that size may be longer
 NAMELESS = 2**30  # in the log, added to a slot whose name is not kept
 
 NEWS = 0  # the count of a hash table
@@ -286,7 +286,7 @@ class HashTable(NamedTuple):
     def new_name(self, h: Any, text: Any, name: Any, frozen: bool) -> Any:
         slot = hash_slot(h, self.mask)
         k = self.counts[NEWS]
-        if k == len(self.news) or self.ends[k] + CUT > len(self.arena):
+        if k == len(self.news) or self.ends[k] + MAX_LOGGED_BYTES > len(self.arena):
             return FULL
         set_bit(self.named, slot)
         self.news[k] = slot
@@ -294,7 +294,7 @@ class HashTable(NamedTuple):
         if has_bit(self.numbered, slot):
             self.news[k] = NAMELESS + np.int64(slot)
         else:
-            self.ends[k + 1] = write_name(self.arena, self.ends[k], text, name, CUT)
+            self.ends[k + 1] = write_name(self.arena, self.ends[k], text, name, MAX_LOGGED_BYTES)
         self.counts[NEWS] = k + 1
         return np.int64(slot)
 

@@ -19,7 +19,7 @@ else:
     from backports import zstd
 
 #: How many bytes are read, or made, at a time. Small, since what a decoder made in a call that fails is lost.
-PIECE = 1 << 16
+PIECE_BYTES = 1 << 16
 #: xz files may ask for up to 4 GB before the first byte; ``xz -9`` needs 65 MB.
 XZ_MEMORY = 1 << 29
 
@@ -89,18 +89,18 @@ def decompressed(read: Callable[[int], bytes], head: bytes, codec: Codec) -> Ite
         decoder = codec.decoder()
         while not decoder.eof:
             if decoder.needs_input and not data:
-                data = read(PIECE)
+                data = read(PIECE_BYTES)
                 if not data:
                     raise Broken(f"the {codec.name} data ends too early")
             try:
-                made = decoder.decompress(data, PIECE)
+                made = decoder.decompress(data, PIECE_BYTES)
             except codec.errors as problem:
                 raise Broken(f"the {codec.name} data is damaged ({problem})") from problem
             data = b""
             if made:
                 yield made
         data = decoder.unused_data.lstrip(b"\0")
-        while len(data) < max(map(len, codec.magic)) and (more := read(PIECE)):
+        while len(data) < max(map(len, codec.magic)) and (more := read(PIECE_BYTES)):
             data = (data + more).lstrip(b"\0")
         if not data:
             return

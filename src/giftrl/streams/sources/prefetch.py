@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 #: How often a thread that waits for its items to be taken checks whether it is still wanted, in seconds.
-LOOK = 0.1
+POLL_SECONDS = 0.1
 #: How long to wait for a thread to end; one that waits for standard input may not.
-PATIENCE = 1.0
+JOIN_SECONDS = 1.0
 
 
-class Ahead:
+class Prefetch:
     """Runs an iterator in a thread, ``depth`` items ahead, and raises in the loop over the items what it raises.
 
     Leaving the loop in any way ends the thread.
@@ -32,7 +32,7 @@ class Ahead:
     def _put(self, item: Any, problem: BaseException | None) -> None:
         while not self._unwanted.is_set():
             with contextlib.suppress(queue.Full):
-                self._queue.put((item, problem), timeout=LOOK)
+                self._queue.put((item, problem), timeout=POLL_SECONDS)
                 return
 
     def _work(self) -> None:
@@ -68,7 +68,7 @@ class Ahead:
                 self._queue.get_nowait()
         if self._begun:
             # A signal may have come while the thread was being started, and then it cannot be joined.
-            self._ended.wait(PATIENCE)
+            self._ended.wait(JOIN_SECONDS)
 
 
 # Items that threads work on at the same time, and whose results come in the order of the items.
@@ -76,13 +76,13 @@ class Ahead:
 R = TypeVar("R")
 
 
-def in_turn(items: Iterable[T], workers: Sequence[Callable[[T], R]]) -> Iterator[R]:
+def ordered_map(items: Iterable[T], workers: Sequence[Callable[[T], R]]) -> Iterator[R]:
     """The results of all items, in order; item k is for worker k modulo their number, and each has a thread.
 
     So a worker gets its items in order, and what it does with them depends on nothing that another one does. What
     ``items`` raises is raised after the results of all items before.
 
-    >>> list(in_turn(range(5), [lambda k: ("even", k), lambda k: ("odd", k)]))
+    >>> list(ordered_map(range(5), [lambda k: ("even", k), lambda k: ("odd", k)]))
     [('even', 0), ('odd', 1), ('even', 2), ('odd', 3), ('even', 4)]
     """
     waiting: deque[Future[R]] = deque()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from giftrl.errors import BadSource, InvalidInput, require
 from giftrl.files import is_stream
-from giftrl.streams.sources.decompress import PIECE, Broken, codec_of, decompressed
+from giftrl.streams.sources.decompress import PIECE_BYTES, Broken, codec_of, decompressed
 
 STANDARD_INPUT = "-"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -59,7 +59,7 @@ def is_url(name: str | os.PathLike[str]) -> bool:
 def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
 
-    A :class:`Source` stands for itself.
+    A :class:`Source` stands for itself, and is not looked at again.
 
     All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
@@ -68,12 +68,15 @@ def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [source for name in names for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))]
+    found: list[Source] = []
+    for name in names:
+        sources = [name] if isinstance(name, Source) else list(_behind(os.fspath(name)))
+        for source in sources if not isinstance(name, Source) else ():
+            if source.path is not None:
+                _check(source.name, source.path)
+        found += sources
     if sum(source.is_input for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
-    for source in found:
-        if source.path is not None:
-            _check(source.name, source.path)
     return tuple(found)
 
 
@@ -145,8 +148,8 @@ class Stream:
         try:
             self.raw: Any = _opened(source)
             self.total = len(source.data) if source.data is not None else _size_of(self.raw)
-            head = self._read_raw(PIECE)
-            while head and len(head) < PIECE and (more := self._read_raw(PIECE - len(head))):
+            head = self._read_raw(PIECE_BYTES)
+            while head and len(head) < PIECE_BYTES and (more := self._read_raw(PIECE_BYTES - len(head))):
                 head += more
         except OSError as problem:
             raise BadSource(source.name, f"cannot be read ({problem.strerror})", "check the file") from problem
@@ -177,7 +180,7 @@ class Stream:
     def _next(self) -> bytes:
         """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
         try:
-            return self._read_raw(PIECE) if self.compression is None else next(self._pieces, b"")
+            return self._read_raw(PIECE_BYTES) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
             self._broken = problem
             return b""

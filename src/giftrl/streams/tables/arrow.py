@@ -6,26 +6,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Kind, Schema, decide
-from giftrl.streams.infer_columns import Look, remarks, unasked
+from giftrl.streams.infer_columns import InferredColumn, remarks, unasked
 from giftrl.streams.names.interactions import no_order
 from giftrl.streams.sources.source import Stream
 from giftrl.streams.tables.converted import Converted, is_converted
-from giftrl.streams.tables.rows import Column, TableRows
-from giftrl.streams.tables.types import flat_arrays, flat_types, is_text, kind_of, lengths, look_at
+from giftrl.streams.tables.table_rows import Column, TableRows
+from giftrl.streams.tables.types import flat_arrays, flat_types, infer_column, is_text, kind_of, lengths
 
 # Parquet and Arrow IPC files as record batches of a bounded size, from any row on.
 
 #: The most rows, and about the most cells, of a piece.
-ROWS = 1 << 16
-CELLS = 1 << 20
-BUFFER = 1 << 20
+MAX_PIECE_ROWS = 1 << 16
+MAX_PIECE_CELLS = 1 << 20
+READ_BUFFER_BYTES = 1 << 20
 IPC_FILE = b"ARROW1\0\0"
 
 
-class Piece(NamedTuple):
+class TablePiece(NamedTuple):
     """Some rows of a table: a ``pyarrow.RecordBatch``, the number of its first row, from 0, and its custom metadata.
 
     Only the first piece of a stored batch has metadata; pieces before the row where reading starts have no batch.
@@ -65,7 +65,7 @@ class RecordBatches:
                 raise BadSource(
                     self.name, "Parquet cannot be read from a pipe or from compressed data", "give the plain file"
                 )
-            self._file = pq.ParquetFile(source.again, buffer_size=BUFFER, pre_buffer=False)
+            self._file = pq.ParquetFile(source.again, buffer_size=READ_BUFFER_BYTES, pre_buffer=False)
             return self._file.schema_arrow
         if whole and source.path is not None and self.stream.peek(8).startswith(IPC_FILE):
             self._file = pa.ipc.open_file(pa.memory_map(str(source.path)))
@@ -81,7 +81,7 @@ class RecordBatches:
         line = None if row is None else row + 1
         return BadSource(self.name, f"damaged or cut short ({said})", "write or copy the file again", line)
 
-    def pieces(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[Piece]:
+    def pieces(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[TablePiece]:
         """The rows from one on, counted from 0, with the columns that are needed; None for all.
 
         Parquet delivers the columns of text as dictionaries, with each value only once.
@@ -104,11 +104,11 @@ class RecordBatches:
             self.fraction = self._fraction(row)
             skip = min(max(0, start - first), batch.num_rows)
             if skip == batch.num_rows:
-                yield Piece(None, row, notes)
+                yield TablePiece(None, row, notes)
                 continue
             step = _rows_at_once(batch.num_columns)
             for at in range(skip, batch.num_rows, step):
-                yield Piece(batch.slice(at, step), first + at, notes if at == skip else {})
+                yield TablePiece(batch.slice(at, step), first + at, notes if at == skip else {})
         if row < start:
             rule = f"ends at row {row}, before row {start}, where reading was to go on"
             raise BadSource(self.name, rule, "give the file that was read before")
@@ -120,23 +120,23 @@ class RecordBatches:
             return self._batch / max(1, int(self._file.num_record_batches))
         return self.stream.consumed / self.stream.total if self.stream.total else 0.0
 
-    def _parquet(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[Piece]:
+    def _parquet(self, start: int, columns: Sequence[str] | None, text: Sequence[str]) -> Iterator[TablePiece]:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(
-            self.stream.source.again, buffer_size=BUFFER, pre_buffer=False, read_dictionary=list(text)
+            self.stream.source.again, buffer_size=READ_BUFFER_BYTES, pre_buffer=False, read_dictionary=list(text)
         ) as file:
             row, first = 0, 0
             while first < file.num_row_groups and row + (size := file.metadata.row_group(first).num_rows) <= start:
                 row, first = row + size, first + 1
             groups = list(range(first, file.num_row_groups))
-            yield Piece(None, row, {})
+            yield TablePiece(None, row, {})
             size = _rows_at_once(len(self.schema if columns is None else columns))
             for batch in file.iter_batches(size, row_groups=groups, columns=columns, use_threads=False):
-                yield Piece(batch, row, {})
+                yield TablePiece(batch, row, {})
                 row += batch.num_rows
 
-    def _ipc(self) -> Iterator[Piece]:
+    def _ipc(self) -> Iterator[TablePiece]:
         row = 0
         if self._file is not None:
             stored = map(self._file.get_batch_with_custom_metadata, range(self._file.num_record_batches))
@@ -144,7 +144,7 @@ class RecordBatches:
             stored = self._stream.iter_batches_with_custom_metadata()
         for found in stored:
             self._batch += 1
-            yield Piece(found.batch, row, dict(found.custom_metadata or {}))
+            yield TablePiece(found.batch, row, dict(found.custom_metadata or {}))
             row += found.batch.num_rows
         if self._file is None:
             self.stream.check_end(row + 1)
@@ -171,7 +171,7 @@ def require_valid(batch: Any, source: str, row: int = 0) -> None:
 
 
 def _rows_at_once(columns: int) -> int:
-    return max(64, min(ROWS, CELLS // max(1, columns)))
+    return max(64, min(MAX_PIECE_ROWS, MAX_PIECE_CELLS // max(1, columns)))
 
 
 class _Readable:
@@ -238,11 +238,13 @@ class ArrowTable(TableRows):
     def _by_types(self, types: Sequence[tuple[str, Any]], source: str) -> Schema:
         return decide(self.columns, [name for name, _ in types], [kind_of(type_) or "" for _, type_ in types], source)
 
-    def _by_first_rows(self, piece: Piece, types: Sequence[tuple[str, Any]], source: str) -> Schema:
+    def _by_first_rows(self, piece: TablePiece, types: Sequence[tuple[str, Any]], source: str) -> Schema:
         """What the columns are for, by their types and first values."""
         arrays = dict(flat_arrays(piece.batch))
         looks = {
-            name: look_at(name, arrays[name], self.columns.missing) if name in arrays else Look(kind_of(type_) or "")
+            name: infer_column(name, arrays[name], self.columns.missing)
+            if name in arrays
+            else InferredColumn(kind_of(type_) or "")
             for name, type_ in types
         }
         schema = decide(self.columns, list(looks), [look.kind for look in looks.values()], source)
@@ -268,7 +270,7 @@ class ArrowTable(TableRows):
                 raise BadSource(source, rule, "ignore the column, or convert it")
         return tuple(kind if kind == Kind.LABEL else Kind.IGNORED for kind in kinds) if self.labels_only else kinds
 
-    def _batch(self, piece: Piece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
+    def _batch(self, piece: TablePiece, source: str, names: Sequence[str], kinds: Sequence[str], number: int) -> Batch:
         import pyarrow as pa
 
         arrays = dict(flat_arrays(piece.batch))
@@ -282,7 +284,7 @@ class ArrowTable(TableRows):
             longest = int(lengths(column.array).max(initial=0)) if column.kind == Kind.NUMBERS else 0
             if longest > MAX_LIST_LENGTH:
                 rule = f"the column {column.name!r} has a list of {longest} numbers, and at most {MAX_LIST_LENGTH} fit"
-                raise BadSource(source, rule, f"cut it into several, or give ignore={column.name!r}", first)
+                raise BadSource(source, rule, ["cut it into several, or give ", Given("ignore", column.name)], first)
         end = first + piece.batch.num_rows
 
         def raw(row: int) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, require
+from giftrl.errors import BadSource, Given, Message, require
 from giftrl.files import Output, require_replaceable
 from giftrl.streams.batch import Batch, Position, merge, overflowed
 from giftrl.streams.label_names import LabelNames, listed
@@ -20,13 +20,13 @@ from giftrl.streams.names.interactions import Interactions, Ngrams
 from giftrl.streams.tables.types import as_arrow, as_numpy
 
 if TYPE_CHECKING:
-    from giftrl.streams.tables.arrow import Piece, RecordBatches
+    from giftrl.streams.tables.arrow import RecordBatches, TablePiece
 
 #: The key, in the metadata of the file, of how features were mapped.
-KEY = b"giftrl"
+METADATA_KEY = b"giftrl"
 #: The key, in the metadata of a batch, of the names that are new in it.
-NAMES = b"names"
-VERSION = 1
+NAMES_KEY = b"names"
+LAYOUT_VERSION = 1
 COMPRESSIONS = (None, "lz4", "zstd")
 
 
@@ -45,12 +45,12 @@ def _layout() -> Any:
 
 def is_converted(schema: Any) -> bool:
     """Whether an Arrow schema is that of a converted file."""
-    return KEY in (schema.metadata or {})
+    return METADATA_KEY in (schema.metadata or {})
 
 
 def names_of_labels(schema: Any) -> tuple[str, ...] | None:
     """The names of the labels of a converted file; None where they are numbers."""
-    names = json.loads(schema.metadata[KEY]).get("labels")
+    names = json.loads(schema.metadata[METADATA_KEY]).get("labels")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("names of labels that are not text")
     return None if names is None else tuple(names)
@@ -124,7 +124,7 @@ class ConvertedWriter(Output):
         self.features = features
         self._named = 1  # of a dictionary: the slots whose names have been written
         about: dict[str, Any] = {
-            "version": VERSION,
+            "version": LAYOUT_VERSION,
             "kind": "hashing" if isinstance(features, Hashing) else "dictionary",
             "bits": features.bits if isinstance(features, Hashing) else None,
             "interactions": [list(each) for each in interactions.products] if interactions else [],
@@ -132,7 +132,7 @@ class ConvertedWriter(Output):
         }
         if labels is not None:
             about["labels"] = list(labels.names)
-        self._schema = _layout().with_metadata({KEY: json.dumps(about).encode()})
+        self._schema = _layout().with_metadata({METADATA_KEY: json.dumps(about).encode()})
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._writer: Any = None
 
@@ -168,7 +168,7 @@ class ConvertedWriter(Output):
         highest = int(batch.indices.max(initial=0))
         names = [self.features.name(slot) for slot in range(self._named, highest + 1)]
         self._named += len(names)
-        return {NAMES: json.dumps(names).encode()} if names else {}
+        return {NAMES_KEY: json.dumps(names).encode()} if names else {}
 
     def commit(self) -> None:
         with self._errors():
@@ -210,26 +210,32 @@ class Converted:
                 yield self._batch(piece, found.name, start.source)
 
     def _check(self, found: "RecordBatches") -> None:
-        def bad(rule: str, remedy: str) -> BadSource:
+        def bad(rule: Message, remedy: Message) -> BadSource:
             return BadSource(found.name, rule, remedy)
 
         try:
-            about = json.loads(found.schema.metadata[KEY])
+            about = json.loads(found.schema.metadata[METADATA_KEY])
             version, kind, bits = about["version"], about["kind"], about["bits"]
             products = [tuple(each) for each in about["interactions"]]
             sizes = [tuple(each) for each in about.get("ngrams", [])]
             self._names = names_of_labels(found.schema)
         except (ValueError, KeyError, TypeError):
             raise bad("its notes on features cannot be read", "convert the data again") from None
-        if version != VERSION or not found.schema.remove_metadata().equals(_layout()):
+        if version != LAYOUT_VERSION or not found.schema.remove_metadata().equals(_layout()):
             raise bad(f"was written by another version ({version})", "convert the data again")
         hashing = isinstance(self.features, Hashing)
         if (kind == "hashing") != hashing:
             own = "hashing" if hashing else "dictionary"
             raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
         if isinstance(self.features, Hashing) and bits != self.features.bits:
-            rule = f"was converted with bits={bits}, and bits={self.features.bits} is asked for"
-            raise bad(rule, f"use bits={bits}, or convert the data again")
+            rule: Message = [
+                "was converted with ",
+                Given("bits", bits),
+                ", and ",
+                Given("bits", self.features.bits),
+                " is asked for",
+            ]
+            raise bad(rule, ["use ", Given("bits", bits), ", or convert the data again"])
         if products != list(self.interactions.products if self.interactions else []):
             rule = f"was converted with the interactions {products}, which are not those that are asked for"
             raise bad(rule, "ask for the same, or convert the data again")
@@ -241,10 +247,10 @@ class Converted:
 
     def _learn(self, notes: dict[bytes, bytes], source: str) -> None:
         """Enter the names that are new in a batch into the dictionary."""
-        if NAMES not in notes:
+        if NAMES_KEY not in notes:
             return
         try:
-            names = json.loads(notes[NAMES])
+            names = json.loads(notes[NAMES_KEY])
             slots, _ = self.features.slots(names)
         except (ValueError, TypeError):
             raise BadSource(source, "its names of features cannot be read", "convert the data again") from None
@@ -268,7 +274,7 @@ class Converted:
         made[there] = self.labels.codes(names)[where]
         return made
 
-    def _batch(self, piece: "Piece", source: str, number: int) -> Batch:
+    def _batch(self, piece: "TablePiece", source: str, number: int) -> Batch:
         record, first = piece.batch, piece.first
         damaged = BadSource(source, "is damaged: its rows make no sense", "convert the data again", first + 1)
         labels, weights, lists, numbers = record.columns

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Message
 from giftrl.streams.batch import Batch, Position, Rejected
-from giftrl.streams.columns import LABELS, Columns, Kind, Schema, decide
+from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide
 from giftrl.streams.infer_columns import remarks, unasked
 from giftrl.streams.names.dates import moment
-from giftrl.streams.sources.lines import BOM, as_block
+from giftrl.streams.sources.line_blocks import BOM, as_block
 from giftrl.streams.tables.csv_fallback import (  # fmt: skip
-    LONGEST,
-    NUMBER,
+    MAX_QUOTED_BYTES,
+    NUMBER_PATTERN,
     Dialect,
     Reason,
     column_at,
@@ -28,18 +28,18 @@ from giftrl.streams.tables.csv_fallback import (  # fmt: skip
     why_unreadable,
     why_unusable,
 )
-from giftrl.streams.tables.rows import Column, TableRows
-from giftrl.streams.tables.types import look_at
+from giftrl.streams.tables.table_rows import Column, TableRows
+from giftrl.streams.tables.types import infer_column
 
 # Blocks of CSV as columns of numbers and text: by PyArrow, or by Python's ``csv`` where quotes are out of place.
 
 NEWLINE, RETURN, QUOTE = 10, 13, 34
 #: How many bytes PyArrow takes at a time: more of them leave the cache.
-CHUNK = 1 << 19
-PIECE = 1 << 16
+ARROW_BLOCK_BYTES = 1 << 19
+SCAN_BYTES = 1 << 16
 
 
-class Rows(NamedTuple):
+class CsvRows(NamedTuple):
     """The rows of a block: its records with the right number of fields."""
 
     lines: NDArray[np.int64]  # the first line of each
@@ -72,7 +72,7 @@ class CsvBlocks:
         self.dialect, self.source = dialect, source
         self.doubtful = False  # whether to read all columns as text: there are probably bad values
 
-    def read(self, text: Any, line: int, whole: bool) -> Rows:
+    def read(self, text: Any, line: int, whole: bool) -> CsvRows:
         """The rows of a block.
 
         Args:
@@ -83,11 +83,11 @@ class CsvBlocks:
         rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
         return self.typed(rows or self.texts(text, line, whole))
 
-    def texts(self, text: Any, line: int, whole: bool) -> Rows:
+    def texts(self, text: Any, line: int, whole: bool) -> CsvRows:
         """The rows of a block, with all columns as text."""
         return self._by_pyarrow(text, line, whole, True) or self._by_csv(bytes(text), line, whole)
 
-    def typed(self, rows: Rows) -> Rows:
+    def typed(self, rows: CsvRows) -> CsvRows:
         """Rows with all columns as their kinds require: numbers, or text in a dictionary without spaces around it."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -103,12 +103,12 @@ class CsvBlocks:
             columns[at] = pa.DictionaryArray.from_arrays(array.indices, words)
         return rows._replace(columns=columns)
 
-    def _places(self, text: Any, line: int, whole: bool) -> Rows | None:
+    def _places(self, text: Any, line: int, whole: bool) -> CsvRows | None:
         """Where the rows of a block are, without columns yet; None where Python's ``csv`` must find that out."""
         block = np.frombuffer(text, np.uint8)
         # In pieces that stay in the cache.
-        firsts = range(0, len(block) + 1, PIECE)
-        low = np.concatenate([first + np.flatnonzero(block[first : first + PIECE] <= QUOTE) for first in firsts])
+        firsts = range(0, len(block) + 1, SCAN_BYTES)
+        low = np.concatenate([first + np.flatnonzero(block[first : first + SCAN_BYTES] <= QUOTE) for first in firsts])
         marks = block[low]
         newlines, quotes, returns = low[marks == NEWLINE], low[marks == QUOTE], low[marks == RETURN]
         lone_returns = (block[returns + 1] != NEWLINE).any()
@@ -125,14 +125,14 @@ class CsvBlocks:
             stops = np.flatnonzero(np.searchsorted(quotes, newlines) % 2 == 0)
         ends = newlines[stops] + 1
         size = int(ends.max(initial=0))
-        if len(quotes) % 2 and (whole or len(text) - size > LONGEST):
+        if len(quotes) % 2 and (whole or len(text) - size > MAX_QUOTED_BYTES):
             return None
         begins = np.concatenate([[0], ends])[:-1]
         lines = line + np.concatenate([[0], stops + 1])
         filled = (block[begins] != NEWLINE) & ((block[begins] != RETURN) | (ends - begins > 2))
-        return Rows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
+        return CsvRows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
 
-    def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> Rows | None:
+    def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> CsvRows | None:
         """The rows, with the used columns; None where there is something that PyArrow does not take."""
         import pyarrow as pa
         from pyarrow import csv
@@ -156,7 +156,7 @@ class CsvBlocks:
         parse = csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True)
         if as_text:  # PyArrow's handler needs UTF-8
             parse.invalid_row_handler = skip
-        size = max(CHUNK, int((rows.ends - rows.begins).max()))  # no record may be longer
+        size = max(ARROW_BLOCK_BYTES, int((rows.ends - rows.begins).max()))  # no record may be longer
         missing = ["", *self.dialect.missing, *(f" {each}" for each in self.dialect.missing)]
         try:
             table = csv.read_csv(
@@ -177,13 +177,13 @@ class CsvBlocks:
             if why is not None:
                 rejected.append(self.rejected(raw, int(rows.lines[at]), why))
         columns = {int(name): table.column(name).combine_chunks() for name in types}
-        return Rows(lines, begins, ends, rows.size, rows.line, columns, rejected)
+        return CsvRows(lines, begins, ends, rows.size, rows.line, columns, rejected)
 
     def rejected(self, raw: bytes, line: int, why: Reason) -> Rejected:
         """A record as one that cannot be used."""
         return Rejected(self.source, line, *why, raw[:-1].removesuffix(b"\r"))
 
-    def _by_csv(self, text: bytes, line: int, whole: bool) -> Rows:
+    def _by_csv(self, text: bytes, line: int, whole: bool) -> CsvRows:
         import pyarrow as pa
 
         lines = io.BytesIO(text).readlines()
@@ -196,7 +196,7 @@ class CsvBlocks:
             raw = text[begins[at] : begins[at + count]]
             if fields is None:
                 why, is_open = why_unreadable(raw, self.dialect)
-                if is_open and not whole and at + count == len(lines) and len(raw) <= LONGEST:
+                if is_open and not whole and at + count == len(lines) and len(raw) <= MAX_QUOTED_BYTES:
                     break
                 count = 1
                 rejected.append(self.rejected(lines[at], line + at, why))
@@ -212,7 +212,7 @@ class CsvBlocks:
         spans = np.array(stops, np.int64).reshape(-1, 2)
         columns = {each: pa.array([row[each] for row in rows], pa.large_string()) for each in self.dialect.used}
         firsts, ends = spans.T
-        return Rows(line + firsts, begins[firsts], begins[ends], int(begins[at]), line + at, columns, rejected)
+        return CsvRows(line + firsts, begins[firsts], begins[ends], int(begins[at]), line + at, columns, rejected)
 
 
 def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
@@ -235,7 +235,7 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
             texts = texts.dictionary_encode()
     words = pc.ascii_trim(texts.dictionary, " \t")
     words = pc.if_else(pc.is_in(words, pa.array(["", *missing], words.type)), None, words)
-    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER})$"), words, "nan")
+    words = pc.if_else(pc.match_substring_regex(words, f"^(?:{NUMBER_PATTERN})$"), words, "nan")
     return words.cast(pa.float64()).take(texts.indices), texts
 
 
@@ -244,8 +244,8 @@ def as_numbers(texts: Any, missing: tuple[str, ...]) -> tuple[Any, Any]:
 #: The most credible first: commas also occur inside numbers and text, tabs hardly anywhere.
 DELIMITERS = ("\t", ";", ",", "|")
 #: How many of the first bytes show the delimiter.
-FIRST = 1 << 16
-_NUMBER = re.compile(NUMBER)
+DELIMITER_BYTES = 1 << 16
+_NUMBER = re.compile(NUMBER_PATTERN)
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 Counts = list[tuple[int, int]]  # for each column: the fields that are numbers, and those neither that nor missing
@@ -261,8 +261,8 @@ class Layout(NamedTuple):
     offset: int
     line: int
     size: int  # of the rest of the head
-    rows: Rows | None  # of that rest, if they were read to find out what the columns hold
-    remarks: tuple[str, ...] = ()  # about its columns, if the schema was found here
+    rows: CsvRows | None  # of that rest, if they were read to find out what the columns hold
+    remarks: tuple[Message, ...] = ()  # about its columns, if the schema was found here
 
 
 def layout(
@@ -287,12 +287,12 @@ def layout(
     text = head.removeprefix(BOM)
     mark = len(head) - len(text)
     text += b"" if text.endswith(b"\n") else b"\n"
-    delimiter = columns.delimiter or find_delimiter(text[: FIRST + 1].decode("utf-8", "replace"))
+    delimiter = columns.delimiter or find_delimiter(text[: DELIMITER_BYTES + 1].decode("utf-8", "replace"))
     first, before, after = _first_record(text, delimiter)
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
     rows = None
-    said: tuple[str, ...] = ()
+    said: tuple[Message, ...] = ()
     own = [_count(field, columns.missing) for field in first]
     rest: Counts = []
     if schema is None:
@@ -322,7 +322,7 @@ def layout(
         assert rows is not None
         first_row = int(begin < start)  # behind a header that was read as a row
         looks = [
-            look_at(
+            infer_column(
                 name, values[first_row:] if _are_numbers(*counts) else rows.columns[at][first_row:], columns.missing
             )
             for at, (name, values, counts) in enumerate(zip(names, numbers, rest, strict=True))
@@ -344,8 +344,8 @@ def find_delimiter(text: str) -> str:
     >>> find_delimiter('a;b\\n"x,y";2\\n'), find_delimiter("1,5\\t2\\n3\\t4,5,6")
     (';', '\\t')
     """
-    lines = [line for line in _QUOTED.sub("", text[:FIRST]).split("\n")[:100] if line.strip()]
-    if len(lines) > 1 and len(text) > FIRST:
+    lines = [line for line in _QUOTED.sub("", text[:DELIMITER_BYTES]).split("\n")[:100] if line.strip()]
+    if len(lines) > 1 and len(text) > DELIMITER_BYTES:
         lines.pop()  # which may be cut off
     best, most = ",", 0.0
     for mark in DELIMITERS:
@@ -364,7 +364,7 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[str], int, int]:
+def _first_record(text: bytes, delimiter: str, size: int = DELIMITER_BYTES) -> tuple[list[str], int, int]:
     """The fields of the first record that is not blank, and the bytes before it and to its end.
 
     It is looked for in the first lines, of a size, and where these are not enough, in all of them.
@@ -384,7 +384,7 @@ def _first_record(text: bytes, delimiter: str, size: int = FIRST) -> tuple[list[
     return _first_record(text, delimiter, len(text)) if size < len(text) else ([], before, before)
 
 
-def _numbers(rows: Rows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:
+def _numbers(rows: CsvRows, missing: tuple[str, ...]) -> tuple[list[Any], Counts]:
     """The columns as numbers, and how many of their fields are numbers or neither that nor missing."""
     import pyarrow.compute as pc
 
@@ -411,7 +411,7 @@ def _is_header(first: Sequence[str], rest: Counts, columns: Columns, schema: Sch
         return named and (all(known) or (any(known) and not any(map(_is_number, first))))
     references = (columns.label, columns.weight, *columns.ignore, *columns.categorical, *columns.date, *columns.text)
     said = {reference for reference in references if isinstance(reference, str) and not _is_number(reference)}
-    if any(field.lower() in LABELS or field in said for field in first):
+    if any(field.lower() in LABEL_NAMES or field in said for field in first):
         return True
     if any(moment(field) is not None for field in first):
         return False
@@ -460,7 +460,7 @@ class CsvText(TableRows):
 
     row_order = True
     unused = 0  # bytes at the end of the last block that belong to a record of the next
-    _known: Rows | None = None  # the rows of the first block
+    _known: CsvRows | None = None  # the rows of the first block
     _raw: Callable[[int], bytes]  # the record of the last block that begins in a line
 
     def open(self, head: bytes, source: str, whole: bool, number: int = 0) -> Position:

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from giftrl.streams.columns import Kind
-from giftrl.streams.names.dates import EXPECTED, moment
+from giftrl.streams.names.dates import EXPECTED_DATE, moment
 
 #: A quoted field of more bytes is taken for one whose closing quote is missing.
-LONGEST = 1 << 24
+MAX_QUOTED_BYTES = 1 << 24
 #: How much of a field is shown in a message.
-SHOWN = 40
+SHOWN_CHARACTERS = 40
 
-NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-FINITE = "a finite number"
-WEIGHT = "a finite number, 0 or more"
+NUMBER_PATTERN = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+EXPECTED_NUMBER = "a finite number"
+EXPECTED_WEIGHT = "a finite number, 0 or more"
 #: A row is rejected for the first thing that is wrong in this order: its label, its weight, its numbers, the rest.
-ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.DATE, Kind.CATEGORY, Kind.TEXT)
+KIND_ORDER = (Kind.LABEL, Kind.WEIGHT, Kind.NUMBER, Kind.DATE, Kind.CATEGORY, Kind.TEXT)
 
 
 class Dialect(NamedTuple):
@@ -105,7 +105,7 @@ def why_unusable(raw: bytes, dialect: Dialect) -> Reason | None:
         few = len(fields) < columns
         problem = f"only {len(fields)} of {columns} columns" if few else f"{len(fields)} columns"
         return Reason(column_at(raw, min(len(fields), columns), dialect), problem, f"{columns} columns")
-    for at in sorted(dialect.used, key=lambda at: ORDER.index(dialect.kinds[at])):
+    for at in sorted(dialect.used, key=lambda at: KIND_ORDER.index(dialect.kinds[at])):
         why = _why_bad(fields[at], dialect.kinds[at], dialect.names[at], dialect.missing)
         if why is not None:
             return Reason(column_at(raw, at, dialect), *why)
@@ -121,22 +121,22 @@ def _why_bad(field: str, kind: str, name: str, missing: tuple[str, ...]) -> tupl
         return None
     text = field.strip(" \t")  # PyArrow takes numbers between tabs too
     if text in ("", *missing):
-        return ("no weight", WEIGHT) if kind == Kind.WEIGHT else None
+        return ("no weight", EXPECTED_WEIGHT) if kind == Kind.WEIGHT else None
     if kind == Kind.DATE:
         problem = f"{_shown(raw.strip(b' '))} in the column of dates {name!r}"
-        return None if moment(text) is not None else (problem, EXPECTED)
-    number = float(text) if re.fullmatch(NUMBER, text) else math.nan
+        return None if moment(text) is not None else (problem, EXPECTED_DATE)
+    number = float(text) if re.fullmatch(NUMBER_PATTERN, text) else math.nan
     if math.isfinite(number) and (number >= 0.0 or kind != Kind.WEIGHT):
         return None
     shown = _shown(raw.strip(b" "))
     if kind == Kind.WEIGHT:
-        return f"a weight that is not one: {shown}", WEIGHT
+        return f"a weight that is not one: {shown}", EXPECTED_WEIGHT
     if kind == Kind.LABEL:
         problem = "a label too large for float64" if math.isinf(number) else "a label that is not a number"
-        return f"{problem}: {shown}", FINITE
+        return f"{problem}: {shown}", EXPECTED_NUMBER
     if math.isinf(number):
-        return f"{shown} in the column {name!r}, too large for float64", FINITE
-    codes = f"{FINITE}; if these are codes, --categorical {name} reads them as such"
+        return f"{shown} in the column {name!r}, too large for float64", EXPECTED_NUMBER
+    codes = f"{EXPECTED_NUMBER}; if these are codes, --categorical {name} reads them as such"
     return f"{shown} in the column of numbers {name!r}", codes
 
 
@@ -173,7 +173,7 @@ def why_unreadable(raw: bytes, dialect: Dialect) -> tuple[Reason, bool]:
         # What closed the quote some lines below was meant to open another one.
         at = begins[-1]
         shown = raw[at:].partition(b"\n")[0]
-        problem, expected = f"a quote that is not closed: {_shown(shown)}", f"its end within {LONGEST} bytes"
+        problem, expected = f"a quote that is not closed: {_shown(shown)}", f"its end within {MAX_QUOTED_BYTES} bytes"
     elif raw[end : end + 1] == b"\r":
         problem, expected = "a carriage return inside a line", "one before the newline, or in quotes"
     else:
@@ -183,4 +183,4 @@ def why_unreadable(raw: bytes, dialect: Dialect) -> tuple[Reason, bool]:
 
 
 def _shown(raw: bytes) -> str:
-    return repr(raw[:SHOWN].decode("utf-8", "backslashreplace").rstrip("\r"))
+    return repr(raw[:SHOWN_CHARACTERS].decode("utf-8", "backslashreplace").rstrip("\r"))

@@ -14,15 +14,15 @@ from giftrl.streams.batch import Batch, Position, merge
 from giftrl.streams.label_names import LabelNames, listed
 from giftrl.streams.names.features import Features
 from giftrl.streams.sources.source import Stream
-from giftrl.streams.tables.rows import Bad, finished
+from giftrl.streams.tables.table_rows import Bad, finished
 from giftrl.system import physical_memory
 
 #: The most rows, and about the most numbers, of a batch.
-ROWS = 1 << 16
-CELLS = 1 << 20
-LABELS = ("y", "labels", "label", "target")
-WEIGHTS = ("weights", "weight", "sample_weight")
-MATRICES = ("X", "x")
+MAX_PIECE_ROWS = 1 << 16
+MAX_PIECE_CELLS = 1 << 20
+LABEL_ARRAYS = ("y", "labels", "label", "target")
+WEIGHT_ARRAYS = ("weights", "weight", "sample_weight")
+MATRIX_ARRAYS = ("X", "x")
 
 
 #: A matrix, which is an array or sparse in rows; labels, which may be text or truth values; and weights.
@@ -91,11 +91,11 @@ class NpzMatrix:
         row = start.offset
         while row < rows:
             if isinstance(matrix, np.ndarray):
-                fit = CELLS // max(1, columns)
+                fit = MAX_PIECE_CELLS // max(1, columns)
             else:
-                limit = int(matrix.indptr[row]) + CELLS
+                limit = int(matrix.indptr[row]) + MAX_PIECE_CELLS
                 fit = int(np.searchsorted(matrix.indptr, limit, side="right")) - 1 - row
-            count = min(ROWS - row % ROWS, max(1, fit))
+            count = min(MAX_PIECE_ROWS - row % MAX_PIECE_ROWS, max(1, fit))
             batch = self._batch(table, row, min(rows, row + count), source, start.source)
             row = batch.end.offset
             self.fraction = row / rows
@@ -127,7 +127,7 @@ def _load(path: Path) -> Table:
         size, memory = sum(each.file_size for each in archive.zip.infolist()), physical_memory()
         if size > memory:
             raise MemoryError(f"it holds {size} bytes, and this machine has {memory} of memory")
-        dense = next((name for name in MATRICES if name in archive.files), None)
+        dense = next((name for name in MATRIX_ARRAYS if name in archive.files), None)
         if dense is not None:
             matrix = _numbers(archive[dense], dense)
             if matrix.ndim != 2:
@@ -135,13 +135,13 @@ def _load(path: Path) -> Table:
         else:
             matrix = _sparse(archive, path)
         vectors = []
-        for names, missing in ((LABELS, np.nan), (WEIGHTS, 1.0)):
+        for names, missing in ((LABEL_ARRAYS, np.nan), (WEIGHT_ARRAYS, 1.0)):
             column = np.full(matrix.shape[0], missing)
             for name in names:
                 beside = path.with_name(f"{path.stem}.{name}.npy")
                 if name in archive.files or beside.exists():
                     array = archive[name] if name in archive.files else np.load(beside, allow_pickle=False)
-                    text = names is LABELS and array.dtype.kind in "US"
+                    text = names is LABEL_ARRAYS and array.dtype.kind in "US"
                     column = _column(array if text else _numbers(array, name), name, matrix.shape[0])
                     break
             vectors.append(column)
@@ -190,7 +190,7 @@ def _column(array: NDArray[Any], name: str, rows: int) -> NDArray[Any]:
     """An array with one item for each row; numbers as float64, but whole labels, truth values and text as they are."""
     if array.shape not in ((rows,), (rows, 1), (1, rows)):
         raise ValueError(f"{name} has shape {array.shape}, where the matrix has {rows} rows")
-    kept = "bUSiu" if name in LABELS else "bUS"
+    kept = "bUSiu" if name in LABEL_ARRAYS else "bUS"
     return array.reshape(-1) if array.dtype.kind in kept else array.reshape(-1).astype(np.float64)
 
 

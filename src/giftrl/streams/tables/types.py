@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.streams.columns import Kind
-from giftrl.streams.infer_columns import FIELDS, Look, look_at_numbers, look_at_texts
+from giftrl.streams.infer_columns import FIELDS_TO_INFER, InferredColumn, infer_from_numbers, infer_from_texts
 
 
 class Words(NamedTuple):
@@ -152,7 +152,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
     return np.asarray(_filled(array, missing), np.float64)
 
 
-def look_at(name: str, array: Any, missing: tuple[str, ...]) -> Look:
+def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
     """What a column looks like.
 
     Args:
@@ -161,18 +161,18 @@ def look_at(name: str, array: Any, missing: tuple[str, ...]) -> Look:
         missing: spellings of a missing value.
 
     >>> import pyarrow as pa
-    >>> look_at("when", pa.array(["2024-03-05", "NA", "2024-03-06"]), ("NA",)).kind
+    >>> infer_column("when", pa.array(["2024-03-05", "NA", "2024-03-06"]), ("NA",)).kind
     'date'
     """
     import pyarrow as pa
 
     kind = kind_of(array.type)
     if kind == Kind.NUMBER and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-        return look_at_numbers(name, as_numpy(array)) if array.null_count == 0 else Look(Kind.NUMBER)
+        return infer_from_numbers(name, as_numpy(array)) if array.null_count == 0 else InferredColumn(Kind.NUMBER)
     if kind != Kind.CATEGORY or not len(array):
-        return Look(kind or "")
+        return InferredColumn(kind or "")
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     used = coded.indices.unique()
-    fields = [str(field).strip(" \t") for field in coded[:FIELDS].to_pylist() if field is not None]
+    fields = [str(field).strip(" \t") for field in coded[:FIELDS_TO_INFER].to_pylist() if field is not None]
     there = [field for field in fields if field not in ("", *missing)]
-    return look_at_texts(there, len(array), len(used) - (coded.null_count > 0))
+    return infer_from_texts(there, len(array), len(used) - (coded.null_count > 0))

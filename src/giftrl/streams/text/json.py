@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.errors import Message
 from giftrl.streams.batch import Position, Rejected
-from giftrl.streams.columns import LABELS, Columns, Kind, Schema
-from giftrl.streams.infer_columns import look_at_values, remarks
+from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema
+from giftrl.streams.infer_columns import infer_from_values, remarks
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.dates import WEEKDAYS, moments_in
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.objects import (
-    FEATURES,
-    TAG,
-    WEIGHT,
+    FEATURES_KEY,
+    TAG_KEY,
+    WEIGHT_KEY,
     BadValue,
     Keys,
     Labelled,
@@ -39,22 +40,22 @@ from giftrl.streams.names.objects import (
     words_of,
 )
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.lines import BOM, count_lines
+from giftrl.streams.sources.line_blocks import BOM, count_lines
 from giftrl.streams.text.numbers import byte, digit, number
-from giftrl.streams.text.parser import A, Content, Names, Rows, TextParser, add_row, make_arrays, scan
+from giftrl.streams.text.parser import A, Content, TextEntries, TextParser, TextRows, add_row, make_arrays, scan
 from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
-    NONE,
+    NO_WORDS,
     RETURN,
     SPACE,
     TAB,
-    Words,
+    WordTable,
     find_word,
     mark_broken,
     note,
     skip_line,
-    words,
+    word_table,
 )
 
 # The loop over JSON lines: it reads plain lines, and leaves the others; see :mod:`giftrl.streams.text.json`.
@@ -63,7 +64,7 @@ QUOTE, COMMA, MINUS, DOT, ZERO, EQUALS, BACKSLASH, CARET = 34, 44, 45, 46, 48, 6
 BRACE, UNBRACE, BRACKET, UNBRACKET = 123, 125, 91, 93
 
 #: How many objects may be nested in each other, and the most bytes of the keys that lead to a value.
-DEEPEST, LONGEST = 32, 1 << 12
+MAX_OBJECT_DEPTH, MAX_KEY_BYTES = 32, 1 << 12
 
 
 class Next(IntEnum):
@@ -73,44 +74,44 @@ class Next(IntEnum):
 
 
 class Use(IntEnum):
-    """What a value is for; the reserved keys of :class:`Plan` are in this order."""
+    """What a value is for; the reserved keys of :class:`KeyTable` are in this order."""
 
     FEATURE, LABEL, WEIGHT, TAG, FEATURES = range(5)
 
 
-class Plan(NamedTuple):
+class KeyTable(NamedTuple):
     """What keys mean."""
 
     inside: bool  # the features are in an object of their own
-    reserved: Words  # the keys of label, weight, tag and features
-    ignored: Words
-    categorical: Words
-    special: Words  # keys of dates and texts of many words: their entries get the value NaN
-    labels: Words = NONE  # the names of labels, where they have names
-    literals: Words = words(["true", "false", "null"])
+    reserved: WordTable  # the keys of label, weight, tag and features
+    ignored: WordTable
+    categorical: WordTable
+    special: WordTable  # keys of dates and texts of many words: their entries get the value NaN
+    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    literals: WordTable = word_table(["true", "false", "null"])
 
 
-class Buffers(NamedTuple):
+class JsonBuffers(NamedTuple):
     """What the loop writes: entries, rows, and the lines that are not plain."""
 
-    names: Names
-    rows: Rows
+    names: TextEntries
+    rows: TextRows
     bad: NDArray[np.int64]  # four numbers for each line that is not plain: the first two are its number and its place
     text: NDArray[np.uint8]
     path: NDArray[np.uint8]  # the keys that lead to a value
     levels: NDArray[np.int64]  # for each level of nesting, how many bytes of the path lead to it
-    plan: Plan | None = None
+    plan: KeyTable | None = None
 
 
-def make_buffers(size: int, lines: int) -> Buffers:
+def make_buffers(size: int, lines: int) -> JsonBuffers:
     """Buffers for a block of so many bytes and lines; a line with too long names for them is not plain."""
-    return Buffers(
-        names=make_arrays(Names, size // 2 + 1),
-        rows=make_arrays(Rows, lines),
+    return JsonBuffers(
+        names=make_arrays(TextEntries, size // 2 + 1),
+        rows=make_arrays(TextRows, lines),
         bad=np.empty(4 * lines, np.int64),
-        text=np.empty(16 * size + LONGEST, np.uint8),
-        path=np.empty(LONGEST, np.uint8),
-        levels=np.empty(DEEPEST + 1, np.int64),
+        text=np.empty(16 * size + MAX_KEY_BYTES, np.uint8),
+        path=np.empty(MAX_KEY_BYTES, np.uint8),
+        levels=np.empty(MAX_OBJECT_DEPTH + 1, np.int64),
     )
 
 
@@ -195,7 +196,9 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                 listed = False
                 following = Next.COMMA if depth > 0 else Next.NOTHING
             elif c == BRACE:
-                plain = wanted and not listed and depth < DEEPEST and (use == Use.FEATURE or use == Use.FEATURES)
+                plain = (
+                    wanted and not listed and depth < MAX_OBJECT_DEPTH and (use == Use.FEATURE or use == Use.FEATURES)
+                )
                 levels[np.uint64(depth)] = length
                 depth += 1
                 if depth > 1 and use == Use.FEATURE:
@@ -214,7 +217,7 @@ def scan_json(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, A
                     following = Next.COLON
                     use = np.int64(1 + find_word(block, start, end, reserved)) if depth == 1 else np.int64(Use.FEATURE)
                     if use == Use.FEATURE:
-                        plain &= length + (end - start) + 1 < LONGEST
+                        plain &= length + (end - start) + 1 < MAX_KEY_BYTES
                         if plain:
                             stem = copy(block, start, end, path, length)
                         if depth == (2 if inside else 1):
@@ -298,8 +301,8 @@ Places = NDArray[np.int64]
 class Expanded(NamedTuple):
     """Rows with features in the place of marked entries; their entries, the text of names, and bad rows."""
 
-    rows: Rows
-    names: Names
+    rows: TextRows
+    names: TextEntries
     text: Text
     bad: list[list[int]]  # rows with something else than a date, as the loop records lines that are not plain
 
@@ -313,7 +316,7 @@ class _Features(NamedTuple):
     names: list[bytes]
 
 
-def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
+def expand(rows: TextRows, names: TextEntries, text: Text, keys: Keys) -> Expanded:
     """Put features in the place of entries whose value is NaN, which are called ``key=value``."""
     marked = np.flatnonzero(np.isnan(names.values))
     if not len(marked):
@@ -325,7 +328,7 @@ def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
         if key in keys.texts:
             found.append(_words(key, places, text, starts, ends))
             continue
-        dates = moments_in(text, starts, ends)
+        dates = moments_in(_texts(text, starts, ends))
         wrong.append(places[np.isnan(dates.years)])
         found.append(_parts(key, places, dates.years, [dates.weekday, dates.month - 1, dates.hour]))
     # Behind the entries of the loop come the new ones, and all of them in the order of what they come from.
@@ -336,7 +339,7 @@ def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
         spans.append((stops[each.numbers], stops[each.numbers + 1]))
         made = np.append(made, np.frombuffer(b"".join(each.names), np.uint8))
     places = np.concatenate([plain, *(each.places for each in found)])
-    both = Names(
+    both = TextEntries(
         np.concatenate([names.values[plain], *(each.values for each in found)]),
         np.concatenate([names.starts[plain], *(start for start, _ in spans)]),
         np.concatenate([names.ends[plain], *(end for _, end in spans)]),
@@ -349,11 +352,21 @@ def expand(rows: Rows, names: Names, text: Text, keys: Keys) -> Expanded:
     order = order[good[owners[places[order]]] & (both.values[order] != 0.0)]
     counts = np.bincount(owners[places[order]], minlength=len(good))
     return Expanded(
-        Rows._make(array[good] for array in rows._replace(ends=np.cumsum(counts))),
-        Names._make(array[order] for array in both),
+        TextRows._make(array[good] for array in rows._replace(ends=np.cumsum(counts))),
+        TextEntries._make(array[order] for array in both),
         made,
         [[line, begin, 0, 0] for line, begin in zip(rows.lines[~good], rows.begins[~good], strict=True)],
     )
+
+
+def _texts(text: Text, starts: Places, ends: Places) -> Any:
+    """The pieces of a text, in its order, as an Arrow array."""
+    import pyarrow as pa
+
+    bounds = np.column_stack([starts, ends]).ravel()  # between two pieces there is one that is not wanted
+    every = pa.Array.from_buffers(pa.large_string(), len(bounds) - 1, [None, *map(pa.py_buffer, (bounds, text))])
+    even = np.arange(0, len(bounds), 2)
+    return every.take(pa.Array.from_buffers(pa.int64(), len(even), [None, pa.py_buffer(even)]))
 
 
 def _by_key(text: Text, starts: Places, marked: Places, keys: list[str]) -> Iterator[tuple[str, Places]]:
@@ -392,7 +405,7 @@ def _words(key: str, places: Places, text: Text, starts: Places, ends: Places) -
     return _Features(np.array(owners, np.int64), np.ones(len(owners)), np.array(numbers, np.int64), named)
 
 
-LOOK = 100  # how many lines of a block are searched for the key of the label
+LOOKAHEAD_LINES = 100  # how many lines of a block are searched for the key of the label
 
 Other = tuple[int, int, Labelled]  # a line that orjson read: its number, where it begins, and what it says
 
@@ -444,7 +457,7 @@ class JsonLines(TextParser):
         self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
         self._looked = schema is not None
         self.first_keys: tuple[str, ...] = ()  # of the first object
-        self.remarks: tuple[str, ...] = ()  # about the keys of the first lines
+        self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
 
     @property
     def schema(self) -> Schema | None:
@@ -459,7 +472,7 @@ class JsonLines(TextParser):
     def special(self) -> frozenset[str]:
         """The keys with a meaning of their own, but for that of the label."""
         weight = [] if self._weight is None else [self._weight]
-        return frozenset({FEATURES, *weight}.union(*self._keys))
+        return frozenset({FEATURES_KEY, *weight}.union(*self._keys))
 
     def label_of(self, value: Any) -> float:
         """The label that a value under the key of the label is; NaN where it is none, else a :class:`BadValue`."""
@@ -481,43 +494,48 @@ class JsonLines(TextParser):
         return Content(line, rows, tags, values, slots, groups, rejected=tuple(rejected))
 
     def _scan(
-        self, block: NDArray[np.uint8], start: Position, plan: Plan
-    ) -> tuple[int, Rows, Names, NDArray[np.uint8], list[Any]]:
+        self, block: NDArray[np.uint8], start: Position, plan: KeyTable
+    ) -> tuple[int, TextRows, TextEntries, NDArray[np.uint8], list[Any]]:
         """The line after the block; plain rows, their entries and names, which the next call overwrites; others."""
         buffers = self._large_enough(make_buffers, len(block), count_lines(block))
         loop = ready(scan_json, self.compiled, counted=False)
         (line, count, entries, written), records = scan(loop, mark_broken(block, 0), start, buffers._replace(plan=plan))
-        names = Names._make(array[:entries] for array in buffers.names)
+        names = TextEntries._make(array[:entries] for array in buffers.names)
         return line, buffers.rows.first(count), names, buffers.text[:written], records
 
-    def _plan(self, block: NDArray[np.uint8], source: str) -> Plan:
+    def _plan(self, block: NDArray[np.uint8], source: str) -> KeyTable:
         """What keys mean: by the layout of the first object, and by the keys of label and dates in the first lines."""
         inside = None
         tops = []
-        for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOK)[:LOOK]:
+        for line in block.tobytes().removeprefix(BOM).split(b"\n", LOOKAHEAD_LINES)[:LOOKAHEAD_LINES]:
             with contextlib.suppress(orjson.JSONDecodeError):
                 top = orjson.loads(line)
                 if type(top) is dict:
                     self.first_keys = self.first_keys or tuple(top)
                     tops.append(top)
-                    inside = type(top.get(FEATURES)) is dict if inside is None else inside
+                    inside = type(top.get(FEATURES_KEY)) is dict if inside is None else inside
                     if self.label is None:
-                        self.label = next((name for name in LABELS if name in top), None)
+                        self.label = next((name for name in LABEL_NAMES if name in top), None)
             if inside is not None and self.label is not None and self._looked:
                 break
         if not self._looked and tops:
-            rows = [top[FEATURES] if type(top.get(FEATURES)) is dict else top for top in tops]
+            rows = [top[FEATURES_KEY] if type(top.get(FEATURES_KEY)) is dict else top for top in tops]
             self._look(rows, {key for top in tops for key in top}, source)
-        reserved = [self.label, self._weight or (WEIGHT if inside else None), TAG if inside else None, FEATURES]
-        special = words([*self._keys.dates, *self._keys.texts])
-        ignored, categorical = words(self._keys.ignored), words(self._keys.categorical)
-        return Plan(bool(inside), words(reserved), ignored, categorical, special, self._label_words)
+        reserved = [
+            self.label,
+            self._weight or (WEIGHT_KEY if inside else None),
+            TAG_KEY if inside else None,
+            FEATURES_KEY,
+        ]
+        special = word_table([*self._keys.dates, *self._keys.texts])
+        ignored, categorical = word_table(self._keys.ignored), word_table(self._keys.categorical)
+        return KeyTable(bool(inside), word_table(reserved), ignored, categorical, special, self._label_words)
 
     def _look(self, rows: list[dict[str, Any]], tops: set[str], source: str) -> None:
         """Find out which keys hold dates, once; ``tops`` are the keys at the top."""
         self._looked = True
         known = {self.label, self._weight}.union(*self._keys)
-        seen = {name: look_at_values(name, values) for name, values in _by_name(rows).items() if name not in known}
+        seen = {name: infer_from_values(name, values) for name, values in _by_name(rows).items() if name not in known}
         for name, look in seen.items():
             if look.kind == Kind.DATE:
                 self._keys = self._keys._replace(dates=self._keys.dates | {name})
@@ -576,8 +594,8 @@ def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _join(
-    rows: Rows, tags: tuple[str, ...], names: Names, text: NDArray[np.uint8], others: list[Other]
-) -> tuple[Rows, tuple[str, ...], Names, NDArray[np.uint8]]:
+    rows: TextRows, tags: tuple[str, ...], names: TextEntries, text: NDArray[np.uint8], others: list[Other]
+) -> tuple[TextRows, tuple[str, ...], TextEntries, NDArray[np.uint8]]:
     """The rows of the loop and of other lines, in the order of lines; their tags, entries and the text of names."""
     features = [each for _, _, row in others for each in row.features]
     raw = [each.name.encode() for each in features]
@@ -589,9 +607,9 @@ def _join(
     order, by_line = np.argsort(rows.lines), np.argsort(np.repeat(rows.lines, sizes), kind="stable")
     all_tags = [*(tags or [""] * (len(order) - len(others))), *(row.tag for _, _, row in others)]
     return (
-        Rows._make(array[order] for array in rows)._replace(ends=np.cumsum(sizes[order])),
+        TextRows._make(array[order] for array in rows)._replace(ends=np.cumsum(sizes[order])),
         tuple(all_tags[k] for k in order.tolist()) if any(all_tags) else (),
-        Names._make(array[by_line] for array in names),
+        TextEntries._make(array[by_line] for array in names),
         np.append(text, np.frombuffer(b"".join(raw), np.uint8)),
     )
 

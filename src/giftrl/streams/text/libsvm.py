@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
-from giftrl.streams.sources.lines import count_lines
+from giftrl.streams.sources.line_blocks import count_lines
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, digit, number
-from giftrl.streams.text.parser import Content, Rows, TextParser, add_row, make_arrays, scan
+from giftrl.streams.text.parser import Content, TextParser, TextRows, add_row, make_arrays, scan
 from giftrl.streams.text.scan import (
     COLON,
     HASH,
-    NONE,
+    NO_WORDS,
     SPACE,
-    Problem,
-    Words,
+    Fault,
+    WordTable,
     at_end,
     blame,
     blank,
@@ -62,31 +62,31 @@ class LibsvmText(TextParser):
 # The loop over the lines of LIBSVM text; :mod:`giftrl.streams.text.libsvm` describes the format.
 
 #: An odd number of 64 bits, drawn at random, so that no file can be made to fill neighbouring cells of a hash table.
-MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
+HASH_MULTIPLIER = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
 NO_TAG = (0, 0)
 
 
-class Buffers(NamedTuple):
+class LibsvmBuffers(NamedTuple):
     """What the loop writes: entries, rows and rejected lines; and a hash table."""
 
     values: NDArray[np.float64]
     numbers: NDArray[np.uint64]
-    rows: Rows
+    rows: TextRows
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
     cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
     multiplier: np.uint64
-    labels: Words = NONE  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, where they have names
 
 
-def make_buffers(size: int, lines: int) -> Buffers:
+def make_buffers(size: int, lines: int) -> LibsvmBuffers:
     """Buffers for a block of so many bytes and lines; an entry takes four bytes at least."""
-    return Buffers(
+    return LibsvmBuffers(
         values=np.empty(size // 4 + 2),
         numbers=np.empty(size // 4 + 2, np.uint64),
-        rows=make_arrays(Rows, lines),
+        rows=make_arrays(TextRows, lines),
         bad=np.empty(4 * lines, np.int64),
         cells=np.empty(1 << (size // 2 + 4).bit_length(), np.uint64),
-        multiplier=MULTIPLIER,
+        multiplier=HASH_MULTIPLIER,
     )
 
 
@@ -118,11 +118,11 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
                 spot = at
                 values[k], at, wrong = number(block, at)
                 if wrong == HARD:
-                    problem = Problem.HARD
+                    problem = Fault.HARD
                 elif wrong or not field_ends(block, at):
-                    problem = Problem.VALUE_TOO_LARGE
+                    problem = Fault.VALUE_TOO_LARGE
                     if wrong != TOO_LARGE:
-                        problem, spot = blame(block, at, spot, Problem.VALUE)
+                        problem, spot = blame(block, at, spot, Fault.VALUE)
             ascending &= numbers[k] > previous
             previous = numbers[k]
             entries += 1
@@ -130,7 +130,7 @@ def scan_libsvm(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any,
         if problem == 0 and not ascending:
             twice = first_repeated(numbers, first, entries, cells, multiplier)
             if twice >= 0:
-                problem = Problem.REPEATED
+                problem = Fault.REPEATED
                 spot = nth_feature(block, begin, twice)
         if problem:
             bad = note(bad_lines, bad, line, begin, spot, problem)
@@ -173,11 +173,11 @@ def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
     else:
         label, at, wrong = number(block, at)
     if wrong == HARD:
-        problem = Problem.HARD
+        problem = Fault.HARD
     elif wrong == TOO_LARGE:
-        problem = Problem.LABEL_TOO_LARGE
+        problem = Fault.LABEL_TOO_LARGE
     elif wrong or not field_ends(block, at):
-        problem = Problem.NO_LABEL if not wrong and byte(block, at) == COLON else Problem.LABEL
+        problem = Fault.NO_LABEL if not wrong and byte(block, at) == COLON else Fault.LABEL
         problem, spot = blame(block, at, spot, problem)
     else:
         here = skip_blanks(block, at)
@@ -188,7 +188,7 @@ def read_label(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any]:
             while digit(byte(block, at)):
                 at += 1
             if at == here + 4 or not field_ends(block, at):
-                problem, spot = blame(block, at, here, Problem.QUERY)
+                problem, spot = blame(block, at, here, Fault.QUERY)
     return label, at, spot, problem
 
 
@@ -205,18 +205,18 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
     problem = 0
     spot = start
     if c != COLON or at == start:
-        problem = Problem.INDEX
+        problem = Fault.INDEX
         if at > start and field_ends(block, at):
-            problem = Problem.NO_COLON
+            problem = Fault.NO_COLON
         elif byte(block, start) == 45 and digit(byte(block, start + 1)):
-            problem = Problem.INDEX_RANGE
+            problem = Fault.INDEX_RANGE
         problem, spot = blame(block, at, start, problem)
     elif index == np.uint64(0) or at - start > 18:
         # Leading zeros are harmless; 19 digits fit into 64 bits, and more do not.
         while byte(block, start) == 48:
             start += 1
         if start == at or at - start > 19 or index >> np.uint64(63):
-            problem = Problem.INDEX_RANGE
+            problem = Fault.INDEX_RANGE
     return index, (at + 1 if problem == 0 else at), spot, problem
 
 

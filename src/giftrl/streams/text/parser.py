@@ -15,15 +15,15 @@ from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.interactions import Interactions
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.lines import BOM, as_block
+from giftrl.streams.sources.line_blocks import BOM, as_block
 from giftrl.streams.text.numbers import shorten
-from giftrl.streams.text.scan import NONE, Problem, rejected, words
+from giftrl.streams.text.scan import NO_WORDS, Fault, rejected, word_table
 
 #: How many names of groups are known before they are forgotten.
 MOST_GROUPS = 1 << 16
 
 
-class Rows(NamedTuple):
+class TextRows(NamedTuple):
     """The rows of a block, in the order of their lines."""
 
     labels: NDArray[np.float64]
@@ -34,9 +34,9 @@ class Rows(NamedTuple):
     begins: NDArray[np.int64]  # where the line begins in the block
     ends: NDArray[np.int64]  # how many entries there are up to the end of the row
 
-    def first(self, count: int) -> "Rows":
+    def first(self, count: int) -> "TextRows":
         """Copies of the first rows."""
-        return Rows._make(array[:count].copy() for array in self)
+        return TextRows._make(array[:count].copy() for array in self)
 
     def tags(self, block: NDArray[np.uint8]) -> tuple[str, ...]:
         """The tag of each row, or nothing where no row has one."""
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
         return tuple(block[start:end].tobytes().decode() for start, end in pairs)
 
 
-class Names(NamedTuple):
+class TextEntries(NamedTuple):
     """Entries: their values, where their names are in a text, and how many bytes of a name are its group, in JSON."""
 
     values: NDArray[np.float64]
@@ -82,7 +82,7 @@ class Content(NamedTuple):
     """What is in a block."""
 
     line: int  # the one after the last
-    rows: Rows
+    rows: TextRows
     tags: tuple[str, ...]
     values: NDArray[np.float64]
     slots: NDArray[np.int32]
@@ -106,7 +106,7 @@ def scan(
     while True:
         *counts, bad = loop(text, at, start.line, buffers)
         records = buffers.bad[: 4 * bad].reshape(-1, 4).tolist()
-        hard = [(begin, spot) for _, begin, spot, problem in records if problem == Problem.HARD]
+        hard = [(begin, spot) for _, begin, spot, problem in records if problem == Fault.HARD]
         if not hard:
             return counts, records
         # Each round writes at least one more number of these lines shorter, and few can stand outside of a value.
@@ -159,7 +159,7 @@ class TextParser(ABC):
         self.interactions = interactions
         self.labels = labels
         self.compiled = compiled
-        self._label_words = NONE if labels is None else words(labels.names)
+        self._label_words = NO_WORDS if labels is None else word_table(labels.names)
         self._codes = None if interactions is None else GroupCodes(interactions.code, compiled)
         self.labels_only = False
         self._sizes: tuple[int, ...] = ()
@@ -208,7 +208,7 @@ class TextParser(ABC):
         )
         if len(too_large):
             for line, begin in zip(rows.lines[too_large].tolist(), rows.begins[too_large].tolist(), strict=True):
-                bad.append((line, begin, begin, int(Problem.SUM_TOO_LARGE)))
+                bad.append((line, begin, begin, int(Fault.SUM_TOO_LARGE)))
             batch = keep_rows(batch, ~np.isin(np.arange(len(batch)), too_large))
         records = [*content.rejected, *(rejected(block, source, *record) for record in bad)]
         return replace(batch, rejected=tuple(sorted(records, key=lambda each: each.line))) if records else batch

@@ -55,10 +55,10 @@ def blame(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
     c = byte(block, at)
     if c == 0:
         start = at
-        problem = Problem.NUL
+        problem = Fault.NUL
     elif c == RETURN and not at_end(block, at):
         start = at
-        problem = Problem.STRAY_RETURN
+        problem = Fault.STRAY_RETURN
     return problem, start
 
 
@@ -101,7 +101,7 @@ RAW = 4096  # bytes of a rejected line that are kept
 TOKEN = 40  # bytes of what is wrong that a message shows
 
 
-class Problem(IntEnum):
+class Fault(IntEnum):
     """The codes that a compiled loop gives for what is wrong with a line; 0 is nothing."""
 
     (
@@ -118,37 +118,37 @@ RANGE = "at most 1.797e308 in magnitude"
 
 #: For each code: the problem, whether the text there is shown, and what was expected.
 PROBLEMS: dict[int, tuple[str, bool, str]] = {
-    Problem.LABEL: ("a label that is not a number", True, FINITE),
-    Problem.LABEL_TOO_LARGE: ("a label too large for float64", True, RANGE),
-    Problem.NO_LABEL: ("no label before the first feature", True, "a label at the beginning of the line"),
-    Problem.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
-    Problem.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
-    Problem.INDEX_RANGE: (
+    Fault.LABEL: ("a label that is not a number", True, FINITE),
+    Fault.LABEL_TOO_LARGE: ("a label too large for float64", True, RANGE),
+    Fault.NO_LABEL: ("no label before the first feature", True, "a label at the beginning of the line"),
+    Fault.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
+    Fault.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
+    Fault.INDEX_RANGE: (
         "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 where a file counts from 0",
     ),
-    Problem.NO_COLON: ("a feature without a colon", True, "index:value"),
-    Problem.VALUE: ("a value that is not a number", True, FINITE),
-    Problem.VALUE_TOO_LARGE: ("a value too large for float64", True, RANGE),
-    Problem.REPEATED: ("an index used twice in a row", True, "each index at most once"),
-    Problem.STRAY_RETURN: ("a carriage return inside a line", False, "one only before the newline"),
-    Problem.SUM_TOO_LARGE: ("values of one feature whose sum is too large for float64", False, RANGE),
-    Problem.NO_BAR: ("no bar", True, "label | features, with a bar before the features"),
-    Problem.TAB_BEFORE_BAR: ("a tab before the first bar", False, "spaces there"),
-    Problem.MANY_NUMBERS: ("a fourth number before the first bar", True, "at most label, importance and base"),
-    Problem.IMPORTANCE: ("an importance that is not a number", True, FINITE + ", or a tag that touches the bar"),
-    Problem.IMPORTANCE_TOO_LARGE: ("an importance too large for float64", True, RANGE),
-    Problem.NEGATIVE_IMPORTANCE: ("an importance below 0", True, "0 or more"),
-    Problem.BASE: ("a base that is not a number", True, FINITE + ", or a tag that touches the bar or begins with '"),
-    Problem.BASE_TOO_LARGE: ("a base too large for float64", True, RANGE),
-    Problem.NAMESPACE: ("a colon where a namespace should be", True, "a namespace, or a space after the bar"),
-    Problem.LONG_NAMESPACE: ("a namespace of more than 255 bytes", True, "at most 255"),
-    Problem.SCALE: ("a factor of a namespace that is not a number", True, FINITE),
-    Problem.SCALE_TOO_LARGE: ("a factor of a namespace too large for float64", True, RANGE),
-    Problem.SCALED_TOO_LARGE: ("a value that is too large for float64 times the factor of its namespace", True, RANGE),
-    Problem.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
-    Problem.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
-    Problem.NUL: ("a NUL byte", False, "text"),
-    Problem.MANY_NAMES: ("more features than n-grams can be made of", False, "a shorter row, or shorter n-grams"),
+    Fault.NO_COLON: ("a feature without a colon", True, "index:value"),
+    Fault.VALUE: ("a value that is not a number", True, FINITE),
+    Fault.VALUE_TOO_LARGE: ("a value too large for float64", True, RANGE),
+    Fault.REPEATED: ("an index used twice in a row", True, "each index at most once"),
+    Fault.STRAY_RETURN: ("a carriage return inside a line", False, "one only before the newline"),
+    Fault.SUM_TOO_LARGE: ("values of one feature whose sum is too large for float64", False, RANGE),
+    Fault.NO_BAR: ("no bar", True, "label | features, with a bar before the features"),
+    Fault.TAB_BEFORE_BAR: ("a tab before the first bar", False, "spaces there"),
+    Fault.MANY_NUMBERS: ("a fourth number before the first bar", True, "at most label, importance and base"),
+    Fault.IMPORTANCE: ("an importance that is not a number", True, FINITE + ", or a tag that touches the bar"),
+    Fault.IMPORTANCE_TOO_LARGE: ("an importance too large for float64", True, RANGE),
+    Fault.NEGATIVE_IMPORTANCE: ("an importance below 0", True, "0 or more"),
+    Fault.BASE: ("a base that is not a number", True, FINITE + ", or a tag that touches the bar or begins with '"),
+    Fault.BASE_TOO_LARGE: ("a base too large for float64", True, RANGE),
+    Fault.NAMESPACE: ("a colon where a namespace should be", True, "a namespace, or a space after the bar"),
+    Fault.LONG_NAMESPACE: ("a namespace of more than 255 bytes", True, "at most 255"),
+    Fault.SCALE: ("a factor of a namespace that is not a number", True, FINITE),
+    Fault.SCALE_TOO_LARGE: ("a factor of a namespace too large for float64", True, RANGE),
+    Fault.SCALED_TOO_LARGE: ("a value that is too large for float64 times the factor of its namespace", True, RANGE),
+    Fault.NO_NAME: ("a feature without a name", True, "feature or feature:value"),
+    Fault.ENCODING: ("bytes that are not UTF-8", True, "names and tags in UTF-8"),
+    Fault.NUL: ("a NUL byte", False, "text"),
+    Fault.MANY_NAMES: ("more features than n-grams can be made of", False, "a shorter row, or shorter n-grams"),
 }  # fmt: skip
 
 
@@ -157,8 +157,8 @@ def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot:
     problem, shown, expected = PROBLEMS[code]
     if shown:
         there = block[spot : spot + TOKEN + 1].tobytes()
-        words = there.partition(b"\n")[0].split()
-        token = words[0] if words and not there[:1].isspace() else b""
+        word_table = there.partition(b"\n")[0].split()
+        token = word_table[0] if word_table and not there[:1].isspace() else b""
         text = token[:TOKEN].decode(errors="backslashreplace")
         problem += f": {text!r}" + ("..." if len(token) > TOKEN else "")
     raw = block[begin : begin + RAW].tobytes().partition(b"\n")[0]
@@ -168,17 +168,17 @@ def rejected(block: NDArray[np.uint8], source: str, line: int, begin: int, spot:
 # Words for compiled loops, and how they are found in a text.
 
 #: Words, one after the other, and where each ends; the first number is 0.
-Words = tuple[NDArray[np.uint8], NDArray[np.int64]]
+WordTable = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-def words(given: Iterable[str | None]) -> Words:
+def word_table(given: Iterable[str | None]) -> WordTable:
     """Words for compiled loops; None for one that there is not."""
     # A quote is in no key that the loops read, so that this word equals none of them.
     raw = [b'"' if word is None else word.encode("utf-8", "replace") for word in given]
     return np.frombuffer(bytearray(b"".join(raw)), np.uint8), np.cumsum([0, *map(len, raw)], dtype=np.int64)
 
 
-NONE = words(())
+NO_WORDS = word_table(())
 
 
 @formula

@@ -18,19 +18,28 @@ from giftrl.compiled.registry import formula
 from giftrl.streams.batch import Position
 from giftrl.streams.label_names import LabelNames
 from giftrl.streams.names.features import Features
-from giftrl.streams.names.interactions import Interactions, Named, Ngrams, with_ngrams
+from giftrl.streams.names.interactions import Interactions, NamedEntries, Ngrams, with_ngrams
 from giftrl.streams.names.tables import Sections
-from giftrl.streams.sources.lines import count_lines
+from giftrl.streams.sources.line_blocks import count_lines
 from giftrl.streams.text.numbers import HARD, TOO_LARGE, byte, number
-from giftrl.streams.text.parser import Content, GroupCodes, Names, Rows, TextParser, add_row, make_arrays, scan
+from giftrl.streams.text.parser import (
+    Content,
+    GroupCodes,
+    TextEntries,
+    TextParser,
+    TextRows,
+    add_row,
+    make_arrays,
+    scan,
+)
 from giftrl.streams.text.scan import (
     COLON,
     NEWLINE,
-    NONE,
+    NO_WORDS,
     SPACE,
     TAB,
-    Problem,
-    Words,
+    Fault,
+    WordTable,
     at_end,
     blame,
     blank,
@@ -81,11 +90,11 @@ class VwText(TextParser):
         if self.ngrams is not None:
             buffers = buffers._replace(most_names=self.ngrams.most_names)
         loop = ready(scan_vw, self.compiled, counted=False)
-        (line, count, entries, named), bad = scan(loop, mark_broken(block, BROKEN), start, buffers)
+        (line, count, entries, named), bad = scan(loop, mark_broken(block, BROKEN_BYTE), start, buffers)
         rows = buffers.rows.first(count)
-        names = Names._make(array[:entries] for array in buffers.names)
+        names = TextEntries._make(array[:entries] for array in buffers.names)
         sections = Sections._make(array[:named] for array in buffers.sections)
-        found = Named(block, names.values.copy(), names.starts, names.ends, sections)
+        found = NamedEntries(block, names.values.copy(), names.starts, names.ends, sections)
         if self._gram_sizes is not None:
             sizes = self._gram_sizes.of(block, sections.start, sections.end).astype(np.int64)
             found, row_ends = with_ngrams(found, sizes, rows.ends, compiled=self.compiled)
@@ -102,34 +111,34 @@ class VwText(TextParser):
 # The loop over the lines of VW text; :mod:`giftrl.streams.text.vw` describes the format.
 
 BAR, QUOTE = 124, 39
-BROKEN = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
+BROKEN_BYTE = 0xFF  # stands for a byte that is not UTF-8: it is in no text that is
 LONGEST_NAMESPACE = 255  # every name in a namespace is hashed with it, so that a long one would slow down each
 
 #: What can be wrong with the label, the importance and the base.
-HEAD_NO_NUMBER = np.array([Problem.LABEL, Problem.IMPORTANCE, Problem.BASE])
-HEAD_TOO_LARGE = np.array([Problem.LABEL_TOO_LARGE, Problem.IMPORTANCE_TOO_LARGE, Problem.BASE_TOO_LARGE])
+HEAD_NO_NUMBER = np.array([Fault.LABEL, Fault.IMPORTANCE, Fault.BASE])
+HEAD_TOO_LARGE = np.array([Fault.LABEL_TOO_LARGE, Fault.IMPORTANCE_TOO_LARGE, Fault.BASE_TOO_LARGE])
 
 #: For each byte, whether a name ends before it.
-STOPS = np.zeros(256, np.bool_)
-STOPS[[*b"\0\t\n\r :|", BROKEN]] = True
+ENDS_NAME = np.zeros(256, np.bool_)
+ENDS_NAME[[*b"\0\t\n\r :|", BROKEN_BYTE]] = True
 
 
-class Buffers(NamedTuple):
+class VwBuffers(NamedTuple):
     """What the loop writes: entries, sections (one for each namespace), rows and rejected lines."""
 
-    names: Names
+    names: TextEntries
     sections: Sections
-    rows: Rows
+    rows: TextRows
     bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
     bases: NDArray[np.float64]  # of the rows
     most_names: int = 2**62  # of a row
-    labels: Words = NONE  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, where they have names
 
 
-def make_buffers(size: int, lines: int, bars: int) -> Buffers:
+def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
     """Buffers for a block of so many bytes, lines and bars; an entry takes two bytes at least."""
-    names, sections = make_arrays(Names, size // 2 + 1), make_arrays(Sections, bars)
-    return Buffers(names, sections, make_arrays(Rows, lines), np.empty(4 * lines, np.int64), np.empty(lines))
+    names, sections = make_arrays(TextEntries, size // 2 + 1), make_arrays(Sections, bars)
+    return VwBuffers(names, sections, make_arrays(TextRows, lines), np.empty(4 * lines, np.int64), np.empty(lines))
 
 
 @formula
@@ -157,10 +166,10 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
                 k = np.uint64(section)
                 start = at + 1
                 end, at, factor, spot, problem = read_named(
-                    block, start, True, Problem.NAMESPACE, Problem.SCALE, Problem.SCALE_TOO_LARGE
+                    block, start, True, Fault.NAMESPACE, Fault.SCALE, Fault.SCALE_TOO_LARGE
                 )
                 if problem == 0 and end - start > LONGEST_NAMESPACE:
-                    problem = Problem.LONG_NAMESPACE
+                    problem = Fault.LONG_NAMESPACE
                     spot = start
                 sections.first[k], sections.start[k], sections.end[k] = entries, start, end
                 section += 1
@@ -168,16 +177,16 @@ def scan_vw(block: Any, at: Any, line: Any, buffers: Any) -> tuple[Any, Any, Any
                 k = np.uint64(entries)
                 starts[k] = at
                 ends[k], at, value, spot, problem = read_named(
-                    block, at, False, Problem.NO_NAME, Problem.VALUE, Problem.VALUE_TOO_LARGE
+                    block, at, False, Fault.NO_NAME, Fault.VALUE, Fault.VALUE_TOO_LARGE
                 )
                 values[k] = value * factor
                 if problem == 0 and not np.isfinite(values[k]):
-                    problem = Problem.SCALED_TOO_LARGE
+                    problem = Fault.SCALED_TOO_LARGE
                     spot = starts[k]
                 entries += 1 if values[k] != 0.0 else 0
             at = skip_blanks(block, at)
         if problem == 0 and entries - first > most_names:
-            problem = Problem.MANY_NAMES
+            problem = Fault.MANY_NAMES
             spot = begin
         if problem:
             bad = note(bad_lines, bad, line, begin, spot, problem)
@@ -200,10 +209,10 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
     while byte(block, bar) != BAR and byte(block, bar) != NEWLINE and problem == 0:
         if byte(block, bar) == TAB:
             spot = bar
-            problem = Problem.TAB_BEFORE_BAR
+            problem = Fault.TAB_BEFORE_BAR
         bar += 1
     if problem == 0 and byte(block, bar) == NEWLINE:
-        problem = Problem.NO_BAR
+        problem = Fault.NO_BAR
     count = 0
     while problem == 0 and at < bar:
         spot = at
@@ -223,9 +232,9 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
         elif stop > spot:
             value, after, wrong = number(block, spot)
             if count == 3:
-                problem = Problem.MANY_NUMBERS
+                problem = Fault.MANY_NUMBERS
             elif wrong == HARD:
-                problem = Problem.HARD
+                problem = Fault.HARD
             elif wrong == TOO_LARGE and after == stop:
                 problem = HEAD_TOO_LARGE[np.uint64(count)]
             elif wrong or after != stop:
@@ -235,7 +244,7 @@ def read_head(block: Any, at: Any, labels: Any) -> tuple[Any, Any, Any, Any, Any
             elif count == 1:
                 weight = value
                 if value < 0.0:
-                    problem = Problem.NEGATIVE_IMPORTANCE
+                    problem = Fault.NEGATIVE_IMPORTANCE
             else:
                 base = value
             count += 1
@@ -247,7 +256,7 @@ def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
     """What is wrong with a piece of text, and where; ``spot`` where nothing is."""
     problem = 0
     for at in range(start, end):
-        if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN):
+        if problem == 0 and (byte(block, at) < SPACE or byte(block, at) == BROKEN_BYTE):
             problem, spot = blame_name(block, at, spot, 0)
     return problem, spot
 
@@ -256,8 +265,8 @@ def check_text(block: Any, start: Any, end: Any, spot: Any) -> tuple[Any, Any]:
 def blame_name(block: Any, at: Any, start: Any, problem: Any) -> tuple[Any, Any]:
     """What is wrong, and where, with a name or a tag that is valid from ``start`` up to ``at`` only."""
     problem, spot = blame(block, at, start, problem)
-    if byte(block, at) == BROKEN:
-        problem = Problem.ENCODING
+    if byte(block, at) == BROKEN_BYTE:
+        problem = Fault.ENCODING
         spot = at
     return problem, spot
 
@@ -279,7 +288,7 @@ def read_value(block: Any, at: Any, no_number: Any, too_large: Any) -> tuple[Any
     problem = 0
     value, at, wrong = number(block, at)
     if wrong == HARD:
-        problem = Problem.HARD
+        problem = Fault.HARD
     elif wrong == TOO_LARGE:
         problem = too_large
     elif wrong or not name_ends(block, at):
@@ -293,7 +302,7 @@ def read_named(
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Read a name and its number: where the name ends, the place after both, the number; and where what is wrong."""
     spot = start = at
-    while not STOPS[np.uint64(byte(block, at))]:
+    while not ENDS_NAME[np.uint64(byte(block, at))]:
         at += 1
     end = at
     value = 1.0

@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.errors import Message
 from giftrl.streams.batch import Batch, Position, Rejected, keep_rows, merge, overflowed
 from giftrl.streams.columns import Columns, Kind, Schema, group_of
 from giftrl.streams.label_names import LabelNames
-from giftrl.streams.names.dates import EXPECTED, WEEKDAYS, Moments, moments_in, moments_of
+from giftrl.streams.names.dates import EXPECTED_DATE, WEEKDAYS, MomentArrays, moments_in, moments_of
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.interactions import Interactions, Ngrams
-from giftrl.streams.names.objects import BETWEEN
+from giftrl.streams.names.objects import WORD_SEPARATORS
 from giftrl.streams.names.tables import Sections
 from giftrl.streams.tables.types import Words, as_arrow, as_numpy, is_text, lengths, numbers, words
 
-FINITE = "a finite number"
+EXPECTED_NUMBER = "a finite number"
 NOT_FINITE = "a value that is not finite in the column {!r}"
 
 #: Data, indices, groups, and where each row begins.
@@ -55,7 +56,9 @@ class TableRows:
     ngrams: Ngrams | None = None  # which only a converted file has
     labels: LabelNames | None = None  # the names of labels; None where labels are numbers
     compiled: bool = True
-    remarks: tuple[str, ...] = field(default=(), init=False)  # about the columns of the file that decided the schema
+    remarks: tuple[Message, ...] = field(
+        default=(), init=False
+    )  # about the columns of the file that decided the schema
 
     labels_only = False  # whether to ignore all columns but that of the label
     missing_labels: tuple[str, ...] = ()  # names that stand for no label
@@ -90,7 +93,9 @@ class TableRows:
                 labels = numbers(column.array, np.nan)
                 there = as_numpy(column.array.is_valid())
                 wrong = ~np.isfinite(labels) & there
-                reject(wrong, column.number, f"a label that is not finite in the column {column.name!r}", FINITE)
+                reject(
+                    wrong, column.number, f"a label that is not finite in the column {column.name!r}", EXPECTED_NUMBER
+                )
             elif column.kind == Kind.WEIGHT:
                 weights = numbers(column.array, np.nan)
                 wrong = ~(np.isfinite(weights) & (weights >= 0.0))
@@ -100,15 +105,15 @@ class TableRows:
                 used += made
                 for row in np.flatnonzero(wrong).tolist():
                     problem = f"{column.array[row].as_py()!r} in the column of dates {column.name!r}"
-                    bad.setdefault(row, (column.number + 1, problem, EXPECTED))
+                    bad.setdefault(row, (column.number + 1, problem, EXPECTED_DATE))
         plain = [column for column in used if column.kind in (Kind.NUMBER, Kind.CATEGORY)]
         values, slots, lists, distinct = self._entries(used, plain, rows)
         if not np.isfinite(values).all():
             for column, wrong in zip(plain, ~np.isfinite(values.T), strict=True):
-                reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+                reject(wrong, column.number, NOT_FINITE.format(column.name), EXPECTED_NUMBER)
         for column, items in lists:
             wrong = np.isin(np.arange(rows), items.rows[~np.isfinite(items.values)])
-            reject(wrong, column.number, NOT_FINITE.format(column.name), FINITE)
+            reject(wrong, column.number, NOT_FINITE.format(column.name), EXPECTED_NUMBER)
         codes = np.array([self._code(column.name) for column in plain], np.uint8)
         entries = self._by_rows(values, slots, codes, [items for _, items in lists])
         if not distinct:
@@ -267,7 +272,7 @@ def finished(
     """A batch without the bad rows and those whose sums are too large; each feature is once in a row."""
     data, indices, groups, indptr = entries
     for row in overflowed(data, indptr).tolist():
-        bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", FINITE))
+        bad.setdefault(row, (1, "columns on one coordinate whose sum is too large", EXPECTED_NUMBER))
     rejected = tuple(Rejected(source, int(lines[row]), *why, raw(row)) for row, why in sorted(bad.items()))
     keep = np.ones(len(lines), np.bool_)
     keep[list(bad)] = False
@@ -329,7 +334,7 @@ def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[s
     return np.where(there, found.years, 0.0), made, ~there
 
 
-def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moments, NDArray[np.bool_]]:
+def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[MomentArrays, NDArray[np.bool_]]:
     """The dates of a column of text, and where there is any text but a spelling of a missing one."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -337,20 +342,14 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[Moments, NDArray[np
     column = words(array)
     texts = pc.ascii_trim(column.words, " \t")
     there = ~as_numpy(pc.is_in(texts, pa.array(["", *missing], texts.type)))
-    _, offsets, data = texts.buffers()
-    ends = (
-        np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        if len(texts)
-        else np.zeros(1, np.int64)
-    )
-    found = moments_in(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), ends[:-1], ends[1:])
+    found = moments_in(texts)
     # Code -1, of an item without text, stands for the last element.
-    nothing = Moments(*(np.array([-1]) for _ in found))
-    each = Moments(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))
+    nothing = MomentArrays(*(np.array([-1]) for _ in found))
+    each = MomentArrays(*(np.append(a, b)[column.codes] for a, b in zip(found, nothing, strict=True)))
     return each, np.append(there, False)[column.codes]
 
 
-def _of_times(array: Any) -> tuple[Moments, NDArray[np.bool_]]:
+def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
     """Those of Arrow's own types; the parts of a timestamp with a zone are those of the clocks there."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -386,7 +385,7 @@ def word_lists(array: Any) -> Any:
     import pyarrow.compute as pc
 
     found = words(array)
-    split = pc.split_pattern_regex(pc.utf8_lower(found.words), BETWEEN)
+    split = pc.split_pattern_regex(pc.utf8_lower(found.words), WORD_SEPARATORS)
     items = split.flatten().dictionary_encode()
     codes = as_numpy(items.indices).astype(np.int64)
     sizes = as_numpy(pc.list_value_length(split)).astype(np.int64)

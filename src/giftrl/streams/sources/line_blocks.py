@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.sources.source import Stream
 
-BLOCK = 1 << 22
+BLOCK_BYTES = 1 << 22
 MAX_LINE = 1 << 28
 #: No block is smaller, so that a file which grows while it is read is read in few blocks.
-SMALLEST = 1 << 12
+MIN_BUFFER_BYTES = 1 << 12
 #: How many bytes of a line that is too long are kept to be shown.
-SHOWN = 200
+SHOWN_BYTES = 200
 #: The byte order mark that some editors put at the beginning of a file.
 BOM = b"\xef\xbb\xbf"
 
@@ -45,7 +45,7 @@ def as_block(data: Any) -> NDArray[np.uint8]:
     return block
 
 
-class Lines:
+class LineBlocks:
     """The blocks of a stream, from a position on.
 
     A line longer than a block makes a larger block. A line longer than ``max_line`` is rejected without being held in
@@ -53,10 +53,10 @@ class Lines:
     is that of a block, in bytes.
     """
 
-    def __init__(self, stream: Stream, start: Position, size: int = BLOCK, max_line: int = MAX_LINE) -> None:
+    def __init__(self, stream: Stream, start: Position, size: int = BLOCK_BYTES, max_line: int = MAX_LINE) -> None:
         self.stream = stream
         whole = stream.total + 1 if stream.compression is None and stream.total is not None else size
-        self.size = min(size, max_line + 1, max(whole, SMALLEST))
+        self.size = min(size, max_line + 1, max(whole, MIN_BUFFER_BYTES))
         self.max_line = max_line
         stream.skip_to(start.offset)
         self._here = start  # where the next block begins
@@ -91,7 +91,7 @@ class Lines:
                     break
                 buffer.extend(bytes(min(len(buffer), self.max_line + 1 - len(buffer))))
             if not cut and filled > self.max_line:
-                yield self._too_long(bytes(buffer[:SHOWN]), filled)
+                yield self._too_long(bytes(buffer[:SHOWN_BYTES]), filled)
                 continue
             if last and self.stream.broken:
                 # The rest is the beginning of a line whose end is lost.
