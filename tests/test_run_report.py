@@ -298,7 +298,8 @@ def test_a_record_does_not_depend_on_pieces_and_is_restored_from_its_state(sizes
             copy = Record()
             copy.restore(parts.state(), 0)
             assert copy.shares == parts.shares
-            parts = copy
+            parts = pickle.loads(pickle.dumps(copy))
+            assert len(parts._arrays[0]) == parts.kept
     assert parts.kept == whole.kept and parts.rows == len(scores) == whole.rows
     for name in ("scores", "labels", "weights", "numbers", "standing_for"):
         assert np.array_equal(getattr(parts, name), getattr(whole, name))

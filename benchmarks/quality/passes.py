@@ -21,7 +21,7 @@ from benchmarks.quality.data import DATASETS, LOSSES, SEEDS, Source
 from benchmarks.quality.summary import geometric_mean
 from benchmarks.run import chosen
 from benchmarks.table import Grid, write_region
-from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 
 PASSES = (1, 2, 5)
@@ -118,7 +118,7 @@ def loss_on_new_rows(data: Split, loss: str, passes: int, step: int = 1) -> tupl
         model = FTRLClassifier(name, passes=passes, shuffle=False).fit(x, data.y)
         scores, labels = model.decision_function(new_x), data.new_y
     learners = model._model.learners
-    found = losses_of(learners[0].loss, as_they_count(learners, scores), labels)
+    found = losses_of(learners[0].loss, clip_as_in_training(learners, scores), labels)
     losses = model.validation_losses_
     return float(found.mean()), int(np.argmin(losses)) + 1 if losses else passes
 

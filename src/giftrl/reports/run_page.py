@@ -318,10 +318,13 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         data.append(("labels", listed(settings.class_names) + meaning))
     spread = deviations(model.certificate)
     classes = settings.class_names if settings.many else ("",)
-    passes, shown = trainer.course.passes, summary["settings"] | {"on_error": trainer.on_error}
+    shown = summary["settings"] | {"on_error": trainer.on_error}
     if trainer.passes > 1:
         shown |= {"passes": trainer.passes, "holdout": trainer.holdout}
-    notes = [certified_in_words(model) if best else "", f"Note: {trainer.order.note}." if trainer.order.note else ""]
+    notes = [
+        certified_in_words(model) if best else "",
+        f"Note: {trainer.sorted_labels.note}." if trainer.sorted_labels.note else "",
+    ]
     notes += [f"Note: {quoted(each, 200)}." for each in (reader.unmatched if reader else ())]
     return Run(
         title=f"Run on {listed(files, 1)}",
@@ -330,8 +333,8 @@ def run_of(trainer: Trainer, record: Record, best: Sequence[BestLoss], command: 
         rows=model.examples,
         average_loss=model.average_loss,
         names=settings.class_names,
-        passes=passes.done,
-        held_out_losses=passes.losses,
+        passes=trainer.passes_done,
+        held_out_losses=trainer.held_out_losses,
         best=best,
         experts=[(each["name"], each["share"], each["average_loss"]) for each in summary.get("experts", ())],
         weights=[

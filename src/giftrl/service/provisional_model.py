@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.errors import GiftrlError, Refused, TooFewLabels
+from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
 from giftrl.service.bodies import (
     Answer,
     Body,
     RowRange,
     as_refused,
     groups_of,
+    in_http,
     joined,
     require_usable,
     row_ranges,
-    without_cli_terms,
 )  # fmt: skip
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
@@ -98,7 +98,7 @@ class RequestedSettings(NamedTuple):
         except Refused:
             raise
         except GiftrlError as problem:
-            raise Refused(422, without_cli_terms(str(problem)), "change the settings") from None
+            raise Refused(422, problem.told(in_http), "change the settings") from None
         except (AttributeError, TypeError, ValueError, ArithmeticError, MemoryError) as problem:
             raise Refused(422, f"no model can have these settings ({type(problem).__name__})", "change them") from None
         return requested
@@ -317,7 +317,7 @@ class ProvisionalModel:
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
         if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
-            raise Refused(422, without_cli_terms(problem.rule), "create a model with settings, such as labels")
+            raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
         return Answer([None] * len(rows.used), rows.rejected, 0)
 
     def _note(self, body: Body, answer: Answer) -> None:
