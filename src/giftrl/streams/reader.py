@@ -1,4 +1,4 @@
-"""From the sources that the user named to batches for a learner."""
+"""Read sources of any format as batches of rows for a learner."""
 
 import base64
 import contextlib
@@ -29,11 +29,9 @@ from giftrl.streams.sources.prefetch import Prefetch, ordered_map
 from giftrl.streams.sources.source import Named, Source, Stream, find_sources
 from giftrl.system import cores
 
-# How much of the sources has been read.
-
 
 class Progress(NamedTuple):
-    """How much of the sources has been read.
+    """The part of the sources that has been read.
 
     >>> Progress(50, 200).fraction
     0.25
@@ -46,9 +44,6 @@ class Progress(NamedTuple):
     def fraction(self) -> float | None:
         """Between 0 and 1; None where the size of a source is not known."""
         return None if self.total is None else min(1.0, self.consumed / max(1, self.total))
-
-
-# The file of rows that were skipped.
 
 
 class RejectsFile(Output):
@@ -72,7 +67,7 @@ class RejectsFile(Output):
             self.write("".join(lines).encode())
 
 
-# The last step of a stream: rows of a batch get the norm and the constant feature that were asked for.
+# The last step: the norm of rows, and the constant feature.
 
 #: What can be done to the length of rows: nothing; the Euclidean norm of each becomes 1 before the constant is added;
 #: or before, and once more after.
@@ -97,7 +92,7 @@ def prepare(batch: Batch, normalize: str = "none", constant: int | None = None, 
     return replace(batch, data=data, indices=indices, indptr=indptr)
 
 
-# From a source of any format to batches.
+# Parsers of all formats.
 
 #: Formats whose names have an order: VW text, and what it was converted to.
 WITH_NGRAMS = ("vw", "arrow")
@@ -118,7 +113,7 @@ class Parsed:
     news: News | None = None  # what its features have noted, where they are those of one of several parsers
 
     def position(self, line: int) -> Position:
-        """Where a line, or row, begins."""
+        """The position at which a line, or row, begins."""
         if self.block is None:
             return Position(self.batch.end.source, line - 1, line)
         start = self.block.start
@@ -176,7 +171,7 @@ class Parsing:
 
     @property
     def has_tables(self) -> bool:
-        """Whether a table has been read, or JSON, whose keys are columns."""
+        """True if a table has been read, or JSON, whose keys are columns."""
         return bool({"csv", "json", "arrow"} & self._parsers.keys())
 
     def read(self, source: Source, start: Position) -> Generator[Parsed, None, None]:
@@ -283,7 +278,7 @@ class Parsing:
 
 
 def _parsed(parser: Any, source: str, block: Block) -> Parsed:
-    """What one of several parsers makes of a block."""
+    """Parse a block with one of several parsers."""
     batch = _no_rows(source, block) if block.rejected else parser.parse(block.data, source, block.start)
     return Parsed(batch, block, parser, news=parser.features.news())
 
@@ -433,7 +428,7 @@ class Reader:
 
     @property
     def schema(self) -> Schema | None:
-        """What the columns of tables are for, once a table has been opened."""
+        """The roles of columns, once a table has been opened."""
         return self._parsing.schema
 
     def parser(self, format: str) -> Any:  # noqa: A002
@@ -447,17 +442,17 @@ class Reader:
 
     @property
     def progress(self) -> Progress:
-        """How much has been read, a little more than the batches so far."""
+        """The part that has been read: a little more than the batches so far."""
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     @property
     def remarks(self) -> list[str]:
-        """What there is to know about the columns of the first table, in words."""
+        """Remarks for users about the columns of the first table."""
         return list(self._parsing.remarks)
 
     @property
     def unmatched(self) -> list[str]:
-        """What was asked for and matched nothing so far, in words; meant for the end of the loop."""
+        """Options that matched nothing so far, in words; for use after the loop."""
         nothing = []
         if not self._parsing.has_tables:
             given, usual = self._parsing.columns._asdict(), Columns()._asdict()

@@ -1,4 +1,4 @@
-"""Dates and times, written as ISO 8601 has them: the time as a number of years, and its weekday, month and hour."""
+"""ISO 8601 dates and times as features: the time in years, and its weekday, month and hour."""
 
 import re
 from datetime import date
@@ -61,7 +61,7 @@ def offset(zone: str) -> int | None:
 
 
 def moment(text: str) -> Moment | None:
-    """What a text says that is an ISO date; None for any other text. A time without a zone is taken for UTC.
+    """Parse an ISO date or time; None for any other text. Times without a zone are UTC.
 
     >>> moment("2024-03-05T12:30")
     Moment(years=24.17664841432809, weekday=1, month=3, hour=12)

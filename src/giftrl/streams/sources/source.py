@@ -1,4 +1,4 @@
-"""Where rows come from: files, globs, directories and standard input, compressed or not."""
+"""Sources of rows: files, globs, directories and standard input, compressed or not."""
 
 import glob
 import io
@@ -28,19 +28,19 @@ class Source(NamedTuple):
 
     @property
     def is_input(self) -> bool:
-        """Whether it is standard input."""
+        """True for standard input."""
         return self.path is None and self.data is None and self.opener is None
 
     @property
     def size(self) -> int | None:
-        """How many bytes there are; None where that cannot be known ahead."""
+        """The number of bytes; None if it is not known ahead."""
         if self.data is not None:
             return len(self.data)
         return self.path.stat().st_size if self.path is not None and self.path.is_file() else None
 
     @property
     def again(self) -> Any:
-        """What other libraries can open or read from its beginning, however often; None for standard input."""
+        """A path or file object for other libraries, which read from its beginning; None for standard input."""
         return self.path if self.opener is None else self.opener()
 
 
@@ -48,7 +48,7 @@ Named = str | os.PathLike[str] | Source
 
 
 def is_url(name: str | os.PathLike[str]) -> bool:
-    """Whether a name is a URL.
+    """True if a name is a URL.
 
     >>> is_url("s3://bucket/a.svm"), is_url("a.svm")
     (True, False)
@@ -166,7 +166,7 @@ class Stream:
 
     @property
     def seekable(self) -> bool:
-        """Whether any byte can be reached without reading those before it."""
+        """True if any byte can be reached without reading those before it."""
         return self.compression is None and self.raw.seekable()
 
     def _read_raw(self, size: int) -> bytes:
@@ -227,7 +227,7 @@ class Stream:
 
     @property
     def broken(self) -> bool:
-        """Whether reading stopped before the end of the file."""
+        """True if reading stopped before the end of the file."""
         return self._broken is not None
 
     def check_end(self, line: int | None) -> None:

@@ -44,7 +44,7 @@ def _layout() -> Any:
 
 
 def is_converted(schema: Any) -> bool:
-    """Whether an Arrow schema is that of a converted file."""
+    """True for the Arrow schema of a converted file."""
     return METADATA_KEY in (schema.metadata or {})
 
 

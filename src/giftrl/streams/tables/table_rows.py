@@ -299,7 +299,7 @@ def _first_rows(column: Words) -> NDArray[np.int64]:
     return first[:-1]
 
 
-# Columns of dates and texts as columns of numbers, categories and lists of categories.
+# Features of columns of dates and texts: numbers, categories and lists of categories.
 
 
 def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any], NDArray[np.bool_]]:
@@ -347,7 +347,7 @@ def _of_texts(array: Any, missing: tuple[str, ...]) -> tuple[MomentArrays, NDArr
 
 
 def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
-    """Those of Arrow's own types; the parts of a timestamp with a zone are those of the clocks there."""
+    """The dates of Arrow's own types; weekday, month and hour are local to the time zone."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -364,7 +364,7 @@ def _of_times(array: Any) -> tuple[MomentArrays, NDArray[np.bool_]]:
 
 
 def _whole(array: Any) -> NDArray[np.int64]:
-    """What a date or timestamp is stored as."""
+    """The integers behind an array of dates or timestamps."""
     import pyarrow as pa
 
     stored = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).cast(pa.int64())

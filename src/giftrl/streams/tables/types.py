@@ -114,21 +114,21 @@ def flat_arrays(batch: Any) -> Iterator[tuple[str, Any]]:
 
 
 def is_number(type_: Any) -> bool:
-    """Whether a column of this type holds numbers; one of type null, without any value, may."""
+    """True if a column of this type holds numbers, or nothing at all (type null)."""
     import pyarrow.types as pt
 
     return any(check(type_) for check in (pt.is_integer, pt.is_floating, pt.is_boolean, pt.is_decimal, pt.is_null))
 
 
 def is_text(type_: Any) -> bool:
-    """Whether a column of this type holds text."""
+    """True if a column of this type holds text."""
     import pyarrow.types as pt
 
     return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def kind_of(type_: Any) -> str | None:
-    """What a column of this type can be read as; None where it is none of numbers, dates and text."""
+    """The kind of a column of this type; None if it has neither numbers, dates nor text."""
     import pyarrow.types as pt
 
     if pt.is_dictionary(type_):
@@ -153,7 +153,7 @@ def numbers(array: Any, missing: float) -> NDArray[np.float64]:
 
 
 def infer_column(name: str, array: Any, missing: tuple[str, ...]) -> InferredColumn:
-    """What a column looks like.
+    """Infer the kind of a column from an Arrow array of its first values.
 
     Args:
         name: of the column.

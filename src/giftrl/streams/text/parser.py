@@ -1,4 +1,4 @@
-"""What the parsers of lines share: the arrays that their loops write rows to, and making a batch of them."""
+"""The base of parsers of lines: arrays that their loops write rows to, and batches made from them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def make_arrays(kind: Callable[..., A], size: int) -> A:
 
 
 class Content(NamedTuple):
-    """What is in a block."""
+    """The rows of a block, before equal features are summed."""
 
     line: int  # the one after the last
     rows: TextRows
@@ -167,7 +167,7 @@ class TextParser(ABC):
 
     @abstractmethod
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
-        """What is in a block."""
+        """Parse a block."""
 
     def label_at(self, line: int, raw: bytes) -> tuple[str, int]:
         """The label of a line of the last block as it is written, and the byte, counted from 1, at which it begins."""
