@@ -56,10 +56,10 @@ class Batch:
     data: NDArray[np.float64]
     indices: NDArray[np.int32]
     indptr: NDArray[np.int64]
-    labels: NDArray[np.float64]  # NaN where a row has none
+    labels: NDArray[np.float64]  # NaN if a row has none
     weights: NDArray[np.float64]
     lines: NDArray[np.int64]  # the line (or row number, from 1) of each row in its source
-    groups: NDArray[np.uint8]  # the namespace or column of each entry; empty where nothing asks for it
+    groups: NDArray[np.uint8]  # the namespace or column of each entry; empty if nothing asks for it
     end: Position  # where the next row begins
     rejected: tuple[Rejected, ...] = ()
     tags: tuple[str, ...] = ()  # one for each row, or none at all

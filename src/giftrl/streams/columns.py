@@ -49,7 +49,7 @@ class Columns(NamedTuple):
         weight: the column with the weight of the row. If none is given every row weighs 1; in JSON lines with a
             "features" object, the key "weight".
         ignore: columns to leave out.
-        categorical: columns whose values are categories even where they are numbers or dates. Text is always
+        categorical: columns whose values are categories even if they are numbers or dates. Text is always
             categorical.
         date: columns of ISO dates and times. Tables show by themselves which these are; in JSON they must be given.
         text: columns of text whose words are features, each with value 1 if the text has it.
@@ -181,9 +181,7 @@ class Schema(NamedTuple):
             if name not in present and kind not in (Kind.LABEL, Kind.WEIGHT, Kind.IGNORED)
         ]
         if lost:
-            raise BadSource(
-                source, f"lacks {_some(lost)}", "add it; empty fields will do where the values are not known"
-            )
+            raise BadSource(source, f"lacks {_some(lost)}", "add it; empty fields will do if the values are not known")
         return tuple(by_name[name] for name in names)
 
 

@@ -38,11 +38,11 @@ class Progress(NamedTuple):
     """
 
     consumed: int  # bytes, before decompression
-    total: int | None  # None where the size of a source is not known
+    total: int | None  # None if the size of a source is not known
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None where the size of a source is not known."""
+        """Between 0 and 1; None if the size of a source is not known."""
         return None if self.total is None else min(1.0, self.consumed / max(1, self.total))
 
 
@@ -110,7 +110,7 @@ class Parsed:
     block: Block | None
     parser: Any
     crossed: bool = False  # whether interactions have been added
-    news: News | None = None  # what its features have noted, where they are those of one of several parsers
+    news: News | None = None  # what its features have noted, if they are those of one of several parsers
 
     def position(self, line: int) -> Position:
         """The position at which a line, or row, begins."""
@@ -120,7 +120,7 @@ class Parsed:
         return Position(start.source, start.offset + self._begin(line), line)
 
     def raw(self, line: int) -> bytes:
-        """The bytes of a line; empty where a source has no lines."""
+        """The bytes of a line; empty if a source has no lines."""
         if self.block is None:
             return b""
         data = self.block.data[self._begin(line) : self._begin(line + 1)].tobytes()
@@ -148,10 +148,10 @@ class Parsing:
     features: Features  # what turns names into coordinates
     format: str | None = None  # one of :data:`giftrl.streams.formats.FORMATS`; None to find it for each source
     columns: Columns = field(default_factory=Columns)  # what the user said about tables
-    schema: Schema | None = None  # what columns are for, where that is known
+    schema: Schema | None = None  # what columns are for, if that is known
     interactions: Interactions | None = None  # the groups to multiply; entries are marked with their groups
     ngrams: Ngrams | None = None  # which n-grams to add
-    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
+    labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
     block: int = BLOCK_BYTES  # the bytes of text to read at a time
     max_line: int = MAX_LINE  # the most bytes that a line may have
@@ -205,7 +205,7 @@ class Parsing:
         return _parser_of(format_)(features, *settings, **more)
 
     def _several(self, stream: Stream, format_: str) -> list[Any]:
-        """A parser for each thread, where blocks can be parsed in any order; none where one parser is to parse all.
+        """A parser for each thread, if blocks can be parsed in any order; none if one parser is to parse all.
 
         A hash does not depend on what came before, as a number in a dictionary does. Each parser notes names in a copy
         of the features; these learn from all of them in the order of the blocks, and keep the first name of each
@@ -337,7 +337,7 @@ class Reader:
         rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
             loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
         checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
-        labels: the names of labels; None where labels are numbers.
+        labels: the names of labels; None if labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: what ``accepts`` accepts, in words; or a function of a label that it does not accept, "" for none.
         no_base: why a row whose prediction starts from a base cannot be used; None if it can.
@@ -532,15 +532,18 @@ class Reader:
         return Rejected(parsed.batch.source, line, column, problem, expected, parsed.raw(line))
 
     def _checked(self, parsed: Parsed) -> Batch:
-        """The batch without rows whose labels cannot be used."""
-        batch = self._without_bases(parsed)
+        """The batch without rows whose base or label cannot be used."""
+        batch = parsed.batch
+        if self.no_base is not None and batch.bases.any():
+            based = batch.bases != 0.0
+            pairs = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
+            bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in pairs]
+            batch = _without(batch, based, bad)
         if self.accepts is None or not len(batch):
             return batch
         there = ~np.isnan(batch.labels)
         good = np.zeros(len(batch), np.bool_)
         good[there] = self.accepts(batch.labels[there])
-        if good.all():
-            return batch
         bad = []
         for line, label in zip(batch.lines[~good].tolist(), batch.labels[~good].tolist(), strict=True):
             text, column = parsed.label_at(line)
@@ -549,22 +552,10 @@ class Reader:
             problem = "no label" if missing else f"the label {shown if self.labels is None else repr(shown)}"
             expected = self.expected if isinstance(self.expected, str) else self.expected("" if missing else shown)
             bad.append(self._reject(parsed, line, problem, expected, column))
-        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
-        return replace(keep_rows(batch, good), rejected=tuple(rejected))
-
-    def _without_bases(self, parsed: Parsed) -> Batch:
-        """The batch without rows that have a base, where these cannot be used."""
-        batch = parsed.batch
-        if self.no_base is None or not batch.bases.any():
-            return batch
-        based = batch.bases != 0.0
-        where = zip(batch.lines[based].tolist(), batch.bases[based].tolist(), strict=True)
-        bad = [self._reject(parsed, line, f"the base {base:g}", f"0: {self.no_base}") for line, base in where]
-        rejected = sorted([*batch.rejected, *bad], key=lambda each: each.line)
-        return replace(keep_rows(batch, ~based), rejected=tuple(rejected))
+        return _without(batch, ~good, bad) if bad else batch
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:
-        """The rows before the first bad one, and that one, where the reader is to stop there."""
+        """The rows before the first bad one, and that one, if the reader is to stop there."""
         if self.on_error == "skip" or not batch.rejected:
             return batch
         first = batch.rejected[0]
@@ -581,3 +572,9 @@ class Reader:
             if not (array := getattr(made, name)).flags.writeable
         }
         return replace(made, **own) if own else made
+
+
+def _without(batch: Batch, wrong: NDArray[np.bool_], bad: list[Rejected]) -> Batch:
+    """A batch without rows that are rejected."""
+    rejected = sorted([*batch.rejected, *bad], key=lambda row: row.line)
+    return replace(keep_rows(batch, ~wrong), rejected=tuple(rejected))

@@ -46,7 +46,7 @@ def years(days: Any, seconds: Any) -> Any:
 
 
 def offset(zone: str) -> int | None:
-    """The seconds by which the clocks of a zone are ahead of UTC; None where there is no such zone.
+    """The seconds by which the clocks of a zone are ahead of UTC; None if there is no such zone.
 
     >>> offset("Z"), offset(" +0230"), offset("-05"), offset("+25:00"), offset("PM")
     (0, 9000, -18000, None, None)

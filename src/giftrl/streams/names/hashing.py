@@ -288,7 +288,7 @@ class KeptNames:
         return self._parts[0]
 
     def name(self, slot: int) -> str | None:
-        """The name of a coordinate; None where it has none, or it is not kept."""
+        """The name of a coordinate; None if it has none, or it is not kept."""
         slots, begins, sizes, text = self.arrays()
         at = int(np.searchsorted(slots, slot))
         if at == len(slots) or slots[at] != slot or begins[at] < 0:
@@ -309,7 +309,7 @@ class KeptProducts:
         self._sorted = True
 
     def add(self, rows: NDArray[np.int32]) -> None:
-        """Add products; where a coordinate has one, that one stays."""
+        """Add products; if a coordinate has one, that one stays."""
         if len(rows):
             self._parts.append(rows)
             self._sorted = False
@@ -324,7 +324,7 @@ class KeptProducts:
         return self._parts[0]
 
     def factors(self, slot: int) -> list[int]:
-        """The factors of the product of a coordinate; none where it has no product."""
+        """The factors of the product of a coordinate; none if it has no product."""
         rows = self.rows()
         at = int(np.searchsorted(rows[:, 0], slot))
         if at == len(rows) or rows[at, 0] != slot:

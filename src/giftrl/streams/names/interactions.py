@@ -231,7 +231,7 @@ def with_ngrams(
 
     Args:
         named: the entries of a block.
-        sizes: of the largest n-grams of each section, 1 where it has none.
+        sizes: of the largest n-grams of each section, 1 if it has none.
         row_ends: how many entries there are up to the end of each row, without n-grams.
         compiled: False to run the loop as plain Python.
 

@@ -25,7 +25,7 @@ class NamedValue(NamedTuple):
 class Labelled(NamedTuple):
     """The label, weight, tag and features of a JSON object."""
 
-    label: float  # NaN where there is none
+    label: float  # NaN if there is none
     weight: float
     tag: str
     features: list[NamedValue]  # without those of value 0
@@ -164,7 +164,7 @@ def label_text(value: Any) -> str:
 
 
 def as_label(value: Any, key: str, labels: LabelNames | None) -> float:
-    """A value as a label: a number, or the number of its name; NaN where it is none."""
+    """A value as a label: a number, or the number of its name; NaN if it is none."""
     if value is None or (labels is not None and value == ""):
         return math.nan
     return _number(value, "label", key) if labels is None else labels.code(label_text(value))

@@ -154,7 +154,7 @@ def own_slot(table: Any, n: Any, frozen: bool) -> Any:
 
 @operation
 def remember_number(table: Any, n: Any, slot: Any) -> None:
-    """Note the slot that a number got by its digits, where that makes a short cut."""
+    """Note the slot that a number got by its digits, if that makes a short cut."""
 
 
 @formula

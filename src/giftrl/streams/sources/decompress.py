@@ -37,7 +37,7 @@ class _Gzip:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         made = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        # Output that filled the buffer may have more behind it, even where all input has been taken.
+        # Output that filled the buffer may have more behind it, even if all input has been taken.
         self.needs_input = not self._decoder.unconsumed_tail and len(made) < max_length
         return made
 

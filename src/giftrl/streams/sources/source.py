@@ -93,7 +93,7 @@ def _behind(name: str) -> Iterator[Source]:
         raise BadSource(name, rule, "add --cluster simulation there, or download the file")
     matches = [name]
     # "a[1].csv" can be a file and a pattern: the file comes first.
-    # Path.exists would raise where a folder may not be searched; _check has the better message.
+    # Path.exists would raise if a folder may not be searched; _check has the better message.
     if not os.path.exists(name) and glob.has_magic(name):  # noqa: PTH110
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (a pattern may be absolute)
         if not matches:
@@ -137,7 +137,7 @@ def _check(name: str, path: Path) -> None:
 
 
 class Stream:
-    """The bytes of a source, decompressed where the first bytes show a known compression. A context manager."""
+    """The bytes of a source, decompressed if the first bytes show a known compression. A context manager."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -175,7 +175,7 @@ class Stream:
         return data
 
     def _next(self) -> bytes:
-        """The next piece; nothing at the end, nor where the data is broken (see :meth:`check_end`)."""
+        """The next piece; nothing at the end, nor if the data is broken (see :meth:`check_end`)."""
         try:
             return self._read_raw(PIECE_BYTES) if self.compression is None else next(self._pieces, b"")
         except (Broken, OSError) as problem:
@@ -194,8 +194,15 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, and fewer only at the end."""
-        buffer = bytearray(size)
-        return bytes(buffer[: self.readinto(memoryview(buffer))])
+        pieces: list[bytes] = []
+        while size > 0:  # no more memory than there are bytes, whatever size a damaged file asks for
+            buffer = bytearray(min(size, 1 << 24))
+            filled = self.readinto(memoryview(buffer))
+            pieces.append(bytes(buffer[:filled]))
+            size -= filled
+            if filled < len(buffer):
+                break
+        return b"".join(pieces)
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill a buffer; returns how many bytes were read, fewer than it holds only at the end.

@@ -133,7 +133,7 @@ class CsvBlocks:
         return CsvRows(lines[:-1][filled], begins[filled], ends[filled], size, int(lines[-1]), {}, [])
 
     def _by_pyarrow(self, text: Any, line: int, whole: bool, as_text: bool) -> CsvRows | None:
-        """The rows, with the used columns; None where there is something that PyArrow does not take."""
+        """The rows, with the used columns; None if there is something that PyArrow does not take."""
         import pyarrow as pa
         from pyarrow import csv
 

@@ -156,7 +156,7 @@ def _walk(raw: bytes, dialect: Dialect) -> tuple[list[int], int]:
 
 
 def column_at(raw: bytes, where: int, dialect: Dialect) -> int:
-    """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end where it has none."""
+    """The byte, counted from 1, at which a column of a record begins, inside its quotes; the end if it has none."""
     begins, end = _walk(raw, dialect)
     if where >= len(begins):
         return end + 1

@@ -53,7 +53,7 @@ class TableRows:
     schema: Schema | None = None  # what they are for, if that is known already; else the first file decides
     interactions: Interactions | None = None  # whose groups to note for each entry
     ngrams: Ngrams | None = None  # which only a converted file has
-    labels: LabelNames | None = None  # the names of labels; None where labels are numbers
+    labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
     remarks: tuple[str, ...] = field(default=(), init=False)  # about the columns of the file that decided the schema
 
@@ -194,7 +194,7 @@ class TableRows:
     ) -> tuple[dict[str, tuple[NDArray[np.float64], NDArray[np.int32]]], NDArray[np.int32]]:
         """For each item of each column, 1 with its sign, and its slot; and all slots.
 
-        The value is 0 where an item has no text.
+        The value is 0 if an item has no text.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -305,7 +305,7 @@ def _first_rows(column: Words) -> NDArray[np.int64]:
 def date_columns(array: Any, missing: tuple[str, ...] = ()) -> tuple[Any, dict[str, Any], NDArray[np.bool_]]:
     """A column of text, or of one of Arrow's dates or timestamps, as columns of numbers and categories.
 
-    Returns the times in years, with null where the value is missing and NaN where it is no date; the weekdays, months
+    Returns the times in years, with null if the value is missing and NaN if it is no date; the weekdays, months
     and hours as dictionaries of text, those that occur; and where the value is missing.
 
     >>> import pyarrow as pa

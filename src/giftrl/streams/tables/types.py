@@ -11,7 +11,7 @@ from giftrl.streams.infer_columns import FIELDS_TO_INFER, InferredColumn, infer_
 
 
 class Words(NamedTuple):
-    """Texts, none of them empty, and for each item of a column the number of its text; -1 where it has none."""
+    """Texts, none of them empty, and for each item of a column the number of its text; -1 if it has none."""
 
     words: Any
     codes: NDArray[np.int64]
@@ -20,7 +20,7 @@ class Words(NamedTuple):
 def as_numpy(array: Any) -> NDArray[Any]:
     """An array of numbers or truth values, none of them null, as NumPy reads it: the same memory, which stays as it is.
 
-    Arrow's own ``to_numpy`` imports pandas where that is installed, which takes longer than some millions of numbers.
+    Arrow's own ``to_numpy`` imports pandas if that is installed, which takes longer than some millions of numbers.
 
     >>> import pyarrow as pa
     >>> as_numpy(pa.array([1, 2, 3])[1:]).tolist(), as_numpy(pa.array([True, False])).tolist()

@@ -87,7 +87,7 @@ class KeyTable(NamedTuple):
     ignored: WordTable
     categorical: WordTable
     special: WordTable  # keys of dates and texts of many words: their entries get the value NaN
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
     literals: WordTable = word_table(["true", "false", "null"])
 
 
@@ -430,7 +430,7 @@ class JsonLines(TextParser):
             dates in the first 100 lines of all are dates.
         schema: the keys of the label and of categories, from an earlier reader.
         interactions: the groups to multiply; a group is a key at the top of the features.
-        labels: the names of labels; None where labels are numbers.
+        labels: the names of labels; None if labels are numbers.
 
     >>> from giftrl.streams.names.features import Dictionary
     >>> features = Dictionary()
@@ -488,7 +488,7 @@ class JsonLines(TextParser):
         return frozenset({FEATURES_KEY, *weight}.union(*self._keys[:4]))
 
     def label_of(self, value: Any) -> float:
-        """The label that a value under the key of the label is; NaN where it is none, else a :class:`BadValue`."""
+        """The label that a value under the key of the label is; NaN if it is none, else a :class:`BadValue`."""
         return as_label(value, str(self.label), self.labels)
 
     def _read(self, block: NDArray[np.uint8], source: str, start: Position) -> Content:
@@ -624,7 +624,7 @@ def _appended(arrays: A, more: Iterable[Any]) -> A:
 
 
 def _rejected(source: str, line: int, raw: bytes, bad: BadValue) -> Rejected:
-    """The record of a bad line; a problem of a feature is where the last key of its name is first written."""
+    """The record of a bad line; the place of a bad feature is where the last key of its name is first written."""
     at = bad.name
     if isinstance(at, str):
         at = _place(raw, at.rpartition("^")[2])

@@ -72,10 +72,10 @@ class LibsvmBuffers(NamedTuple):
     values: NDArray[np.float64]
     numbers: NDArray[np.uint64]
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
     cells: NDArray[np.uint64]  # a power of two, and at least twice the entries of a row
     multiplier: np.uint64
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
 
 
 def make_buffers(size: int, lines: int) -> LibsvmBuffers:
@@ -222,7 +222,7 @@ def read_index(block: Any, at: Any) -> tuple[Any, Any, Any, Any]:
 
 @formula
 def first_repeated(numbers: Any, begin: Any, end: Any, cells: Any, multiplier: Any) -> Any:
-    """The first of some numbers that equals one before it, counted from 0; -1 where all differ."""
+    """The first of some numbers that equals one before it, counted from 0; -1 if all differ."""
     bits = 2
     while 1 << bits < 2 * (end - begin):
         bits += 1

@@ -166,7 +166,7 @@ def leading_zeros(w: Any) -> Any:
 
 @formula
 def nearest(w: Any, q: Any) -> Any:
-    """The float64 nearest to w 10^q; infinity where it is too large."""
+    """The float64 nearest to w 10^q; infinity if it is too large."""
     if w == ZERO or q < MIN_POWER:
         return 0.0
     if q > MAX_POWER:

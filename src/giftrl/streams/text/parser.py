@@ -39,7 +39,7 @@ class TextRows(NamedTuple):
         return TextRows._make(array[:count].copy() for array in self)
 
     def tags(self, block: NDArray[np.uint8]) -> tuple[str, ...]:
-        """The tag of each row, or nothing where no row has one."""
+        """The tag of each row, or nothing if no row has one."""
         if not (self.tag_ends > self.tag_starts).any():
             return ()
         pairs = zip(self.tag_starts.tolist(), self.tag_ends.tolist(), strict=True)
@@ -90,7 +90,7 @@ class Content(NamedTuple):
     distinct: bool = False  # whether no row has a feature twice, or an unknown one (-1)
     bad: tuple[tuple[int, int, int, int], ...] = ()  # for each rejected line the arguments of :func:`rejected`
     rejected: tuple[Rejected, ...] = ()
-    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty where all are 0
+    bases: NDArray[np.float64] = np.empty(0)  # of the rows; empty if all are 0
 
 
 def scan(

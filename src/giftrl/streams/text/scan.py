@@ -124,7 +124,7 @@ PROBLEMS: dict[int, tuple[str, bool, str]] = {
     Fault.QUERY: ("a qid that is not a whole number", True, "qid:digits"),
     Fault.INDEX: ("an index that is not a whole number", True, "index:value, the index written in digits"),
     Fault.INDEX_RANGE: (
-        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 where a file counts from 0",
+        "an index out of range", True, "an index from 1 to 9223372036854775807; add 1 if a file counts from 0",
     ),
     Fault.NO_COLON: ("a feature without a colon", True, "index:value"),
     Fault.VALUE: ("a value that is not a number", True, FINITE),

@@ -63,7 +63,7 @@ class VwText(TextParser):
         features: what gives names their coordinates.
         interactions: which products will be added; entries are marked with their groups.
         ngrams: which n-grams to add.
-        labels: the names of labels; None where labels are numbers.
+        labels: the names of labels; None if labels are numbers.
         compiled: False to run the loops as plain Python.
 
     >>> from giftrl.streams.names.features import Dictionary
@@ -129,10 +129,10 @@ class VwBuffers(NamedTuple):
     names: TextEntries
     sections: Sections
     rows: TextRows
-    bad: NDArray[np.int64]  # four numbers each: the line, where it begins, where it is wrong, and the problem
+    bad: NDArray[np.int64]  # four numbers each: the line, its beginning, the place of the mistake, and the problem
     bases: NDArray[np.float64]  # of the rows
     most_names: int = 2**62  # of a row
-    labels: WordTable = NO_WORDS  # the names of labels, where they have names
+    labels: WordTable = NO_WORDS  # the names of labels, if they have names
 
 
 def make_buffers(size: int, lines: int, bars: int) -> VwBuffers:
