@@ -259,7 +259,7 @@ def test_where_a_block_begins_and_ends():
 def test_nothing(parser, data):
     batch = parser(Hashing(18), Interactions([":" * 2])).parse(data, "test", Position())
     assert len(batch) == 0 and batch.nonzeros == 0 and batch.indptr.tolist() == [0] and batch.end.offset == len(data)
-    assert len(batch.rejected) == (parser is VwText and data == b"#")
+    assert len(batch.rejected) == (parser is VwText and bytes(data) == b"#")
 
 
 @pytest.mark.parametrize("parser", [LibsvmText, VwText])
