@@ -1,6 +1,7 @@
 """The estimators: what they learn, what they accept, and where scikit-learn can put them."""
 
 import contextlib
+import os
 import pickle
 import warnings
 from unittest import mock
@@ -24,7 +25,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 from giftrl import Certificate, errors, losses, regularizers, schedules, updates
-from giftrl.compiled import compiler
 from giftrl.kernels import LinearLearner
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.mixtures import MixtureLearner
@@ -43,12 +43,9 @@ BOTH = pytest.mark.parametrize("beta", ["auto", 1.0])
 SLOW_AUTO = pytest.mark.parametrize("beta", [pytest.param("auto", marks=pytest.mark.verify), 1.0])
 
 
-@contextlib.contextmanager
 def interpreted():
-    """The same functions as plain Python: a compilation takes seconds, and laws need few rows of many losses."""
-    ready = compiler.ready
-    with mock.patch.object(compiler, "ready", lambda loop, *args, **options: ready(loop, False)):
-        yield
+    """Loops as plain Python: a compilation takes seconds, and laws need few rows of many losses."""
+    return mock.patch.dict(os.environ, GIFTRL_PLAIN="1")
 
 
 def same(one, two):
@@ -206,7 +203,7 @@ def test_rows_of_all_scales_together(update, normalize):
     with interpreted():
         model = FTRLClassifier(normalize=normalize, **parameters).fit(X, y, sample_weight=w)
     assert np.isfinite(model.decision_function(X)).all()
-    assert np.isfinite([model.average_loss_, model.certificate_.bound_sum]).all()
+    assert np.isfinite(model.average_loss_) and (update is None or np.isfinite(model.certificate_.bound_sum))
 
 
 @BOTH
