@@ -172,7 +172,7 @@ def recount_due(walked: float, dimension: int) -> bool:
     """True when norm2(theta)^2 must be summed anew: theta is rounded when it is stored, so a running sum drifts.
 
     That is after 64 entries for each coordinate, which costs next to nothing and does not depend on batches. Below
-    65,536 coordinates it does not depend on their number either, because the capacity for a growing dictionary does
+    4,096 coordinates it does not depend on their number either, because the capacity for a growing dictionary does
     depend on batches.
     """
-    return walked >= 64.0 * max(dimension, 65_536)
+    return walked >= 64.0 * max(dimension, 4_096)
