@@ -23,7 +23,7 @@ from benchmarks.table import Grid, machine, parse, replaced, write_region
 from benchmarks.text import write_libsvm
 from giftrl.compiled.rows import Rows, as_rows, slice_rows
 from giftrl.mixtures import MixtureLearner
-from giftrl.workers.threads import Spent, Team
+from giftrl.workers.threads import Team, TeamTimes
 
 #: The rows of a batch.
 BATCH = 50_000
@@ -37,7 +37,7 @@ class Measured(NamedTuple):
     alone: float
     half: float
     together: float
-    spent: Spent
+    spent: TeamTimes
     features: int
 
 
@@ -55,7 +55,7 @@ def dense_rows(rows: int, features: int = 54) -> tuple[Any, Any, int]:
     return as_rows(x, features)[0], y, features
 
 
-def seconds(rows: Rows, y: Any, features: int, workers: int) -> tuple[float, Spent]:
+def seconds(rows: Rows, y: Any, features: int, workers: int) -> tuple[float, TeamTimes]:
     """How long learning takes, in batches."""
     learner = MixtureLearner(features, "logistic")
     with Team(learner, workers) as team:
@@ -65,7 +65,7 @@ def seconds(rows: Rows, y: Any, features: int, workers: int) -> tuple[float, Spe
             last = min(len(y), first + BATCH)
             taught.learn_rows(slice_rows(rows, first, last), y[first:last], np.empty(0))
         team.finish()
-        return time.perf_counter() - begun, team.spent
+        return time.perf_counter() - begun, team.times
 
 
 def in_memory(name: str, data: tuple[Any, Any, int], repeats: int) -> Measured:

@@ -186,7 +186,7 @@ def test_a_file_that_is_open_for_a_moment_is_replaced(monkeypatch, tmp_path, ref
     """Windows is asked again for a while, and other systems are not: there it is a matter of permissions."""
     if not locks:
         monkeypatch.setattr(system, "fcntl", None)
-    monkeypatch.setattr(system, "PATIENCE", 0.3)
+    monkeypatch.setattr(system, "REPLACE_SECONDS", 0.3)
     real, asked = os.replace, []
 
     def refused(source, target, **more):

@@ -23,7 +23,7 @@ from benchmarks.rcv1_like import rcv1_like
 from benchmarks.table import Grid, parse, replaced, write_region
 from giftrl.config import Recipe, make
 from giftrl.config.predictor import losses_of
-from giftrl.workers.planner import FIRST_EACH
+from giftrl.workers.planner import FIRST_ROWS_PER_WORKER
 from giftrl.workers.threads import Team
 
 Array = NDArray[np.float64]
@@ -108,7 +108,7 @@ def split(n: int, order: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.
 
 def ratios(case: Case, order: str, seeds: int, workers: Sequence[int]) -> list[tuple[float, float]]:
     """Both losses of each number of workers over those of one learner: geometric means over the seeds."""
-    settings = [*((w, None) for w in workers), (SOONER, FIRST_EACH * SOONER)]
+    settings = [*((w, None) for w in workers), (SOONER, FIRST_ROWS_PER_WORKER * SOONER)]
     found: list[list[tuple[float, float]]] = [[] for _ in settings]
     for seed in range(seeds):
         train, test = split(len(case.y), order, seed)

@@ -412,7 +412,7 @@ def check_outputs(
 ) -> None:
     """Raise an error if an output cannot be written, or is also an input or another output.
 
-    Links are followed, and standard output counts where it is a file. Nothing is opened or changed.
+    Links are followed, and standard output counts if it is a file. Nothing is opened or changed.
 
     Args:
         read: the files that are read, by the name of their argument; "-" is standard input.

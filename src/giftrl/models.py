@@ -137,7 +137,7 @@ class _Problem(Exception):
 
 
 def _checked(name: str, array: Array) -> Array:
-    """An array as the library takes it: in C order and native byte order; copied only where it is not that already."""
+    """An array as the library takes it: in C order and native byte order; copied only if it is not that already."""
     require(isinstance(name, str) and name != "__metadata__", "arrays", name, "is no name for an array", "use another")
     require(name.isprintable(), "arrays", name, "must have names of printable characters", "use another name")
     given = np.asarray(array)
@@ -178,7 +178,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     memory = physical_memory()
     if size > memory:
         raise _Problem(f"holds {size} bytes, and this machine has {memory} of memory", "load it on a larger machine")
-    # By its handle where the system has names for handles: another process may replace the file meanwhile.
+    # By its handle if the system has names for handles: another process may replace the file meanwhile.
     name = f"/dev/fd/{file.fileno()}"
     try:
         with safe_open(name if os.path.exists(name) else file.name, "np", backend="pread") as opened:  # noqa: PTH110
@@ -287,7 +287,7 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
 
 
 def from_json(value: Any, depth: int = 0) -> Any:
-    """The header that :func:`to_json` was given; ValueError where it cannot have written this.
+    """The header that :func:`to_json` was given; ValueError if it cannot have written this.
 
     >>> from_json({"upper": {"$float": "inf"}})
     {'upper': inf}

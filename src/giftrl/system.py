@@ -36,9 +36,9 @@ def can_lock() -> bool:
 
 
 def lock(file: int | IO[bytes]) -> bool | None:
-    """Lock an open file or folder until it is closed; False where another process has locked it.
+    """Lock an open file or folder until it is closed; False if another process has locked it.
 
-    None where the system or the disk cannot lock.
+    None if the system or the disk cannot lock.
 
     >>> import tempfile
     >>> with tempfile.TemporaryFile() as file:
@@ -69,7 +69,7 @@ def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """Open a file to read its bytes, but none behind a link, where the system can tell.
+    """Open a file to read its bytes, but none behind a link, if the system can tell.
 
     Windows would change the ends of lines, and take a byte 26 for the end, without ``O_BINARY``.
     """
@@ -116,7 +116,7 @@ def claim_address(found: Any) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in a folder survive a power cut; nothing where a folder cannot be opened, as on Windows.
+    """Make the names in a folder survive a power cut; nothing if a folder cannot be opened, as on Windows.
 
     >>> sync_folder(".")
     """

@@ -67,7 +67,7 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib  # where a name is wrong, and not at the start of every command
+            import difflib  # only if a name is wrong, and not at the start of every command
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
             hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -159,7 +159,7 @@ def shortened(names: Sequence[str]) -> str:
 
 
 def in_lines(schema: "Schema | None", json: bool = False) -> list[str]:
-    """The columns of a table, a line for each kind; none where there is only a label.
+    """The columns of a table, a line for each kind; none if there is only a label.
 
     Args:
         schema: of the table, or None.

@@ -111,7 +111,7 @@ class PlainConsole:
 
 
 def standard_error(quiet: bool) -> Any:
-    """Standard error, for messages: a console, or lines of text where it is no terminal or nothing is to be shown."""
+    """Standard error, for messages: a console, or lines of text if it is no terminal or nothing is to be shown."""
     if quiet or not sys.stderr.isatty():
         return PlainConsole()
     from rich.console import Console
@@ -137,7 +137,7 @@ def counted(number: int, noun: str, several: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-# The progress bar of every command: a line on standard error where that is a terminal, and nothing elsewhere.
+# The progress bar of every command: a line on standard error if that is a terminal, and nothing elsewhere.
 
 #: The shortest time limit that is worth a bar, in seconds.
 MIN_BAR_SECONDS = 0.5
@@ -151,7 +151,7 @@ class Bar:
     Args:
         console: where to show it, from :func:`standard_error`.
         said: the words; what is being done.
-        steps: how many steps there are, for :meth:`step`; None where :meth:`move` says how much is done.
+        steps: how many steps there are, for :meth:`step`; None if :meth:`move` says how much is done.
         seconds: the time limit of what is being done, for a bar that moves with the clock.
         clock: the current time in seconds; tests replace it.
 
@@ -201,7 +201,7 @@ class Bar:
         self.move(min(1.0, self._done / self._steps) if self._steps else None, said)
 
     def print(self, text: str) -> None:
-        """Print a line on standard output: above the bar, where both are on the terminal."""
+        """Print a line on standard output: above the bar, if both are on the terminal."""
         if self._progress is not None and sys.stdout.isatty():
             self._progress.console.print(text)
         else:

@@ -94,16 +94,16 @@ class Progression:
     """The progress bar, and the table of progressive loss that Vowpal Wabbit also prints.
 
     *since last* is the mean loss since the previous line, and *average* the mean loss since the beginning. *label*,
-    *prediction* and *nonzeros* are those of the last example; where labels have names, so has the prediction.
+    *prediction* and *nonzeros* are those of the last example; if labels have names, so has the prediction.
     For a mixture of experts, the column *expert*, in the place of *lambda*, names the
     expert with the largest share of the prediction.
 
     Args:
-        console: where to print, from :func:`giftrl.cli.terminal.standard_error`; there is a bar where it is a terminal.
+        console: where to print, from :func:`giftrl.cli.terminal.standard_error`; there is a bar if it is a terminal.
         quiet: print nothing.
         mixed: whether the learner is a mixture of experts.
         clock: the current time in seconds; tests replace it.
-        about: what to print before the table, when the first rows have been learnt; it is given the trainer.
+        about: what to print before the table, when the first rows have been learned; it is given the trainer.
 
     Attributes:
         learned: number of examples watched, those of each pass counted.
@@ -120,7 +120,7 @@ class Progression:
         self._loss = 0.0
         self._weight = 0.0
         self._began: float | None = None
-        self._before = 0  # examples learnt before the clock started
+        self._before = 0  # examples learned before the clock started
         self._bar = Bar(PlainConsole() if quiet else console, "compiling, if this is the first run", clock=clock)
         self._about = about
         self._headed = quiet
@@ -141,12 +141,12 @@ class Progression:
             self._head(trainer)
         if self._bar.shown:
             self._move(trainer)
-        # After the first pass the loss of rows that are learnt says nothing about others.
+        # After the first pass the loss of rows that are learned says nothing about others.
         if not self._quiet and trainer.passes_done == 0 and model.examples & (model.examples - 1) == 0:
             self.line(model, batch, last - 1, predictions[-1:])
 
     def start(self, model: Any) -> None:
-        """Count from here: what a model learnt before is in its average, and not in what comes since."""
+        """Count from here: what a model learned before is in its average, and not in what comes since."""
         self._loss, self._weight = model.average_loss * model.weight, model.weight
 
     def _head(self, trainer: Any) -> None:
@@ -352,7 +352,7 @@ class TrainingRun:
         trainer, facts = self.trainer, dict[str, Any]()
         facts["seconds_learning"] = trainer.seconds_learning
         if self.workers > 1:
-            facts["workers"] = {"threads": self.workers, **trainer.model.spent._asdict()}
+            facts["workers"] = {"threads": self.workers, **trainer.model.team_times._asdict()}
         if trainer.multi_pass is not None:
             passes = trainer.multi_pass.passes
             facts["passes"] = {"done": passes.done, "kept": passes.kept, "held_out_losses": passes.losses}

@@ -84,7 +84,7 @@ class Predictor(NamedTuple):
         constants: what is added to each score.
         low, high: the range of each score.
         link: what a score means.
-        labels: the labels of the classes; None where predictions are numbers.
+        labels: the labels of the classes; None if predictions are numbers.
 
     >>> model = Predictor(np.array([[1.0], [-2.0]]), np.zeros(1), np.full(1, -3.0), np.full(1, 3.0), Link.EXP)
     >>> scores = model.scores(np.array([[1.0, 1.0], [9.0, 0.0]]))
@@ -122,7 +122,7 @@ def freeze(
     labels: Labels | None = None,
     features: Any = slice(None),
 ) -> Predictor:
-    """The predictor of what learners have learnt so far.
+    """The predictor of what learners have learned so far.
 
     Args:
         learners: of the same loss and features; their columns of weights are put side by side.
@@ -179,7 +179,7 @@ def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
 
 
 def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
-    """Scores as a mixture clips them in the course of learning, where that leaves what they predict the same.
+    """Scores as a mixture clips them in the course of learning, if that leaves what they predict the same.
 
     For classes, a hinge loss asks for no more than a margin of 1. Predictions of real numbers are left as they are.
 
@@ -200,7 +200,7 @@ def losses_of(loss: Any, scores: Array, labels: Array) -> Array:
     Args:
         loss: of one score or of K scores.
         scores: a row for each label, with a column for each of K scores.
-        labels: of the loss; as many columns as there are scores where each has a label of its own, and then the mean of
+        labels: of the loss; as many columns as there are scores if each has a label of its own, and then the mean of
             their losses counts.
 
     >>> from giftrl.losses import Squared

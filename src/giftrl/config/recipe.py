@@ -1,4 +1,4 @@
-"""The settings of a learner: one record, its defaults, and what is checked before anything is learnt."""
+"""The settings of a learner: one record, its defaults, and what is checked before anything is learned."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.names import Names
+from giftrl.ops.lookup import Names
 from giftrl.ops.vector_loss import multiclass
 
 #: The beta of the mixture, which chooses its own rates.
@@ -211,7 +211,7 @@ Experts = list[tuple[str, float, float]]
 def make(
     recipe: Recipe, dimension: int, classes: int | None = None, *, constant: int | None = None, compiled: bool = True
 ) -> Any:
-    """A learner that has learnt nothing yet, one of :data:`Learner`.
+    """A learner that has learned nothing yet, one of :data:`Learner`.
 
     Args:
         recipe: its settings.

@@ -27,7 +27,7 @@ from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
 from giftrl.reports.record import Record, mean_base_learners
 from giftrl.workers.merging import require_auto
-from giftrl.workers.planner import FIRST
+from giftrl.workers.planner import MIN_FIRST_ROWS
 
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
@@ -140,7 +140,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
             before = self._model.loss_sum
             if stopping is not None:
                 stopping.begin()
-            with self._model.together(workers if index == 0 and n >= FIRST else 1):
+            with self._model.together(workers if index == 0 and n >= MIN_FIRST_ROWS else 1):
                 self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before

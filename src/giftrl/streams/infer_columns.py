@@ -155,6 +155,7 @@ def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Column
 def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
     """Remarks about columns, one for each kind of remark; an error for numbers with commas.
 
+    >>> from giftrl.errors import render
     >>> print(*map(render, remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv")))
     id is different in every row, and teaches nothing about new ones; ignore='id' leaves it out
     """

@@ -132,7 +132,7 @@ class InputDigests:
         for at, source in enumerate(self.sources[: position.source + 1]):
             whole = at < position.source
             if source.path is None or not source.path.is_file():
-                size: int | None = 0  # a pipe cannot be read again, and no run can go on with it
+                size: int | None = 0  # a pipe cannot be read again, and no run can resume it
             else:
                 size = None if whole or not self._is_text(at) else position.offset
             known.append(self._digests[at].until(size))

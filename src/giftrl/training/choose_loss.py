@@ -24,9 +24,9 @@ _NUMBER = re.compile(NUMBER_PATTERN)
 
 
 class Target(NamedTuple):
-    """A loss, the labels of its classes, and the reason for both in one line; None where there is nothing to say.
+    """A loss, the labels of its classes, and the reason for both in one line; None if there is nothing to say.
 
-    There are no labels where they are those of the loss: real numbers, or -1 and +1.
+    There are no labels if they are those of the loss: real numbers, or -1 and +1.
     """
 
     loss: str
@@ -45,7 +45,7 @@ def look(
     on_error: str = "stop",
     **_: Any,
 ) -> tuple[Target, dict[str, Stream]]:
-    """Choose the target of a run by what is given, and by the first rows where that is not enough.
+    """Choose the target of a run by what is given, and by the first rows if that is not enough.
 
     Args:
         sources: of rows, as for :class:`giftrl.streams.Reader`.
@@ -89,7 +89,7 @@ def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
 
 
 def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
-    """The settings that the first rows choose where these are given.
+    """The settings that the first rows choose if these are given.
 
     >>> chosen_by_rows("auto", None), chosen_by_rows("hinge", None), chosen_by_rows("squared", None)
     (('loss', 'label_values'), ('label_values',), ())
@@ -169,7 +169,7 @@ def distinct(labels: Sequence[str]) -> LabelValues:
 
 
 def names_where_text(labels: Sequence[str]) -> LabelNames | None:
-    """The names of labels, where these are text, and few enough for classes.
+    """The names of labelsif these are text, and few enough for classes.
 
     >>> names_where_text(["yes", "no", "no"]).names, names_where_text(["1", "0"])
     (('no', 'yes'), None)
@@ -185,7 +185,7 @@ def _too_many(values: LabelValues, rows: int) -> bool:
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
-    """The target where the labels of all classes are given.
+    """The target if the labels of all classes are given.
 
     >>> target_of(("no", "yes", "maybe"), "auto").loss
     'softmax'

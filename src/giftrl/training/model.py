@@ -1,4 +1,4 @@
-"""A linear model and everything that is needed to go on with it: the learner, the names of features, the counts."""
+"""A linear model and everything that is needed to resume it: the learner, the names of features, the counts."""
 
 import math
 import os
@@ -28,7 +28,7 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
-from giftrl.workers.threads import Spent, Team
+from giftrl.workers.threads import Team, TeamTimes
 
 Array = NDArray[np.float64]
 KIND = "linear"
@@ -55,7 +55,7 @@ class LinearModel:
         settings: what it is made of.
 
     Attributes:
-        learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` where beta is "auto".
+        learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` if beta is "auto".
         features: how names become coordinates.
         schema: what the columns of tables are for, once a table was read.
         examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
@@ -78,11 +78,11 @@ class LinearModel:
         self.repeated = LaterPassCounts()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
-        self.spent = Spent()  # of the last team
+        self.team_times = TeamTimes()  # of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads (:mod:`giftrl.workers.threads`); the learner is whole again at the end."""
+        """Learn with that many threads (:mod:`giftrl.workers.threads`), which are merged at the end."""
         if workers == 1:
             return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:
@@ -90,17 +90,17 @@ class LinearModel:
             try:
                 yield
                 team.finish()
-            except (BadRow, BadSource):  # what was read before has been learnt
+            except (BadRow, BadSource):  # what was read before has been learned
                 team.finish()
                 raise
             finally:
-                self.team, self.spent = None, team.spent
-                self.steps = team.steps if team.fitted else None
+                self.team, self.team_times = None, team.times
+                self.steps = team.steps
 
     @property
-    def whole(self) -> bool:
+    def between_rounds(self) -> bool:
         """True if the learner has learned all rows so far, and no round of a team is open."""
-        return self.team is None or self.team.whole
+        return self.team is None or self.team.between_rounds
 
     @property
     def average_loss(self) -> float:
@@ -121,7 +121,7 @@ class LinearModel:
         return self.learner.certificate
 
     def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
-        """Learn from a batch, in pieces that end where the number of examples is a power of two.
+        """Learn from a batch, in pieces that end when the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit, but for teams.
@@ -151,7 +151,10 @@ class LinearModel:
                 learner.grow(max(needed, learner.dimension * 3 // 2))
         rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
         try:
-            return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
+            if batch.bases[part].any():
+                return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
+            predictions: Array = learner.learn_rows(rows, labels, batch.weights[part])
+            return predictions
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
@@ -227,7 +230,7 @@ class LinearModel:
     def freeze(self, clip: bool = False) -> Predictor:
         """The predictor of the model as it is now.
 
-        With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
+        With ``clip``, or if that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
@@ -251,7 +254,7 @@ class LinearModel:
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
-        """<s, x> and its base for each row, a column for each class where the loss has a score for each.
+        """<s, x> and its base for each row, a column for each class if the loss has a score for each.
 
         Features that were never seen count nothing.
 
@@ -264,7 +267,7 @@ class LinearModel:
         return scores + batch.bases if len(batch.bases) else scores
 
     def predict(self, batch: Batch) -> NDArray[Any]:
-        """The label that is predicted for each row, where labels are those of classes; <s, x> otherwise."""
+        """The label that is predicted for each row, if labels are those of classes; <s, x> otherwise."""
         return self.decide(self.scores(batch))
 
     def decide(self, scores: Array) -> NDArray[Any]:
@@ -416,13 +419,13 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
 def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
     """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
 
-    Where phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the
-    learner must take no number from a label but by the loss, as a mixture of real labels does.
+    If phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the learner
+    must use a label for nothing but the loss, unlike a mixture with real labels.
 
     Args:
-        learner: of one score, or of K classes if there are no bases.
+        learner: of one score.
         rows, labels, weights: as for ``learner.learn_rows``.
-        bases: of the rows; empty if all are 0.
+        bases: of the rows.
 
     >>> from giftrl.compiled.rows import CSR
     >>> from giftrl.kernels import LinearLearner
@@ -431,8 +434,6 @@ def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array
     >>> learn_with_bases(learner, one, np.array([5.0]), np.ones(1), np.array([3.0])).tolist(), learner.x.tolist()
     ([3.0], [1.0])
     """
-    if not bases.any():
-        return learner.learn_rows(rows, labels, weights)
     loss: Any = learner.loss
     if residual(loss):
         return np.asarray(learner.learn_rows(rows, labels - bases, weights) + bases)

@@ -87,7 +87,7 @@ class Evaluation:
 
     @property
     def average_loss(self) -> float:
-        """The mean loss; NaN where no row counted."""
+        """The mean loss; NaN if no row counted."""
         return self.loss_sum / self.weight if self.weight > 0.0 else float("nan")
 
 
@@ -127,7 +127,7 @@ class Audit:
         self.predictor: Predictor = model.freeze()
         known = model.features
         known.freeze()
-        # Rows of hashed names show the names that they have themselves, wherever these are known: not those of the
+        # Rows of hashed names show the names that they have themselves, if these are known: not those of the
         # training data that had the same coordinates.
         self.features: Features = Hashing(known.bits) if isinstance(known, Hashing) else known
         self._named: dict[int, tuple[str, float]] = {}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ class Settings(Recipe):
         constant: whether every row has the constant feature 1.
         interactions: two or more namespaces or columns each, whose products are features too.
         ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
-        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None where the data has
+        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None if the data has
             -1 and +1, or real labels. With a loss of a score for each class, the labels of all classes.
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
@@ -104,7 +104,7 @@ class Settings(Recipe):
 
     @cached_property
     def labels(self) -> Labels | None:
-        """The labels of batches in the order of their classes; None where they are labels of the loss."""
+        """The labels of batches in the order of their classes; None if they are labels of the loss."""
         if self.label_values is None:
             return None
         return Labels(np.arange(len(self.label_values)) if self.label_names else np.array(self.label_values))
@@ -117,13 +117,13 @@ class Settings(Recipe):
 
     @cached_property
     def class_values(self) -> LabelValues | None:
-        """The labels of the classes, which are -1 and +1 where none are given; None where labels are real numbers."""
+        """The labels of the classes, which are -1 and +1 where none are given; None if labels are real numbers."""
         signs = not self.many and takes_signs(self.parts.loss, only=True)
         return SIGNS if self.label_values is None and signs else self.label_values
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The labels of the classes as text; none where labels are real numbers."""
+        """The labels of the classes as text; none if labels are real numbers."""
         return names_of(self.class_values)
 
     def make_loss(self) -> Any:
@@ -178,6 +178,22 @@ class Settings(Recipe):
             more = Hint(Given("label_values"), "says what stands for these")
             can_add = can_add and bool(accepts(self.parts.loss, -1.0))
         return [*([more] if can_add else []), SKIP_HINT._replace(effect="leaves it out")]
+
+    def reader_options(self, learn: bool = False, can_add: bool = False) -> dict[str, Any]:
+        """The arguments of :class:`giftrl.streams.Reader` that these settings decide.
+
+        Args:
+            learn: to refuse rows whose labels the loss does not accept.
+            can_add: as for :meth:`hints`.
+        """
+        options: dict[str, Any] = {
+            "interactions": self.interactions, "ngrams": self.ngrams, "normalize": self.normalize,
+            "constant": self.constant, "labels": self.label_names, "no_base": self.no_base,
+        }  # fmt: skip
+        if learn:
+            hints = partial(self.hints, can_add=can_add)
+            options |= {"accepts": self.accepts, "expected": self.expected, "hints": hints}
+        return options
 
     @property
     def no_base(self) -> str | None:

@@ -77,7 +77,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     }
     summary: dict[str, Any] = {
         "examples": model.examples,
-        # A converted file does not say which names were on a coordinate: count those that were learnt from.
+        # A converted file does not say which names were on a coordinate: count those that were learned from.
         "features": model.features.report().used or _learnt_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
@@ -118,7 +118,7 @@ def _learnt_from(model: LinearModel) -> int:
 
 
 class Weight(NamedTuple):
-    """The weight of a feature, in the score of a class where there are several."""
+    """The weight of a feature, in the score of a class if there are several."""
 
     name: str
     weight: float

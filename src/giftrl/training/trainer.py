@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -202,27 +202,12 @@ class Trainer:
     def _run_pass(self, watch: Watch | None) -> None:
         model, settings, checkpoint = self.model, self.model.settings, self.checkpoint and self.checkpoint.path
         self.reader = Reader(
-            self.found,
-            model.features,
-            format=self.format,
-            columns=self.columns,
-            schema=model.schema,
-            interactions=settings.interactions,
-            ngrams=settings.ngrams,
-            normalize=settings.normalize,
-            constant=settings.constant,
-            on_error=self.on_error,
-            # The side file is that of the first pass: later ones reject the same rows.
+            self.found, model.features, format=self.format, columns=self.columns, schema=model.schema,
+            on_error=self.on_error, checkpoint=checkpoint, start=self._position, opened=self.opened,
+            # The side file is from the first pass: later ones reject the same rows.
             rejects=self.rejects if self.passes_done == 0 else None,
-            checkpoint=checkpoint,
-            labels=settings.label_names,
-            accepts=settings.accepts,
-            expected=settings.expected,
-            hints=partial(settings.hints, can_add=not model.examples),
-            no_base=settings.no_base,
-            start=self._position,
-            opened=self.opened,
-        )
+            **settings.reader_options(learn=True, can_add=not model.examples),
+        )  # fmt: skip
         with contextlib.ExitStack() as opened:
             opened.enter_context(model.together(self.workers if self.passes_done == 0 else 1))
             file = None
@@ -239,7 +224,7 @@ class Trainer:
                     self.sorted_labels.add(batch.labels, settings.label_names)
                 self._position = batch.end
                 due = self.checkpoint is not None and self.learned - self._written >= self.checkpoint.every
-                if due and model.whole:
+                if due and model.between_rounds:
                     self.write_checkpoint()
 
     def _learn(self, batch: Batch, watch: Watch | None) -> NDArray[np.float64]:
@@ -280,7 +265,7 @@ class Trainer:
         if self.record is not None:
             extra |= {f"record.{name}": array for name, array in self.record.state().items()}
         team = self.model.team
-        steps = self.model.steps if team is None else team.steps if team.fitted else None
+        steps = self.model.steps if team is None else team.steps
         extra |= {} if steps is None else {"steps": steps}
         self.model.save(self.checkpoint.path, more | self._reading(), extra)
         self._written = self.learned
