@@ -158,7 +158,9 @@ def together(folder: Path, loss: str) -> None:
     """Learn with two workers, from matrices and from text, with rounds that begin after a few rows."""
     kind: Any = FTRLClassifier if loss in CLASSIFIERS else FTRLRegressor
     options = ["--labels", "0..2"] if loss in losses.MULTICLASS else []
-    with patch.multiple(planner, FIRST=4, FIRST_EACH=2, LEAST_EACH=4, LEAST_FEATURE=0):
+    with patch.multiple(
+        planner, MIN_FIRST_ROWS=4, FIRST_ROWS_PER_WORKER=2, ROUND_ROWS_PER_WORKER=4, ROUND_ROWS_PER_FEATURE=0
+    ):
         for values in (VALUES, VALUES.astype(np.float32)):
             for rows in (values, csr_array(values)):
                 kind(loss=loss, n_jobs=2).fit(rows, labels_of(loss))

@@ -10,10 +10,10 @@ SETTINGS = Settings(loss="logistic", bits=8)
 
 def few_rows(patch):
     """Let rounds begin after few rows; the schedule is the driver's, and workers need not know it."""
-    patch.setattr(planner, "FIRST", 64)
-    patch.setattr(planner, "FIRST_EACH", 8)
-    patch.setattr(planner, "GROWTH", 0.5)
-    patch.setattr(planner, "LEAST_FEATURE", 0)
+    patch.setattr(planner, "MIN_FIRST_ROWS", 64)
+    patch.setattr(planner, "FIRST_ROWS_PER_WORKER", 8)
+    patch.setattr(planner, "MIN_ROUND_SHARE", 0.5)
+    patch.setattr(planner, "ROUND_ROWS_PER_FEATURE", 0)
 
 
 def write_rows(path, rows=700, features=40, seed=0):

@@ -4,7 +4,9 @@ import numpy as np
 from scipy import sparse
 
 from giftrl.compiled.rows import as_rows
-from giftrl.workers import Window, first_steps, merge, put, take, touched
+from giftrl.workers.merging import first_steps, merge
+from giftrl.workers.pieces import put, take, touched
+from giftrl.workers.step_size import Window
 
 
 def copied(make, learner):

@@ -8,6 +8,7 @@ import time
 
 import httpx
 import numpy as np
+import pyarrow as pa
 
 from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
@@ -71,3 +72,19 @@ def trained(path, lines, settings, **options):
 def quick_settings(**more):
     """The settings of :data:`QUICK`."""
     return Settings(loss="logistic", label_values=(0.0, 1.0), beta=1.0, bits=6, **more)
+
+
+def arrow(columns):
+    """A table as an Arrow stream; columns by name, or rows."""
+    table, sink = (pa.Table.from_pylist if isinstance(columns, list) else pa.table)(columns), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def until(holds, seconds=60.0):
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

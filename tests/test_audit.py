@@ -38,7 +38,7 @@ def blocks(text: str) -> list[dict]:
     return found
 
 
-@pytest.mark.parametrize("names", [("--bits", "20"), ("--dictionary",)])
+@pytest.mark.parametrize("names", [("--bits", "14"), ("--dictionary",)])
 @pytest.mark.parametrize(
     "options",
     [

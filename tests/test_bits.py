@@ -55,7 +55,7 @@ def team():
     together = Team(learner, 2, first=20)
     made = together.learn_rows(as_rows(rows, 7)[0], y, np.empty(0))
     together.finish()
-    assert together.spent.merges == 1
+    assert together.times.merges == 1
     return [made, learner.x, together.steps]
 
 

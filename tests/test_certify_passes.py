@@ -13,7 +13,7 @@ from giftrl.losses import Hinge, Logistic, MulticlassHinge, Softmax, Squared
 from giftrl.ops.loss_scale import kinked
 from giftrl.streams.names.features import Dictionary
 from giftrl.training import Settings
-from giftrl.training.certify_rows import Rereading
+from giftrl.training.certification import Rereading
 from tests.best_losses import EVERY, make
 
 pytestmark = pytest.mark.plain

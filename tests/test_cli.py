@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 from giftrl.certificates import Evidence
-from giftrl.cli.options import OPTIONS
+from giftrl.cli.options import VOWPAL_WABBIT_OPTIONS
 from giftrl.kernels import LinearLearner
 from tests.commands import GIFTRL, environment, giftrl, write_rows
 
@@ -258,7 +258,7 @@ def test_options_that_matched_nothing_are_named(tmp_path):
 def test_the_page_for_users_of_vowpal_wabbit_has_every_option():
     page = (Path(__file__).parent.parent / "docs" / "from-vowpal-wabbit.md").read_text()
     lines = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| `")]
-    assert lines[:-1] == [f"| `{option}` | {ours} |" for option, ours in OPTIONS.items()]
+    assert lines[:-1] == [f"| `{option}` | {ours} |" for option, ours in VOWPAL_WABBIT_OPTIONS.items()]
 
 
 def test_rows_that_are_sorted_by_label_are_pointed_out(rows, tmp_path):

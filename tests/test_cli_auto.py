@@ -135,10 +135,10 @@ def test_a_terminal_of_80_columns_is_wide_enough_for_large_labels(houses):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--update", "linear"], "--update linear: must be left out where --beta auto"),
-        (["--regularizer", "curvature"], "--regularizer curvature: must be left out where --beta auto"),
-        (["--schedule", "sqrt"], "--schedule sqrt: must be left out where --beta auto"),
-        (["--no-lookahead"], "--no-lookahead: must be left out where --beta auto"),
+        (["--update", "linear"], "--update linear: must be left out with --beta auto"),
+        (["--regularizer", "curvature"], "--regularizer curvature: must be left out with --beta auto"),
+        (["--schedule", "sqrt"], "--schedule sqrt: must be left out with --beta auto"),
+        (["--no-lookahead"], "--no-lookahead: must be left out with --beta auto"),
         (["--set", "gradient_bound=2"], "give a beta, such as --beta 1.0, to choose the parts yourself"),
         (["--set", "tua=0.9", "--loss", "quantile"], "did you mean 'tau'?"),
         (["--preset", "lite"], "did you mean 'light'?"),

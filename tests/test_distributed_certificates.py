@@ -6,9 +6,9 @@ import pytest
 
 from giftrl import distributed
 from giftrl.certificates import row_record as at
-from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import shards
 from giftrl.distributed.driver import Driver, LocalCrew
+from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.errors import Incompatible
 from giftrl.training import LinearModel, Settings, train
 from tests.distributed import bytes_of, few_rows, write_rows
@@ -27,7 +27,7 @@ KINDS = {
 @pytest.fixture(params=KINDS)
 def reading(request, tmp_path, monkeypatch):
     few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "SMALLEST", 256)
+    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
     return distributed.plan(KINDS[request.param], write_rows(tmp_path / "rows.vw"), WORKERS)
 
 
@@ -64,13 +64,13 @@ def test_a_run_goes_on_from_any_checkpoint(reading, tmp_path):
     path, kept = tmp_path / "run.checkpoint", []
 
     def after(driver):
-        checkpoints.write(path, driver)
+        write_checkpoint(path, driver)
         kept.append(path.read_bytes())
 
     wanted = bytes_of(run(reading, after=after)[0], tmp_path)
     for each in kept:
         path.write_bytes(each)
-        model, progress = checkpoints.read(path, reading)
+        model, progress = read_checkpoint(path, reading)
         again = Driver(model, reading, LocalCrew(reading, WORKERS), progress)
         assert bytes_of(again.run(), tmp_path) == wanted
 

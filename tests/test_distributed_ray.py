@@ -45,7 +45,7 @@ def environment_of(ray):
 @pytest.fixture
 def reading(tmp_path, monkeypatch):
     few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "SMALLEST", 256)
+    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
     return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
 
 

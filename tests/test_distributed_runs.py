@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from giftrl import distributed
 from giftrl.cli.commands import main
-from giftrl.distributed import launch as checkpoints
 from giftrl.distributed import ray_crew, shards
 from giftrl.distributed.driver import Driver, LocalCrew, Worker
+from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.distributed.ray_crew import require_address
 from giftrl.errors import BadRow, InvalidInput, ModelFileError
 from giftrl.training import Checkpoint, LinearModel, Settings, train
@@ -26,7 +26,7 @@ WORKERS = 3
 @pytest.fixture
 def reading(tmp_path, monkeypatch):
     few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "SMALLEST", 256)
+    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
     return distributed.plan(SETTINGS, write_rows(tmp_path / "rows.vw"), WORKERS)
 
 
@@ -109,7 +109,7 @@ def test_a_run_goes_on_from_any_checkpoint(reading, tmp_path):
     path, kept = tmp_path / "run.checkpoint", []
 
     def after(driver):
-        checkpoints.write(path, driver)
+        write_checkpoint(path, driver)
         kept.append(path.read_bytes())
 
     driver = Driver(LinearModel(reading.settings), reading, LocalCrew(reading, WORKERS))
@@ -118,7 +118,7 @@ def test_a_run_goes_on_from_any_checkpoint(reading, tmp_path):
     assert len(kept) > 4
     for each in kept:
         path.write_bytes(each)
-        model, progress = checkpoints.read(path, reading)
+        model, progress = read_checkpoint(path, reading)
         again = Driver(model, reading, LocalCrew(reading, WORKERS), progress)
         assert bytes_of(again.run(), tmp_path) == wanted
 
@@ -151,7 +151,7 @@ def test_train_writes_checkpoints_and_goes_on(reading, tmp_path):
 def test_a_sequential_checkpoint_is_not_one_of_many_workers(reading, tmp_path):
     LinearModel(reading.settings).save(tmp_path / "a.checkpoint")
     with pytest.raises(ModelFileError, match="not a sound checkpoint"):
-        checkpoints.read(tmp_path / "a.checkpoint", reading)
+        read_checkpoint(tmp_path / "a.checkpoint", reading)
 
 
 def test_a_bad_row_stops_the_run_or_is_counted(reading, tmp_path):

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.plain
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(shards, "SMALLEST", 32)
+    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 32)
 
 
 TEXTS = {

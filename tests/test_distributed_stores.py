@@ -78,7 +78,7 @@ def scheme(store):
 def rows(store, tmp_path, monkeypatch):
     """The same rows on disk and, in two parts, in the store."""
     few_rows(monkeypatch)
-    monkeypatch.setattr(shards, "SMALLEST", 256)
+    monkeypatch.setattr(shards, "MIN_BLOCK_BYTES", 256)
     lines = write_rows(tmp_path / "rows.vw").read_bytes().splitlines(keepends=True)
     for k, part in enumerate((lines[:300], lines[300:])):
         (tmp_path / f"part{k}.vw").write_bytes(b"".join(part))

@@ -7,8 +7,8 @@ import types
 import pytest
 
 from giftrl import distributed
-from giftrl.distributed import launch as checkpoints
 from giftrl.distributed.driver import Driver, LocalCrew
+from giftrl.distributed.launch import read_checkpoint, write_checkpoint
 from giftrl.distributed.ray_crew import RayCrew, _Round
 from giftrl.distributed.shards import about_rows, find_files
 from giftrl.errors import InvalidInput
@@ -110,19 +110,19 @@ def test_a_checkpoint_says_whether_its_run_had_a_cluster(rows, tmp_path):
     Trainer(LinearModel(SETTINGS), data, workers=WORKERS, checkpoint=checkpoint).write_checkpoint()
     with pytest.raises(InvalidInput, match="settings or data: a run without --cluster, now with it;"):
         distributed.train(SETTINGS, data, workers=WORKERS, cluster="simulation", checkpoint=checkpoint, resume=True)
-    checkpoints.write(path, Driver(LinearModel(SETTINGS), reading, LocalCrew(reading, WORKERS)))
+    write_checkpoint(path, Driver(LinearModel(SETTINGS), reading, LocalCrew(reading, WORKERS)))
     with pytest.raises(InvalidInput, match="settings: a run with --cluster, now without;"):
         Trainer(LinearModel(SETTINGS), data, workers=WORKERS, checkpoint=checkpoint).resume()
     for each in paths:
         each.write_bytes(data.read_bytes())
     with pytest.raises(InvalidInput) as raised:
-        checkpoints.read(path, distributed.plan(SETTINGS, paths, WORKERS))
+        read_checkpoint(path, distributed.plan(SETTINGS, paths, WORKERS))
     assert f"sources=['{data}'], now ['{paths[0]}', '{paths[1]}'];" in str(raised.value)
     size = data.stat().st_size
     with data.open("a") as file:
         file.write("1 1:1\n")
     with pytest.raises(InvalidInput, match=f"rows.svm of {size:,} bytes, now of {size + 6:,};"):
-        checkpoints.read(path, distributed.plan(SETTINGS, data, WORKERS))
+        read_checkpoint(path, distributed.plan(SETTINGS, data, WORKERS))
 
 
 @pytest.mark.parametrize("cluster", ["foo", "", "Simulation", "ray://x"])

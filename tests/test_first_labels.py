@@ -45,13 +45,13 @@ def test_rows_are_looked_at_however_wide_they_are(tmp_path):
 UNREADABLE = {
     "rows.json": (b'[{"a": 1, "label": "yes"},\n{"a": 2, "label": "no"}]\n', ":1:.* expected one object a line"),
     "pretty.json": (b'{\n"a": 1,\n"label": "yes"\n}\n', ":1:2: unreadable JSON"),
-    "keys.json": (b'{"a": 1, "churn": "yes"}\n', r"--label \('a' or 'churn'\)"),
+    "keys.json": (b'{"a": 1, "churn": "yes"}\n', r"label \('a' or 'churn'\)"),
     "old.csv": (b"a,label\r1,2\r3,4\r", ":1:8: a carriage return inside a line"),
     "comment.csv": (b"# of 2024\na,label\n1,yes\n2,no\n", ":2:.: 2 columns, expected 1 columns"),
     "header.csv": (b"a,label\n", "holds no row"),
     "latin.csv": (b"a,label\n1,n\xe9\n2,n\xe8\n", ":2:3: bytes that are not UTF-8 in the column 'label'"),
     "half.csv": (b"a,label\n1,yes\n2,n\xe8\n", ":3:3: bytes that are not UTF-8 in the column 'label'"),
-    "empty.csv": (b"a,label\n1,\n2,NA\n", r"the first rows have .*--label \('a' or 'label'\)"),
+    "empty.csv": (b"a,label\n1,\n2,NA\n", r"the first rows have .*label \('a' or 'label'\)"),
     "none.svm": (b"1:2 3:4\n", ":1:1: no label before the first feature"),
 }
 

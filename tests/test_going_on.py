@@ -6,6 +6,7 @@ import pytest
 from giftrl.kernels import LinearLearner
 from giftrl.streams.batch import Position
 from giftrl.streams.columns import Columns
+from giftrl.streams.sources.source import find_sources
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
 from giftrl.training.checkpoint import InputDigests
 from giftrl.training.model import pack, unpack
@@ -138,10 +139,11 @@ def test_the_end_of_a_file_may_still_grow(tmp_path):
     """What comes after the position was not read before: it may have changed."""
     path = tmp_path / "log.svm"
     path.write_text("1 1:1\n-1 2:1\n")
-    consumed = InputDigests([path], None)
+    sources = find_sources([path])
+    consumed = InputDigests(sources, None)
     known = consumed.until(Position(0, 6, 2))
     path.write_text("1 1:1\n1 7:1\n-1 3:4\n")
-    InputDigests([path], None).require(known, Position(0, 6, 2))
+    InputDigests(sources, None).require(known, Position(0, 6, 2))
     assert consumed.until(Position(0, 13, 3))[0][0] == 13
 
 

@@ -1,6 +1,5 @@
 """The help of every command begins with commands that work as they are."""
 
-import importlib
 import re
 import shlex
 
@@ -11,7 +10,7 @@ from tests.commands import giftrl
 
 pytestmark = pytest.mark.plain
 
-#: What takes long is left to ``make verify``.
+#: Commands that take long; ``make verify`` runs them.
 SLOW = {"reproduce", "warmup"}
 #: The lines of a data set that are left of it, since loops run as plain Python.
 LINES = 41
@@ -23,14 +22,6 @@ def tried(command):
     block = re.search(r"\n  Try it:\n((?:    .*\n)+)", shown)
     assert block is not None, shown
     return shown, [line.strip() for line in block[1].splitlines()]
-
-
-def names_as_labels():
-    """Whether ``giftrl train`` chooses the loss by the labels, which may be names."""
-    option = next(
-        each for each in importlib.import_module("giftrl.cli.train").train_command.params if each.name == "loss"
-    )
-    return option.default == "auto"
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +49,6 @@ def test_the_first_example_of_every_command_runs(command, folder, monkeypatch):
     shown, lines = tried([command])
     assert shown.index("Try it:") < 400, "before the explanation"
     assert any(line.startswith(f"giftrl {command}") for line in lines)
-    if any("churn.csv" in line for line in lines) and not names_as_labels():
-        pytest.skip("labels that are names are not there yet")
     run([line for line in lines if line != "giftrl demo"], folder, monkeypatch)  # tests/test_tour.py has that one
 
 

@@ -71,6 +71,7 @@ def run_python(page, last):
     raise AssertionError(f"{page} has no block with {last}")
 
 
+@pytest.mark.verify
 def test_onnx_on_the_page(tmp_path, monkeypatch):
     pytest.importorskip("skl2onnx", reason="pip install 'giftrl[onnx]'")
     monkeypatch.chdir(tmp_path)

@@ -124,7 +124,7 @@ def test_the_first_rows_choose_the_loss(case):
 def test_every_label_of_the_first_rows_has_a_place(labels):
     labels = [each for each in labels if each]
     if len(set(labels)) < 2 and set(labels) != {"1"}:
-        with pytest.raises(InvalidInput, match="--label"):
+        with pytest.raises(InvalidInput, match="label"):
             choose_target(labels)
         return
     found = choose_target(labels)
@@ -143,13 +143,13 @@ def test_every_label_of_the_first_rows_has_a_place(labels):
 @pytest.mark.parametrize(
     ("labels", "loss", "said"),
     [
-        (["yes"] * 3, "auto", "only yes; name all labels, such as --labels no,yes"),
+        (["yes"] * 3, "auto", "only yes; name all labels, such as label_values=('no', 'yes')"),
         (["yes"], "auto", "in the first row there is only yes"),
-        (["0"] * 3, "auto", "only 0; name all labels, such as --labels no,yes, or --loss squared for numbers"),
-        ([], "auto", "the first rows have no label; name the column of labels with --label"),
+        (["0"] * 3, "auto", "only 0; name all labels, such as label_values=('no', 'yes'), or loss='squared' for"),
+        ([], "auto", "the first rows have no label; name the column of labels with label"),
         ([], "hinge", "needs labels, and the first rows have none"),
         ([f"row {k}" for k in range(30)], "auto", "30 different labels, such as 'row 0'"),
-        (["a", "b", "c"], "hinge", "takes two labels, and the first rows have 3: a, b or c; use --loss softmax"),
+        (["a", "b", "c"], "hinge", "takes two labels, and the first rows have 3: a, b or c; use loss='softmax'"),
         (["7"] * 9, "softmax", "only 7"),
     ],
 )

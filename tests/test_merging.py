@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import as_rows
+from giftrl.kernels.lane_counts import lanes
 from giftrl.losses import BY_NAME
 from giftrl.mixtures import MixtureLearner
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import MulticlassMixture
 from giftrl.mixtures.state import SCALE
-from giftrl.workers import Window, first_steps, merge, put, take
 from giftrl.workers.merge_experts import merge_experts, unit_of
 from giftrl.workers.merge_features import merge_features
-from giftrl.workers.merging import blended, merge_mixtures
-from giftrl.workers.pieces import ALONE, Share, take_all
+from giftrl.workers.merging import blended, first_steps, merge, merge_mixtures
+from giftrl.workers.pieces import ALONE, Share, put, take, take_all
+from giftrl.workers.step_size import Window
 from tests import merging_twin as twin
 
 FEATURES = 6

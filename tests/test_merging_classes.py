@@ -9,7 +9,8 @@ from giftrl.compiled.compiler import ready
 from giftrl.errors import Incompatible
 from giftrl.mixtures import MixtureLearner
 from giftrl.ops.loss import value
-from giftrl.workers import first_steps, merge, put, take
+from giftrl.workers.merging import first_steps, merge
+from giftrl.workers.pieces import put, take
 from giftrl.workers.step_size import ClassWindow, ScalarWindow, descent, find_steps
 from tests.class_mixtures import mixture, stream
 from tests.merged import assert_same_state, copied, every, part, play_merged, window_of

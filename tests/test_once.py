@@ -64,7 +64,7 @@ def test_a_feature_named_twice_is_found_exactly(rows, kind, frozen, features, sm
     """Whatever features share a place in a small table, and however the arrays are stored."""
     x = csr(rows, features, kind)
     x.indices.flags.writeable = x.indptr.flags.writeable = not frozen
-    with mock.patch.object(rows, "SMALL", small):
+    with mock.patch("giftrl.compiled.rows.SMALL", small):
         assert names_twice(x.indices, x.indptr, features) == any(len(set(row)) != len(row) for row in rows)
 
 

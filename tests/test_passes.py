@@ -13,13 +13,12 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-from giftrl.config.early_stopping import settled
+from giftrl.config.early_stopping import held_out, settled
 from giftrl.errors import InvalidInput
 from giftrl.linear import FTRLClassifier, FTRLRegressor
 from giftrl.linear.estimator import FTRL
 from giftrl.mixtures import MixtureLearner
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.training.multi_pass import held_rows
 from tests.commands import giftrl, write_rows
 from tests.test_nothing_lost import refused
 
@@ -128,13 +127,13 @@ def test_learning_goes_on_after_several_passes():
 
 @given(st.integers(0, 300_000), st.lists(st.integers(0, 999), max_size=5), st.integers(2, 50))
 def test_rows_are_held_out_by_their_number_whatever_the_batches(first, sizes, every):
-    whole = held_rows(first, sum(sizes), every)
+    whole = held_out(first, sum(sizes), 1 / every)
     begins = first + np.cumsum([0, *sizes])[: len(sizes)]
-    parts = [held_rows(int(begin), size, every) for begin, size in zip(begins, sizes, strict=True)]
+    parts = [held_out(int(begin), size, 1 / every) for begin, size in zip(begins, sizes, strict=True)]
     assert_array_equal(np.concatenate([np.zeros(0, bool), *parts]), whole)
     for number in (first + np.flatnonzero(whole)).tolist():
         assert (number + 1) % (every << (number >> 16).bit_length()) == 0
-    assert not held_rows(first, sum(sizes), 0).any()
+    assert not held_out(first, sum(sizes), 0.0).any()
 
 
 @plain
@@ -181,7 +180,7 @@ def test_interrupted_in_any_pass_the_model_is_the_same(tmp_path, settings, holdo
     options = {"passes": 3, "holdout": holdout}
     whole = Trainer(LinearModel(settings), files, **options)
     whole.run().save(tmp_path / "whole")
-    total = whole.course.passes.done * 2
+    total = whole.passes_done * 2
     for stop in {1, total - 2, total - 1}:
         checkpoint = Checkpoint(tmp_path / f"{stop}.checkpoint", 1)
         seen = []
@@ -200,7 +199,7 @@ def test_interrupted_in_any_pass_the_model_is_the_same(tmp_path, settings, holdo
         second = Trainer(LinearModel(settings), files, **options, checkpoint=checkpoint)
         second.resume()
         second.run().save(tmp_path / "broken")
-        assert second.course.passes.losses == whole.course.passes.losses
+        assert second.held_out_losses == whole.held_out_losses
         assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes(), stop
 
 
@@ -261,7 +260,7 @@ def test_rows_without_weight_are_not_held_out(tmp_path):
     path.write_text("".join(rows))
     trainer = Trainer(LinearModel(Settings(bits=6)), path, passes=4)
     trainer.run()
-    assert trainer.course.rows == 0 and trainer.course.passes.losses == [] and trainer.course.passes.kept == 4
+    assert trainer.multi_pass.rows == 0 and trainer.held_out_losses == [] and trainer.multi_pass.passes.kept == 4
 
 
 @plain

@@ -63,7 +63,7 @@ def test_every_public_class_has_a_docstring_with_an_example():
 
 
 def test_importing_does_not_import_what_is_slow():
-    slow = ["numba", "sklearn", "matplotlib", "cvxpy", "pandas"]
+    slow = ["numba", "sklearn", "matplotlib", "cvxpy", "pandas", "river"]
     code = f"import sys, giftrl, giftrl.kernels; print([name for name in {slow} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"

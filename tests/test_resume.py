@@ -100,19 +100,6 @@ def test_a_killed_run_on_csv_goes_on_to_the_same_model(tmp_path):
 
 
 @pytest.mark.plain
-def test_a_checkpoint_of_other_settings_is_not_taken_up(tmp_path):
-    rows = write_rows(tmp_path / "rows.svm")
-    model = tmp_path / "m.giftrl"
-    from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-
-    trainer = Trainer(LinearModel(Settings()), [rows], checkpoint=Checkpoint(tmp_path / "m.giftrl.checkpoint", 1))
-    trainer.run()
-    done = giftrl("train", rows, "--model", model, "--resume", "--beta", 2, check=False)
-    assert done.returncode == 1
-    assert "--beta auto, now 2.0" in done.stderr.decode()
-
-
-@pytest.mark.plain
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path):
     rows = write_rows(tmp_path / "rows.svm")
     model = tmp_path / "m.giftrl"

@@ -98,32 +98,6 @@ def test_nobody_there_is_an_error_after_the_retries():
         client.models()
 
 
-def test_an_arrow_stream_is_read_as_train_reads_it_and_a_bomb_is_not(tmp_path):
-    import httpx
-    import pyarrow as pa
-
-    def stream(table, **options):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
-            writer.write_table(table)
-        return sink.getvalue().to_pybytes()
-
-    with background(tmp_path) as address, httpx.Client(base_url=address, timeout=60) as client:
-        client.put("/models/m", json=QUICK)
-        table = pa.table({"label": [1.0, 0.0], "a": [1.0, 2.0]})
-        kind = {"Content-Type": "application/vnd.apache.arrow.stream"}
-        assert client.post("/models/m/learn", content=stream(table), headers=kind).json()["examples"] == 2
-        assert len(client.post("/models/m/predict", content=stream(table)).json()["predictions"]) == 2
-        packed = stream(pa.table({"label": [1.0] * 10_000}), compression="zstd")
-        assert client.post("/models/m/learn", content=packed, headers=kind).status_code == 415
-        endless = stream(pa.table({"label": pa.nulls(10**9)}))
-        assert client.post("/models/m/learn", content=endless, headers=kind).status_code == 413
-        for size in range(0, len(packed), 97):
-            assert client.post("/models/m/learn", content=stream(table)[:size], headers=kind).status_code in (
-                200, 400, 415, 422,
-            )  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["m?x=1", "m#", "x/../m", "m/file", "..", "", "m%2Ffile", "m\n", "é"])
 def test_a_name_of_another_model_is_never_taken_for_this_one(name, tmp_path):
     with background(tmp_path) as address, giftrl.Client(address, retries=0) as client:

@@ -1,5 +1,6 @@
 """Disks that fail, and requests that mean harm."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -157,3 +158,38 @@ def test_the_log_of_another_crash_is_read_as_far_as_it_is_whole(tmp_path):
 def test_errors_of_the_disk_are_all_of_one_kind():
     with pytest.raises(Exception, match="nothing was learned"), store.disk_errors():
         raise OSError(28, "No space left on device", "/secret/path")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounting a small disk needs root on Linux")
+def test_a_disk_that_is_really_full_is_503_until_there_is_room(tmp_path):
+    disk, lines = tmp_path / "disk", rows(12000)
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        (disk / "filler").write_bytes(bytes(500_000))
+        learnt, refused, ended = 0, 0, False
+        with process(disk / "models") as (running, address), httpx.Client(base_url=address, timeout=60) as client:
+            client.put("/models/m", json=QUICK).raise_for_status()
+            while learnt < len(lines):
+                said = client.post("/models/m/learn", content=b"".join(lines[learnt : learnt + 200]))
+                assert said.status_code in (200, 503), said.text
+                if said.status_code == 200:
+                    learnt += 200
+                    continue
+                refused += 1
+                assert "disk" in said.json()["error"]["problem"]
+                assert client.post("/models/m/predict", json={"a": 1}).json()["examples"] == learnt
+                if refused == 3:
+                    running.kill()
+                    ended = True
+                    break
+        assert ended, "the disk was never full"
+        (disk / "filler").unlink()
+        with process(disk / "models") as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+            assert client.get("/models/m").json()["examples"] == learnt
+            client.post("/models/m/learn", content=b"".join(lines[learnt : learnt + 200])).raise_for_status()
+            file = client.get("/models/m/file").content
+        assert file == trained(tmp_path, lines[: learnt + 200], quick_settings())
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from giftrl import system
 from giftrl.errors import Refused
 from giftrl.service.folder import Folder
 from giftrl.service.follow import Follower
@@ -122,3 +123,12 @@ def test_names_that_were_asked_for_leave_nothing_behind(tmp_path):
             folder.get(f"x{k}")
     assert not folder._exclusive_locks
     folder.close()
+
+
+def test_the_names_of_new_folders_are_synced(tmp_path, monkeypatch):
+    flushed, flush = [], system.sync_folder
+    monkeypatch.setattr(system, "sync_folder", lambda path: (flushed.append(path), flush(path)))
+    Folder(tmp_path / "a" / "b" / "models", Limits()).close()
+    assert flushed == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    Folder(tmp_path / "a" / "b" / "models", Limits()).close()
+    assert len(flushed) == 3

@@ -1,18 +1,22 @@
 """The service over HTTP: what it answers, whom it refuses, and what it keeps."""
 
 import json
-import socket
 import threading
 import time
 
+import httpx
 import pytest
 
-from giftrl.service.http import openapi
+from giftrl.service.http import openapi, options_of
 from giftrl.service.limits import Tokens
 from giftrl.service.writer import Clock
 from tests.serving import QUICK, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
+#: The method and the path of every request.
+REQUESTS = [
+    (method, path) for path, operations in openapi()["paths"].items() for method in operations if method != "parameters"
+]
 
 
 def test_from_nothing_to_a_prediction(tmp_path):
@@ -158,10 +162,12 @@ def test_the_token_for_reading_changes_nothing(request_, tmp_path):
         assert folder.names == ["m", "predict"]
 
 
-@pytest.mark.parametrize("origin", ["http://[", "null", "", "http://evil.com", "//"])
-def test_pages_of_other_sites_are_refused_whatever_they_are_called(origin, tmp_path):
+def test_pages_of_other_sites_are_refused(tmp_path):
     with serving(tmp_path / "models") as (client, _):
-        assert client.get("/models", headers={"Origin": origin}).status_code == 403
+        for origin in ("http://[", "null", "", "http://evil.com", "//", "https://evil.example"):
+            assert client.put("/models/m", headers={"Origin": origin}).status_code == 403
+        assert client.get("/models", headers={"Host": "evil.example"}).status_code == 403
+        assert client.put("/models/m", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 201
 
 
 def test_tokens_for_learning_and_reading(tmp_path):
@@ -180,13 +186,6 @@ def test_tokens_for_learning_and_reading(tmp_path):
         assert client.get("/models/m").status_code == 401
         assert client.get("/healthz").status_code == 200
         assert client.delete("/models/m?confirm=m", headers=read).status_code == 403
-
-
-def test_pages_of_other_sites_are_refused(tmp_path):
-    with serving(tmp_path / "models") as (client, _):
-        assert client.get("/models", headers={"Host": "evil.example"}).status_code == 403
-        assert client.put("/models/m", headers={"Origin": "https://evil.example"}).status_code == 403
-        assert client.put("/models/m", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -212,17 +211,6 @@ def test_limits_of_size_count_and_time(tmp_path):
 
         assert client.post("/models/m/learn", content=slowly()).status_code == 408
         assert client.get("/models/m").json()["examples"] == 0
-
-
-def test_a_body_that_is_half_sent_is_not_learnt(tmp_path):
-    with serving(tmp_path / "models") as (client, _):
-        client.put("/models/m", json=QUICK)
-        url = client.base_url
-        for _ in range(5):
-            with socket.create_connection((url.host, url.port)) as line:
-                line.sendall(b"POST /models/m/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 40\r\n\r\n")
-                line.sendall(b'{"label": 1, "a": 1}')
-        assert client.post("/models/m/learn", content=rows(1)[0]).json()["examples"] == 1
 
 
 def test_too_many_requests_are_asked_to_come_later(tmp_path):
@@ -262,3 +250,61 @@ def test_every_route_is_described_and_every_description_is_a_route(tmp_path):
     text = json.dumps(openapi())
     for reference in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert reference in openapi()["components"]["schemas"]
+
+
+def test_the_events_of_a_model_end_when_it_is_deleted(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        with httpx.stream("GET", f"{client.base_url}/models/m/events", timeout=20) as events:
+            lines = events.iter_lines()
+            assert next(lines).startswith("data: ")
+            client.delete("/models/m?confirm=m").raise_for_status()
+            assert [line for line in lines if line][-2:] == ["event: deleted", "data: {}"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"constant": "x"}, {"constant": 1}, {"constant": None}, {"dictionary": "no"}, {"interactions": {}},
+              {"ngrams": {}}, {"weight": []}, {"dtype": None}],
+)  # fmt: skip
+def test_settings_of_the_wrong_type_are_refused(wrong, tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        said = client.put("/models/m", json={"loss": "squared"} | wrong)
+        assert said.status_code == 422 and next(iter(wrong)) in said.json()["error"]["problem"]
+
+
+def test_the_description_has_every_status_that_is_answered():
+    every = openapi()["paths"]["/models/{name}/learn"]["post"]["responses"]
+    assert {"500", "503", "504", "507"} <= set(every)
+
+
+def test_options_that_are_not_known_are_refused_with_the_known_ones(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK).raise_for_status()
+        for method, path in REQUESTS:
+            where = path.replace("{name}", "m")
+            said = client.request(method, f"{where}?confirmed=m&foo=1", content=b'{"label": 1, "a": 2}')
+            assert said.status_code == 400, (method, path)
+            problem, remedy = (said.json()["error"][each] for each in ("problem", "remedy"))
+            assert "'confirmed'" in problem
+            known = ", ".join(options_of(method, path)) or "no options"
+            assert remedy == f"this request knows {known}"
+        assert client.get("/models/m").json()["examples"] == 0
+
+
+def test_options_that_are_known_are_taken_by_every_request(tmp_path):
+    given = {"format": "json", "on_error": "skip", "certify": "0", "confirm": "m", "remember": "0"}
+    with serving(tmp_path / "models") as (client, _):
+        for method, path in [each for each in REQUESTS if "events" not in each[1]]:
+            for name in options_of(method, path):
+                client.put("/models/m", json=QUICK).raise_for_status()
+                where = f"{path.replace('{name}', 'm')}?{name}={given.get(name, '1')}"
+                said = client.request(method, where, content=b'{"label": 1, "a": 2}')
+                assert said.status_code == 200, (method, where, said.text)
+
+
+def test_bits_and_a_dictionary_exclude_each_other(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        said = client.put("/models/m", json={"bits": 18, "dictionary": True})
+        assert said.status_code == 422 and "dictionary" in said.json()["error"]["problem"]
+        for number, given in enumerate(({"bits": 18, "dictionary": False}, {"bits": None, "dictionary": True})):
+            client.put(f"/models/m{number}", json=given).raise_for_status()

@@ -1,23 +1,15 @@
-"""Rows wait only for labels that may still come; everything else is refused, or learnt."""
+"""Labels: when rows wait for them, when they are refused, and when they come later."""
 
 import json
 
-import pyarrow as pa
 import pytest
 
 from giftrl.errors import Refused
 from giftrl.service.bodies import Body
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
-from tests.serving import serving
+from tests.serving import QUICK, arrow, serving
 
 pytestmark = pytest.mark.plain
-
-
-def arrow(*rows):
-    sink, table = pa.BufferOutputStream(), pa.Table.from_pylist(list(rows))
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return Body("arrow", sink.getvalue().to_pybytes())
 
 
 def lines(*labels, skip=False):
@@ -38,7 +30,7 @@ def test_a_table_goes_with_rows_of_json_that_wait():
     live = ProvisionalModel(RequestedSettings({"bits": 4}))
     live.learn([lines("a")])
     assert live.waiting == 1
-    assert live.learn([arrow({"label": "b", "x": 1.0})])[0].examples == 2
+    assert live.learn([Body("arrow", arrow([{"label": "b", "x": 1.0}]))])[0].examples == 2
 
 
 @pytest.mark.parametrize(("wanted", "first", "then", "words"), [
@@ -93,3 +85,37 @@ def test_the_rows_left_out_are_told_alike_in_every_state(tmp_path):
                 said = client.get(f"/models/m{query}").json()
                 assert [each["row"] for each in said["rejected"]] == [2] * count
                 assert said["left_out"] == count
+
+
+def test_predictions_that_have_their_labels_do_not_count_as_waiting(tmp_path):
+    with serving(tmp_path / "models", remembered=2) as (client, folder):
+        client.put("/models/m", json=QUICK)
+        for _ in range(5):
+            told = client.post("/models/m/predict?remember=1", json={"rows": [{"a": 1}, {"a": 2}]})
+            assert told.status_code == 200
+            assert client.post("/models/m/predict?remember=1", json={"a": 1}).status_code == 429
+            for name in told.json()["ids"]:
+                client.post("/models/m/label", json={"id": name, "label": 1}).raise_for_status()
+        assert folder.get("m").store.count_remembered() == 0
+        assert client.post("/models/m/label", json={"id": name, "label": 1}).status_code == 409
+
+
+def test_labels_that_are_sent_again_are_answered_alike_or_refused_by_id(tmp_path):
+    with serving(tmp_path / "models") as (client, _):
+        client.put("/models/m", json=QUICK)
+        ids = client.post("/models/m/predict?remember=1", json={"rows": [{"a": 1}, {"a": 2}, {"a": 3}]}).json()["ids"]
+
+        def label(names, key, value=1):
+            given = {"rows": [{"id": name, "label": value} for name in names]}
+            return client.post("/models/m/label", json=given, headers={"Idempotency-Key": key})
+
+        first = label(ids[:2], "monday")
+        assert first.status_code == 200 and first.json()["examples"] == 2
+        assert label(ids[:2], "monday").content == first.content
+        refused = label(ids, "tuesday")
+        assert refused.status_code == 409 and refused.json()["error"]["labelled"] == ids[:2]
+        assert ids[0] in refused.json()["error"]["problem"] and "1 more" in refused.json()["error"]["problem"]
+        assert client.get("/models/m").json()["examples"] == 2
+        assert label(ids[2:], "wednesday").json()["examples"] == 3
+        unknown = label(["nobody", "none"], "thursday")
+        assert unknown.status_code == 404 and "nobody" in unknown.json()["error"]["problem"]

@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -17,9 +18,10 @@ import httpx
 import orjson
 import pytest
 
+from giftrl.service.app import WarmUp, compile_loops
 from giftrl.service.store import VERSION
 from tests.commands import GIFTRL, environment
-from tests.serving import QUICK, process, quick_settings, rows, serving, trained
+from tests.serving import QUICK, process, quick_settings, rows, serving, trained, until
 
 pytestmark = pytest.mark.plain
 PAGE = Path(__file__).parents[1] / "docs" / "service.md"
@@ -137,3 +139,62 @@ def test_models_that_are_closed_give_their_memory_back(tmp_path):
             for k in range(8):
                 client.delete(f"/models/m{k}?confirm=m{k}").raise_for_status()
         assert memory() - before < 80 << 20  # one may still be waiting for the collector
+
+
+def test_loops_are_compiled_before_they_are_needed_and_readyz_says_when(tmp_path, monkeypatch):
+    with process(tmp_path / "models") as (_, address), httpx.Client(base_url=address, timeout=60) as client:
+        until(lambda: client.get("/readyz").status_code == 200)
+        assert client.get("/readyz").json() == {"status": "ready"}
+    hold, warm_up = threading.Event(), WarmUp()
+    monkeypatch.setattr("giftrl.service.app.compile_loops", lambda given: hold.wait(20))
+    with serving(tmp_path / "others", warm_up=warm_up) as (client, _):
+        warm_up.ask({"loss": "squared"})
+        said = client.get("/readyz")
+        assert said.status_code == 503 and said.headers["retry-after"] == "1"
+        hold.set()
+        until(lambda: client.get("/readyz").status_code == 200)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, QUICK, {"loss": "poisson"}, {"labels": ["a", "b", "c"]}, {"loss": "hinge"}, {"dictionary": True}]
+)
+def test_any_settings_can_be_warmed_up(given):
+    compile_loops(given)
+
+
+def test_a_model_whose_loops_cannot_be_compiled_is_no_reason_to_wait(monkeypatch):
+    def failing(given):
+        raise RuntimeError
+
+    monkeypatch.setattr("giftrl.service.app.compile_loops", failing)
+    warm_up = WarmUp()
+    warm_up.ask({})
+    until(lambda: warm_up.ready)
+
+
+def test_a_folder_that_is_copied_while_it_learns_has_what_was_acknowledged(tmp_path):
+    """The log by SQLite's own way of copying, then the model file, as the page says."""
+    lines, copy, acknowledged = rows(400), tmp_path / "copy" / "m", []
+    copy.mkdir(parents=True)
+    with process(tmp_path / "models", "--log", 5_000) as (_, address):
+
+        def teach():
+            with httpx.Client(base_url=address, timeout=60) as client:
+                for line in lines:
+                    said = client.post("/models/m/learn", content=line).raise_for_status()
+                    acknowledged.append(said.json()["examples"])
+
+        httpx.put(f"{address}/models/m", json=QUICK).raise_for_status()
+        teaching = threading.Thread(target=teach)
+        teaching.start()
+        until(lambda: len(acknowledged) > 100)
+        before = len(acknowledged)
+        with contextlib.closing(sqlite3.connect(tmp_path / "models" / "m" / "log.db")) as log:
+            log.execute("VACUUM INTO ?", (str(copy / "log.db"),))
+        shutil.copy(tmp_path / "models" / "m" / "model.giftrl", copy)
+        after = len(acknowledged)
+        teaching.join()
+    with serving(tmp_path / "copy") as (client, _):
+        count = client.get("/models/m").json()["examples"]
+        assert before <= count <= after + 1
+        assert client.get("/models/m/file").content == trained(tmp_path, lines[:count], quick_settings())

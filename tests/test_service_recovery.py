@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,7 +14,8 @@ from giftrl.service.folder import Folder
 from giftrl.service.limits import Limits
 from giftrl.service.provisional_model import ProvisionalModel, RequestedSettings
 from giftrl.service.store import ModelStore
-from giftrl.service.writer import LEARN, Job, recover
+from giftrl.service.writer import LEARN, Job, Writer, recover
+from tests.serving import QUICK, quick_settings, rows, serving, trained
 
 pytestmark = pytest.mark.plain
 
@@ -93,3 +95,33 @@ def test_a_young_model_is_opened_again_and_made_again_after_a_failing_disk(tmp_p
     folder = Folder(tmp_path / "f", Limits())
     assert state(folder.get("m").model, tmp_path) == before
     folder.close()
+
+
+def test_the_learning_curve_goes_on_when_a_model_is_opened_again(tmp_path):
+    for k in range(2):
+        with serving(tmp_path / "models") as (client, folder):
+            client.put("/models/m", json=QUICK)
+            for line in rows(8, k):
+                client.post("/models/m/learn", content=line).raise_for_status()
+            curve = folder.get("m").stats.curve
+    assert [count for count, _ in curve] == list(range(1, 17))
+
+
+def test_a_request_that_was_answered_504_is_not_learnt_twice(tmp_path, monkeypatch):
+    lines, key = rows(10), {"Idempotency-Key": "late"}
+    work, hold = Writer._work, threading.Event()
+    monkeypatch.setattr(Writer, "_work", lambda self, jobs: (hold.wait(20), work(self, jobs))[1])
+    with serving(tmp_path / "models", seconds=0.5) as (client, _):
+        hold.set()
+        client.put("/models/m", json=QUICK)
+        for line in lines[:5]:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        hold.clear()
+        assert client.post("/models/m/learn", content=lines[5], headers=key).status_code == 504
+        hold.set()
+        first = client.post("/models/m/learn", content=lines[5], headers=key)
+        again = client.post("/models/m/learn", content=lines[5], headers=key)
+        assert first.json()["examples"] == 6 and first.content == again.content
+        for line in lines[6:]:
+            client.post("/models/m/learn", content=line).raise_for_status()
+        assert client.get("/models/m/file").content == trained(tmp_path, lines, quick_settings())

@@ -101,24 +101,6 @@ def test_an_answer_to_head_and_an_answer_without_a_body_are_sent(tmp_path):
         assert client.get("/models/none").status_code == 404
 
 
-def test_a_clock_that_jumps_forgets_nothing_and_keeps_nothing_longer(tmp_path):
-    """The system's clock is looked at once, at the start; one that was set back is not believed."""
-    wall, steady = [1_000_000.0], [50.0]
-    for jump in (-500_000.0, 10.0 * 365 * 86_400):
-        path = tmp_path / str(jump)
-        with serving(path, Clock(wall=lambda: wall[0], steady=lambda: steady[0]), remember=100.0) as (client, _):
-            client.put("/models/m", json=QUICK)
-            client.post("/models/m/learn", content=rows(1)[0]).raise_for_status()
-            first, second = (
-                client.post("/models/m/predict?remember=1", json={"a": 1}).json()["ids"][0] for _ in range(2)
-            )
-            wall[0] += jump  # while the service runs: no effect
-            steady[0] += 50.0
-            assert client.post("/models/m/label", json={"id": first, "label": 1}).status_code == 200
-            steady[0] += 51.0
-            assert client.post("/models/m/label", json={"id": second, "label": 1}).status_code == 404
-
-
 def test_a_clock_that_was_set_back_before_a_start_keeps_keys_and_predictions(tmp_path):
     wall = [1_000_000.0]
     for start in (1_000_000.0, 10.0):

@@ -1,7 +1,6 @@
 """Sweeps: one pass equals many, what is kept is not run again, and the numbers on the page are those of the runs."""
 
 import csv
-import importlib
 import math
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from giftrl import regularizers, schedules, updates
+from giftrl.cli.commands import command_of
 from giftrl.errors import InvalidInput, UnknownName
 from giftrl.kernels import LinearLearner
 from giftrl.reports import Panel, inline, style, svg
@@ -37,7 +37,7 @@ from tests.sweep_rows import examples
 
 pytestmark = pytest.mark.plain
 
-command = importlib.import_module("giftrl.cli.research").sweep_command
+command = command_of("sweep")
 
 
 def small(rows=40, **more):
@@ -285,7 +285,7 @@ def test_a_figure_is_the_same_every_time_and_shows_every_curve():
 @given(st.lists(st.sampled_from(["linear", "proximal", "a", "b", "c", "d"]), unique=True, min_size=1))
 def test_curves_look_different_and_the_papers_rules_the_same(names):
     looks = style(names)
-    assert len({look.colour for look in looks.values()}) == len(names)
+    assert len({look["color"] for look in looks.values()}) == len(names)
     if "linear" in names:
         assert looks["linear"] == style(["linear"])["linear"]
 

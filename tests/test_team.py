@@ -16,7 +16,7 @@ from giftrl.kernels import LinearLearner
 from giftrl.mixtures import MixtureLearner
 from giftrl.streams.reader import Reader
 from giftrl.training import Checkpoint, LinearModel, Settings, Trainer
-from giftrl.workers.planner import FIRST, MOST_GROWTH, cut, first_rows, next_round
+from giftrl.workers.planner import MAX_ROUND_SHARE, MIN_FIRST_ROWS, cut, first_rows, next_round
 from giftrl.workers.threads import FEATURES_COUNTED, Team, count_features
 
 NONE = np.empty(0)
@@ -46,10 +46,10 @@ def test_rounds_grow_and_cover_every_row() -> None:
         rows = first_rows(workers)
         for _ in range(50):
             now = next_round(rows, workers)
-            assert 0 < now.window <= now.parted
-            parts = cut(now.parted, workers)
-            assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]] and parts[-1][1] == now.parted
-            rows += now.parted + now.window
+            assert 0 < now.window <= now.split
+            parts = cut(now.split, workers)
+            assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]] and parts[-1][1] == now.split
+            rows += now.split + now.window
         assert rows > 1.1**40 * first_rows(workers)
 
 
@@ -58,7 +58,7 @@ def test_rounds_have_as_many_rows_as_there_are_features(features: int) -> None:
     for workers in (2, 16, 64):
         rows = first_rows(workers, features)
         size = sum(next_round(rows, workers, features))
-        assert features <= size <= max(MOST_GROWTH * rows, 16 * workers) + 1
+        assert features <= size <= max(MAX_ROUND_SHARE * rows, 16 * workers) + 1
         assert next_round(100 * rows, workers, features) == next_round(100 * rows, workers)
 
 
@@ -71,7 +71,7 @@ def test_a_team_splits_rows_only_once_rounds_have_as_many_as_features() -> None:
     with Team(learner, 2) as team:
         for first in range(0, n, 1000):
             team.learn(x[first : first + 1000], np.ones(1000))
-            assert (team.spent.merges > 0 or not team.whole) == (first + 1000 > 4 * features)
+            assert (team.times.merges > 0 or not team.between_rounds) == (first + 1000 > 4 * features)
         team.finish()
     assert learner.rounds == n
 
@@ -101,7 +101,7 @@ def test_room_for_more_features_does_not_change_how_many_are_known() -> None:
 def test_every_row_is_learnt_once(workers: int) -> None:
     learner, made, team = taught(300, workers, 50)
     assert learner.rounds == len(made) == 300
-    assert team.spent.merges > 0 and team.whole
+    assert team.times.merges > 0 and team.between_rounds
     _, y = stream(300)
     paid = np.logaddexp(0.0, -y * made).sum()
     assert learner.certificate.loss_sum == pytest.approx(paid)
@@ -110,7 +110,7 @@ def test_every_row_is_learnt_once(workers: int) -> None:
 @pytest.mark.parametrize("batch", [7, 50, 64, 100, 333, 1000])
 def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint needs a learner that has learnt all rows."""
-    monkeypatch.setattr("giftrl.workers.planner.WINDOW", 4)  # a small part of a round, as in long runs
+    monkeypatch.setattr("giftrl.workers.planner.MAX_WINDOW_ROWS", 4)  # a small part of a round, as in long runs
     n = 2000
     x, y = stream(n)
     learner = MixtureLearner(4, "logistic", compiled=False)
@@ -118,11 +118,11 @@ def test_no_round_is_open_for_longer_than_it_is_or_a_batch_lasts(batch: int, mon
     with Team(learner, 2, first=40) as team:
         for first in range(0, n, batch):
             team.learn(x[first : first + batch], y[first : first + batch])
-            if team.whole:
+            if team.between_rounds:
                 open_since = first + batch
             size = sum(next_round(max(open_since, 40), 2))
-            assert first + batch - open_since < 2 * max(batch, size) and (team.whole or size > batch)
-        merges = team.spent.merges
+            assert first + batch - open_since < 2 * max(batch, size) and (team.between_rounds or size > batch)
+        merges = team.times.merges
         team.finish()
     assert learner.rounds == n and merges > 3
 
@@ -160,14 +160,14 @@ def test_theorems_of_one_run_are_refused_after_a_merge() -> None:
 
 
 def test_the_first_rows_are_learnt_by_one() -> None:
-    x, y = stream(FIRST)
+    x, y = stream(MIN_FIRST_ROWS)
     alone = FTRLClassifier(shuffle=False).fit(x[:500], y[:500])
     team = FTRLClassifier(shuffle=False, n_jobs=2).fit(x[:500], y[:500])
     assert np.array_equal(alone.coef_, team.coef_)
 
 
 def test_estimators_with_several_jobs() -> None:
-    x, y = stream(3 * FIRST)
+    x, y = stream(3 * MIN_FIRST_ROWS)
     alone, team = (FTRLClassifier(n_jobs=jobs).fit(x, y) for jobs in (None, 2))
     assert not np.array_equal(alone.coef_, team.coef_)
     assert team.average_loss_ == pytest.approx(alone.average_loss_, rel=0.01)
@@ -189,7 +189,7 @@ def write_rows(path: Path, n: int) -> None:
 def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("giftrl.training.trainer.Reader", partial(Reader, block=1 << 16))
     data = tmp_path / "a.svm"
-    write_rows(data, 4 * FIRST)
+    write_rows(data, 4 * MIN_FIRST_ROWS)
 
     def trainer(name: str) -> Trainer:
         checkpoint = Checkpoint(tmp_path / f"{name}.checkpoint", 1000)
@@ -197,20 +197,20 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatc
 
     whole = trainer("whole")
     whole.run().save(tmp_path / "whole.giftrl")
-    assert whole.model.spent.merges > 3
+    assert whole.model.team_times.merges > 3
 
     class Stop(Exception):
         pass
 
     def stop(given: Trainer, *_: Any) -> None:
-        if given.model.examples > 3 * FIRST:
+        if given.model.examples > 3 * MIN_FIRST_ROWS:
             raise Stop
 
     with pytest.raises(Stop):
         trainer("cut").run(stop)
     again = trainer("cut")
     again.resume()
-    assert FIRST < again.model.examples < 3 * FIRST
+    assert MIN_FIRST_ROWS < again.model.examples < 3 * MIN_FIRST_ROWS
     again.run().save(tmp_path / "cut.giftrl")
     assert (tmp_path / "cut.giftrl").read_bytes() == (tmp_path / "whole.giftrl").read_bytes()
     other = Trainer(
@@ -222,23 +222,23 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatc
 
 def test_wrong_rows_end_a_run_with_workers(tmp_path: Path) -> None:
     data = tmp_path / "a.svm"
-    write_rows(data, 2 * FIRST)
+    write_rows(data, 2 * MIN_FIRST_ROWS)
     data.write_text(data.read_text() + "nonsense\n")
     model = LinearModel(Settings(bits=6))
     with pytest.raises(BadRow):
         Trainer(model, data, workers=2).run()
     assert model.team is None and model.learner.sound
-    assert model.learner.rounds == model.examples == 2 * FIRST
+    assert model.learner.rounds == model.examples == 2 * MIN_FIRST_ROWS
 
 
 def test_features_may_grow_in_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("giftrl.training.trainer.Reader", partial(Reader, block=1 << 14))
     data = tmp_path / "a.vw"
-    n = 2 * FIRST
+    n = 2 * MIN_FIRST_ROWS
     data.write_text("".join(f"{1 if k % 3 else -1} | f{k % 7} new{k // 50}\n" for k in range(n)))
     model = LinearModel(Settings(bits=None))
     Trainer(model, data, workers=2).run()
-    assert model.examples == model.learner.rounds == n and model.spent.merges > 0
+    assert model.examples == model.learner.rounds == n and model.team_times.merges > 0
 
 
 def test_without_a_window_workers_are_averaged() -> None:
@@ -263,9 +263,29 @@ def test_rows_of_a_round_that_is_lost_are_not_remembered() -> None:
     with Team(learner, 2, first=64) as team:
         for first in range(0, 480, 10):
             team.learn(x[first : first + 10], y[first : first + 10])
-        assert not team.whole and learner.witnesses is not None and learner.witnesses.rows > learner.rounds
-    assert learner.witnesses is not None and learner.witnesses.rows == learner.rounds
+        assert not team.between_rounds
+    assert learner.witnesses is not None and learner.witnesses.rows == learner.rounds < 480
     assert learner.certificate.best_loss().lower_bound <= np.square(x @ learner.x - y)[: learner.rounds].sum() + 1e-9
+
+
+def test_rows_that_one_worker_learns_between_two_rounds_count_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New features may ask for more rows by one worker; then the others begin with what it has learned."""
+    monkeypatch.setattr("giftrl.workers.planner.MIN_FIRST_ROWS", 64)
+    monkeypatch.setattr("giftrl.workers.planner.FIRST_ROWS_PER_WORKER", 8)
+    n = 900
+    x, y = stream(n)
+    x = np.column_stack([x, np.zeros((n, 180))])
+    x[200:260, 4:] = np.tile(np.eye(60), 3)
+    learner = MixtureLearner(184, "logistic", constant=3, compiled=False)
+    with Team(learner, 2) as team:
+        made, merges = [], []
+        for first in range(0, n, 20):
+            made.append(team.learn(x[first : first + 20], y[first : first + 20]))
+            merges.append(team.times.merges)
+        team.finish()
+    assert 0 < merges[14] == merges[35] < merges[-1]  # four rows for each feature
+    assert learner.rounds == n
+    assert learner.certificate.loss_sum == pytest.approx(np.logaddexp(0.0, -y * np.concatenate(made)).sum())
 
 
 def test_merges_are_not_forgotten() -> None:
@@ -286,7 +306,7 @@ def test_wrong_numbers_of_jobs(jobs: Any) -> None:
 
 
 def test_an_interrupted_estimator_can_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, _ = stream(FIRST)
+    x, _ = stream(MIN_FIRST_ROWS)
     targets = x[:, :2]
     model = FTRLRegressor(n_jobs=2).partial_fit(x, targets)
     with monkeypatch.context() as patched:

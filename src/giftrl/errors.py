@@ -5,7 +5,7 @@
     GiftrlError
     ├── InvalidInput (ValueError)       an argument breaks a rule
     │   ├── UnknownName                 no member of that name; the nearest one is suggested
-    │   ├── TooFewLabels                the first rows do not say yet what is to be learnt
+    │   ├── TooFewLabels                the first rows do not say yet what is to be learned
     │   ├── BadSource                   a source of rows that cannot be read
     │   └── BadRow                      a row that cannot be used
     ├── ModelFileError                  a model file, or another file of ours, that cannot be read or written
@@ -16,16 +16,58 @@
     ├── NotConverged (ArithmeticError)  an inner solver stopped short of its tolerance
     └── Overflowed (ArithmeticError)    a number left the range of float64
 
-Every message names the argument, the value, the rule, and what to do instead. An error leaves the object that raised it
-as it was, with one exception: a learner that raises Overflowed has learnt the rows before the one that it names, and an
-estimator whose model such a row has spoilt must be fitted again.
+Every message names the argument, the value, the rule, and what to do instead. Arguments in it are :class:`Given`, which
+Python, the command line and the service each write in their own way: ``beta='auto'``, ``--beta auto``, ``beta auto``.
+
+An error leaves the object that raised it as it was, with one exception: a learner that raises Overflowed has learned
+the rows before the one that it names, and an estimator whose model such a row has spoilt must be fitted again.
 """
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Given(NamedTuple):
+    """An argument that a message mentions.
+
+    >>> str(Given("beta", "auto")), str(Given("beta")), str(Given("loss", "hinge", now="squared"))
+    ("beta='auto'", 'beta', "loss='hinge', now 'squared'")
+    """
+
+    argument: str
+    value: object = ...  # left out: the argument alone is mentioned
+    now: object = ...  # another value, which the argument has since
+
+    def __str__(self) -> str:
+        value = "" if self.value is ... else f"={self.value!r}"
+        return f"{self.argument}{value}" + ("" if self.now is ... else f", now {self.now!r}")
+
+
+#: A text, or pieces of one that mention arguments.
+Message = str | Sequence[str | Given]
+#: Writes an argument as the readers of a message know it.
+Speak = Callable[[Given], str]
+
+
+def render(words: Message, speak: Speak = str) -> str:
+    """A text in which arguments are written in one way.
+
+    >>> render(["leave it out, or use ", Given("beta", "auto")])
+    "leave it out, or use beta='auto'"
+    """
+    return words if isinstance(words, str) else "".join(speak(x) if isinstance(x, Given) else x for x in words)
+
+
+def between(parts: Iterable[str | Given], separator: str) -> list[str | Given]:
+    """Parts of a text with a separator between them.
+
+    >>> render(between(["one", Given("two")], "; "))
+    'one; two'
+    """
+    return [piece for part in parts for piece in (separator, part)][1:]
 
 
 class GiftrlError(Exception):
@@ -38,6 +80,14 @@ class GiftrlError(Exception):
     ...     print(type(error).__name__)
     InvalidInput
     """
+
+    def __init__(self, message: Message = "") -> None:
+        super().__init__(render(message))
+        self.message = message
+
+    def told(self, speak: Speak) -> str:
+        """The message, with arguments written in one way."""
+        return render(self.message, speak)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is copied from one process to another by its arguments, which are not those of its class here.
@@ -58,12 +108,18 @@ class InvalidInput(GiftrlError, ValueError):
     'beta=-1.0: must be positive; try beta=1.0'
     """
 
-    def __init__(self, argument: str, value: object, rule: str, remedy: str) -> None:
-        self.argument = argument
-        self.value = value
-        self.rule = rule
-        self.remedy = remedy
-        super().__init__(f"{argument}={value!r}: {rule}; {remedy}")
+    def __init__(self, argument: str, value: object, rule: Message, remedy: Message) -> None:
+        self.argument, self.value = argument, value
+        self.rule, self.remedy = render(rule), render(remedy)
+        self.words = rule, remedy
+        super().__init__(self.told(str))
+
+    def told(self, speak: Speak) -> str:
+        return f"{self.place(speak)}: {'; '.join(render(words, speak) for words in self.words)}"
+
+    def place(self, speak: Speak) -> str:
+        """The argument, or the place in a file, that the message begins with."""
+        return speak(Given(self.argument, self.value))
 
 
 class UnknownName(InvalidInput):
@@ -75,7 +131,7 @@ class UnknownName(InvalidInput):
 
     def __init__(self, argument: str, value: object, known: Iterable[str]) -> None:
         names = list(known)
-        import difflib  # where a name is wrong, and not at the start of every command
+        import difflib  # only if a name is wrong, and not at the start of every command
 
         near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -125,7 +181,7 @@ class Overflowed(GiftrlError, ArithmeticError):
     7
     """
 
-    def __init__(self, message: str, row: int | None = None) -> None:
+    def __init__(self, message: Message, row: int | None = None) -> None:
         super().__init__(message)
         self.row = row
 
@@ -137,25 +193,48 @@ class BadSource(InvalidInput):
     a.gz:7:1: the gzip data ends too early; copy the file again
     """
 
-    def __init__(self, source: str, rule: str, remedy: str, line: int | None = None) -> None:
+    def __init__(self, source: str, rule: Message, remedy: Message, line: int | None = None) -> None:
+        self.line = line
         super().__init__("sources", source, rule, remedy)
-        place = source if line is None else f"{source}:{line}:1"
-        self.args = (f"{place}: {rule}; {remedy}",)
+
+    def place(self, speak: Speak) -> str:
+        return f"{self.value}" if self.line is None else f"{self.value}:{self.line}:1"
+
+
+class Hint(NamedTuple):
+    """An argument that would make a row usable, or leave it out, and its effect.
+
+    >>> print(*Hint(Given("label_values", ("no", "yes")), "names all labels"))
+    label_values=('no', 'yes') names all labels
+    """
+
+    given: Given
+    effect: str
+
+
+#: The hint for rows of any kind.
+SKIP_HINT = Hint(Given("on_error", "skip"), "leaves out such rows")
 
 
 class BadRow(InvalidInput):
-    """A row that cannot be used, where the reader was told to stop at the first one. All rows before it were delivered.
+    """A row that cannot be used, if the reader was told to stop at the first one. All rows before it were delivered.
 
-    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it.
+    ``rejected`` is the :class:`giftrl.streams.Rejected` that says where it is and what is wrong with it. In Python, the
+    message has the hints only if there are others than to skip the row.
 
     >>> str(BadRow("a.svm", "a.svm:3:7: a value that is not a number: 'x', expected a finite number"))
     "a.svm:3:7: a value that is not a number: 'x', expected a finite number"
     """
 
-    def __init__(self, source: str, message: str, rejected: Any = None) -> None:
+    def __init__(self, source: str, message: str, rejected: Any = None, hints: Sequence[Hint] = (SKIP_HINT,)) -> None:
+        self.rejected, self.hints = rejected, hints
         super().__init__("sources", source, message, "mend the row, or skip bad rows")
-        self.rejected = rejected
-        self.args = (message,)
+        if tuple(hints) == (SKIP_HINT,):
+            self.args = (message,)
+
+    def told(self, speak: Speak) -> str:
+        hints = ", ".join(f"{speak(hint.given)} {hint.effect}" for hint in self.hints)
+        return f"{self.rule} ({hints})" if hints else self.rule
 
 
 class ModelFileError(GiftrlError):
@@ -166,9 +245,7 @@ class ModelFileError(GiftrlError):
     """
 
     def __init__(self, path: str | os.PathLike[str], problem: str, remedy: str) -> None:
-        self.path = os.fspath(path)
-        self.problem = problem
-        self.remedy = remedy
+        self.path, self.problem, self.remedy = os.fspath(path), problem, remedy
         super().__init__(f"{self.path}: {problem}; {remedy}")
 
 
@@ -201,7 +278,7 @@ class Refused(GiftrlError):
         super().__init__(f"{problem}; {remedy}")
 
 
-def require(condition: bool, argument: str, value: object, rule: str, remedy: str) -> None:
+def require(condition: bool, argument: str, value: object, rule: Message, remedy: Message) -> None:
     """Raise :class:`InvalidInput` unless the condition holds."""
     if not condition:
         raise InvalidInput(argument, value, rule, remedy)

@@ -281,7 +281,7 @@ def _flush_folder(path: Named, folder: Path) -> None:
 
 
 def is_stream(path: Named) -> bool:
-    """Whether a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
+    """True if a name is that of a pipe, a terminal or another device, which can be written to but not replaced.
 
     >>> is_stream("/dev/null"), is_stream("no such file")
     (True, False)
@@ -412,7 +412,7 @@ def check_outputs(
 ) -> None:
     """Raise an error if an output cannot be written, or is also an input or another output.
 
-    Links are followed, and standard output counts where it is a file. Nothing is opened or changed.
+    Links are followed, and standard output counts if it is a file. Nothing is opened or changed.
 
     Args:
         read: the files that are read, by the name of their argument; "-" is standard input.

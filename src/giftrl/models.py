@@ -130,14 +130,14 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]
 
 
 class _Problem(Exception):
-    """What is wrong with a file, and what to do; :func:`load` adds its name."""
+    """A problem of a file and its remedy; :func:`load` adds the name of the file."""
 
     def __init__(self, problem: str, remedy: str = RESTORE_OR_SAVE_AGAIN) -> None:
         super().__init__(problem, remedy)
 
 
 def _checked(name: str, array: Array) -> Array:
-    """An array as the library takes it: in C order and native byte order; copied only where it is not that already."""
+    """An array as the library takes it: in C order and native byte order; copied only if it is not that already."""
     require(isinstance(name, str) and name != "__metadata__", "arrays", name, "is no name for an array", "use another")
     require(name.isprintable(), "arrays", name, "must have names of printable characters", "use another name")
     given = np.asarray(array)
@@ -178,7 +178,7 @@ def _read(file: FileIO, size: int) -> tuple[dict[str, Array], dict[str, Any]]:
     memory = physical_memory()
     if size > memory:
         raise _Problem(f"holds {size} bytes, and this machine has {memory} of memory", "load it on a larger machine")
-    # By its handle where the system has names for handles: another process may replace the file meanwhile.
+    # By its handle if the system has names for handles: another process may replace the file meanwhile.
     name = f"/dev/fd/{file.fileno()}"
     try:
         with safe_open(name if os.path.exists(name) else file.name, "np", backend="pread") as opened:  # noqa: PTH110
@@ -238,7 +238,7 @@ def _short(error: Exception) -> str:
 # A header holds what JSON holds: None, bool, int, float, str, lists, and dicts with str keys. JSON has no infinity
 # and no NaN, which are written as ``{"$float": "inf"}``; so no key of a header may begin with ``$``.
 
-#: How deep lists and dicts may be nested.
+#: The deepest nesting of lists and dicts.
 MAX_HEADER_DEPTH = 64
 #: The longest integer in bits: Python reads and writes numbers of 640 digits under any setting.
 MAX_INTEGER_BITS = 2048
@@ -247,7 +247,7 @@ NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
-    """What json.dumps writes for a header.
+    """A header as json.dumps takes it.
 
     >>> to_json({"upper": float("inf"), "names": ["a", None]})
     {'upper': {'$float': 'inf'}, 'names': ['a', None]}
@@ -287,7 +287,7 @@ def to_json(header: object, argument: str = "header", depth: int = 0) -> Any:
 
 
 def from_json(value: Any, depth: int = 0) -> Any:
-    """The header that :func:`to_json` was given; ValueError where it cannot have written this.
+    """The header that :func:`to_json` was given; ValueError if it cannot have written this.
 
     >>> from_json({"upper": {"$float": "inf"}})
     {'upper': inf}

@@ -27,18 +27,18 @@ except ImportError:  # Windows: nothing is locked there
 #: Options of glibc's ``mallopt``: the size of an array that has memory of its own, and how much may be free at an end.
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 #: For how many seconds Windows is asked again to replace a file.
-PATIENCE = 5.0
+REPLACE_SECONDS = 5.0
 
 
 def can_lock() -> bool:
-    """Whether files can be locked, and whether a file that is open can be renamed: a POSIX system has both."""
+    """True on a POSIX system, where files can be locked, and a file that is open can be renamed."""
     return fcntl is not None
 
 
 def lock(file: int | IO[bytes]) -> bool | None:
-    """Lock an open file or folder until it is closed; False where another process has locked it.
+    """Lock an open file or folder until it is closed; False if another process has locked it.
 
-    None where the system or the disk cannot lock.
+    None if the system or the disk cannot lock.
 
     >>> import tempfile
     >>> with tempfile.TemporaryFile() as file:
@@ -69,7 +69,7 @@ def open_at_once(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def open_to_read(path: str | os.PathLike[str]) -> int:
-    """Open a file to read its bytes, but none behind a link, where the system can tell.
+    """Open a file to read its bytes, but none behind a link, if the system can tell.
 
     Windows would change the ends of lines, and take a byte 26 for the end, without ``O_BINARY``.
     """
@@ -82,7 +82,7 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
     Windows refuses that while a program has one of them open, as readers and virus scanners do for a moment: there it
     is tried again for some seconds.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + REPLACE_SECONDS
     while True:
         try:
             Path(source).replace(target)
@@ -94,7 +94,7 @@ def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
 
 
 def nobody_reads(problem: OSError) -> bool:
-    """Whether writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
+    """True if writing to standard output failed because its reader has ended; Windows calls that an invalid argument.
 
     >>> nobody_reads(BrokenPipeError()), nobody_reads(OSError(28, "No space left on device"))
     (True, False)
@@ -116,7 +116,7 @@ def claim_address(found: Any) -> None:
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Make the names in a folder survive a power cut; nothing where a folder cannot be opened, as on Windows.
+    """Make the names in a folder survive a power cut; nothing if a folder cannot be opened, as on Windows.
 
     >>> sync_folder(".")
     """
@@ -144,7 +144,7 @@ def give_back_memory(size: int) -> None:
 
 
 def cores() -> int:
-    """How many cores this process may use; all of them where the system does not say.
+    """The number of cores that this process may use; all of them if the system does not say.
 
     >>> cores() >= 1
     True

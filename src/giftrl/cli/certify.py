@@ -96,7 +96,7 @@ def certify_command(
     """
     begun = time.perf_counter()
     from giftrl.cli.terminal import Bar, json_text, proving, standard_error, standard_output
-    from giftrl.training.certify import certify, in_words, rows_for_model, values_of
+    from giftrl.training.certification import certify, in_words, rows_for_model, values_of
     from giftrl.training.external_weights import rows_for_weights
 
     reading = reading_of(options)

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from giftrl import system
-from giftrl.cli.messages import in_options
+from giftrl.cli.messages import OptionNames
 from giftrl.cli.terminal import drop_output, settle_output
-from giftrl.errors import BadRow, GiftrlError
+from giftrl.errors import GiftrlError
 
 #: Commands by purpose, each with its line in ``giftrl --help``.
 GROUPS = {
@@ -41,7 +41,6 @@ COMMANDS = {name: line for group in GROUPS.values() for name, line in group.item
 SHARED_MODULES = {
     "reproduce": "research", "sweep": "research", "datasets": "research", "convert": "upkeep", "warmup": "upkeep",
 }  # fmt: skip
-SKIP = "--on-error skip"
 
 
 def command_of(name: str) -> click.Command:
@@ -68,7 +67,7 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib  # where a name is wrong, and not at the start of every command
+            import difflib  # only if a name is wrong, and not at the start of every command
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.4)
             hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -88,15 +87,9 @@ class Commands(click.Group):
             answer = super().invoke(ctx)
             settle_output()
             return answer
-        except BadRow as problem:  # whose message quotes the row
-            message, status = str(problem), 1
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            able = command is not None and any(each.name == "on_error" for each in command.params)
-            if able and SKIP not in message:
-                message += f" ({SKIP} leaves out such rows)"
         except GiftrlError as problem:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
-            message, status = str(problem) if command is None else in_options(str(problem), command), 1
+            message, status = str(problem) if command is None else OptionNames(command).message(problem), 1
         except OSError as problem:
             if system.nobody_reads(problem):
                 raise BrokenPipeError(errno.EPIPE, "nobody reads on") from None

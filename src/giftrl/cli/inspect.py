@@ -79,8 +79,9 @@ def _say(path: str, summary: dict[str, Any], model: Any, best: Any, radii: tuple
     from rich.markup import escape
     from rich.table import Table
 
-    from giftrl.cli.progression import in_rows, within_norm
+    from giftrl.cli.messages import in_rows
     from giftrl.cli.terminal import decimals
+    from giftrl.cli.training_run import within_norm
     from giftrl.training.summary import certified_in_words
 
     console = Console(highlight=False)

@@ -1,54 +1,63 @@
-"""Messages about arguments of Python, in the options of a command."""
+"""Messages of commands: arguments as options, and the columns of tables."""
 
-import ast
-import re
 import shlex
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from giftrl.errors import BadRow, GiftrlError, Given, Message, render
+
+if TYPE_CHECKING:
+    from giftrl.streams.columns import Schema
+
 #: Arguments whose options have another name.
 RENAMED = {"label_values": "labels", "update": "updates", "ngrams": "ngram"}
-#: Arguments that no option gives, and what is said before their values.
-UNNAMED = {"sources": "", "checkpoint": "", "data": "", "y": "labels "}
-_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-_LIST = rf"[(\[](?:{_QUOTED}|[^][()'\"])*[)\]]"
-_VALUE = rf"{_QUOTED}|[(\[](?:{_QUOTED}|{_LIST}|[^][()'\"])*[)\]]|[^\s,;:]*[^\s,;:.)]"
+#: Arguments that no option gives, and the words before their values.
+WITHOUT_OPTION = {"sources": "", "checkpoint": "", "data": "", "y": "labels "}
 
 
-def in_options(message: str, command: click.Command) -> str:
-    """The message of an error with the options of a command in the place of arguments; quotations stay as they are.
+class OptionNames:
+    """Writes arguments as the options of a command.
+
+    Args:
+        command: the command; an argument that it has no option for is written as in Python.
 
     >>> @click.command()
     ... @click.option("--on-error")
     ... @click.option("--labels")
     ... @click.option("--constant/--no-constant")
     ... def command(**options): ...
-    >>> in_options("label_values=(0.0, 1.0): must be three; try on_error='skip'", command)
-    '--labels 0,1: must be three; try --on-error skip'
-    >>> in_options("constant=False, now True", command)
-    '--no-constant, now --constant'
-    >>> in_options("sources='-': cannot be split", command)
-    '-: cannot be split'
+    >>> speak = OptionNames(command)
+    >>> speak(Given("label_values", (0.0, "a b"))), speak(Given("on_error", "skip"))
+    ("--labels '0,a b'", '--on-error skip')
+    >>> speak(Given("constant", False, now=True)), speak(Given("sources", "-"))
+    ('--no-constant, now --constant', '-')
     """
-    options = {_argument(option): option for option in command.params if isinstance(option, click.Option)}
-    options |= {theirs: options[ours] for theirs, ours in RENAMED.items() if ours in options and theirs not in options}
-    names = "|".join(map(re.escape, {**options, **UNNAMED}))
-    pattern = rf"{_QUOTED}|(?:(?<=[\s(])|^)(?P<name>{names})=(?P<value>{_VALUE})(?:, now (?P<other>{_VALUE}))?"
 
-    def replace(match: re.Match[str]) -> str:
-        name = match["name"]
-        if name is None:
-            return match[0]
-        value, other = _literal(match["value"]), _literal(match["other"] or "")
-        if name not in options:
-            return UNNAMED[name] + _shown(value, " ") + (f", now {_shown(other, ' ')}" if match["other"] else "")
-        said = _option(options[name], name, value, True)
-        # The option alone, as of --dictionary, does not tell what the other value is of.
-        again = name == "bits" and value is None
-        return said + (f", now {_option(options[name], name, other, again)}" if match["other"] else "")
+    def __init__(self, command: click.Command) -> None:
+        options = {_argument(option): option for option in command.params if isinstance(option, click.Option)}
+        self.options = options | {
+            other: options[name] for other, name in RENAMED.items() if name in options and other not in options
+        }
 
-    return re.sub(pattern, replace, message)
+    def __call__(self, given: Given) -> str:
+        name, value, now = given
+        if name in self.options:
+            written = _option(self.options[name], name, value, True)
+            # The option alone, as --dictionary, does not tell what the other value is of.
+            named = name == "bits" and value is None
+            return written + ("" if now is ... else f", now {_option(self.options[name], name, now, named)}")
+        if name in WITHOUT_OPTION:
+            return WITHOUT_OPTION[name] + _value(value, " ") + ("" if now is ... else f", now {_value(now, ' ')}")
+        return str(given)
+
+    def message(self, problem: GiftrlError) -> str:
+        """The message of an error in one line."""
+        if isinstance(problem, BadRow):
+            hints = tuple(hint for hint in problem.hints if hint.given.argument in self.options)
+            problem = BadRow("", problem.rule, problem.rejected, hints)
+        return problem.told(self)
 
 
 def _longest(names: list[str]) -> str:
@@ -59,24 +68,19 @@ def _argument(option: click.Option) -> str:
     return _longest(option.opts).lstrip("-").replace("-", "_")
 
 
-def _literal(text: str) -> Any:
-    try:
-        return ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
-
-
 def _option(option: click.Option, name: str, value: Any, named: bool) -> str:
-    """An option with a value; the value alone where the option has been named."""
+    """An option with a value; the value alone if the option has been named."""
     if name == "bits" and value is None:
         return "--dictionary"
     if option.is_flag and isinstance(value, bool):
         return _longest(option.opts if value or not option.secondary_opts else option.secondary_opts)
-    shown = _shown(value, ",")
+    if value is ...:
+        return _longest(option.opts)
+    shown = csv_record(value) if name == "label_values" and value is not None else _value(value, ",")
     return f"{_longest(option.opts)} {shown}" if named else shown
 
 
-def _shown(value: Any, between: str) -> str:
+def _value(value: Any, between: str) -> str:
     """A value as it is typed; those of a list with something between them."""
     if isinstance(value, (tuple, list)):
         return between.join(map(_part, value)) or "none"
@@ -87,5 +91,105 @@ def _shown(value: Any, between: str) -> str:
 def _part(value: Any) -> str:
     """A part of a list; a product or an n-gram is a list of its own, in which ":" stands for all namespaces."""
     if isinstance(value, (tuple, list)):
-        return ":".join(str(each) for each in value if each != ":")
+        return ":".join(str(name) for name in value if name != ":")
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def csv_record(values: Iterable[Any]) -> str:
+    """Labels as a shell and ``--labels`` take them: a record of CSV.
+
+    >>> print(csv_record(["no", "yes"]), csv_record(["no", "well, yes"]))
+    no,yes 'no,"well, yes"'
+    """
+
+    def quoted(name: str) -> str:
+        plain = name == name.strip() and not set(name) & set(',"\r\n')
+        return name if plain else '"' + name.replace('"', '""') + '"'
+
+    return shlex.quote(",".join(quoted(_part(value)) for value in values))
+
+
+# Columns of tables -----------------------------------------------------------------------------------------------
+
+#: The kinds of columns, in the order in which they are shown, and what people call them.
+KIND_NAMES: dict[str, str] = {
+    "number": "numbers", "category": "categories", "numbers": "lists of numbers",
+    "categories": "lists of categories", "date": "dates", "text": "text", "ignored": "ignored",
+    "label": "label", "weight": "weight",
+}  # fmt: skip
+#: The features of a kind, if its name does not tell.
+KIND_FEATURES = {"date": " (years since 2000; weekday, month, hour if given)", "text": " (its words)"}
+MAX_NAMES_WIDTH = 96
+MISSING_VALUES = "Where a {} is missing, the category column=missing is added; a missing category adds nothing."
+#: JSON has no list of its keys: each value is what its type says.
+OTHER_KEYS = ("other keys", "numbers are numbers, texts are categories")
+NO_FEATURES = (
+    "the table has no column to learn from besides the label, so that every row has the same prediction; columns of "
+    "CSV are looked for between tabs, semicolons, commas or bars"
+)
+
+
+def in_rows(schema: "Schema") -> list[tuple[str, str]]:
+    """A row for each kind of columns that there is: what it is called, and its columns.
+
+    >>> from giftrl.streams.columns import Schema
+    >>> in_rows(Schema(("age", "when", "y"), ("number", "date", "label")))
+    [('numbers', 'age'), ('dates', 'when (years since 2000; weekday, month, hour if given)'), ('label', 'y')]
+    """
+    rows = []
+    for kind, head in KIND_NAMES.items():
+        names = [name for name, each in zip(schema.names, schema.kinds, strict=True) if each == kind]
+        if names:
+            rows.append((head, shortened(names) + KIND_FEATURES.get(kind, "")))
+    return rows
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names between commas, as many as go on a line.
+
+    >>> shortened(["a", "b"]), shortened(["x" * 50, "y" * 40, "z" * 40])[-15:]
+    ('a, b', 'yyy, and 1 more')
+    """
+    shown, size = 0, 0
+    while shown < len(names) and (shown == 0 or size + len(names[shown]) + 2 <= MAX_NAMES_WIDTH):
+        size += len(names[shown]) + 2
+        shown += 1
+    more = [f"and {len(names) - shown} more"] if shown < len(names) else []
+    return ", ".join([*names[:shown], *more])
+
+
+def in_lines(schema: "Schema | None", json: bool = False) -> list[str]:
+    """The columns of a table, a line for each kind; none if there is only a label.
+
+    Args:
+        schema: of the table, or None.
+        json: whether it has those keys of JSON alone that have a meaning of their own.
+
+    >>> from giftrl.streams.columns import Schema
+    >>> print(*in_lines(Schema(("when", "y"), ("date", "label")), json=True), sep="\\n")
+    dates       when (years since 2000; weekday, month, hour if given)
+    label       y
+    other keys  numbers are numbers, texts are categories
+    """
+    if schema is None or set(schema.kinds) <= {"label"}:
+        return []
+    rows = [*in_rows(schema), *([OTHER_KEYS] if json else [])]
+    width = max(len(head) for head, _ in rows)
+    lines = [f"{head.ljust(width)}  {names}" for head, names in rows]
+    absent = [] if json else [kind for kind in ("number", "date") if kind in schema.kinds]
+    return [*lines, *([MISSING_VALUES.format(" or ".join(absent))] if absent else [])]
+
+
+def notes(remarks: Iterable[Message]) -> list[str]:
+    """Remarks of a reader, with the options of the command that runs."""
+    speak = OptionNames(click.get_current_context().command)
+    return [render(remark, speak) for remark in remarks]
+
+
+def about(trainer: Any) -> list[str]:
+    """The meaning of the columns of the data, and remarks about them."""
+    schema, json = trainer.model.schema, set(trainer.reader.formats.values()) == {"json"}
+    remarks = notes(trainer.reader.remarks)
+    if schema is not None and not json and set(schema.kinds) <= {"label", "weight", "ignored"}:
+        remarks.append(NO_FEATURES)
+    return [*in_lines(schema, json), *(f"note: {each}" for each in remarks)]

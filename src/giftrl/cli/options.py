@@ -30,7 +30,7 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-#: How DATA is read.
+#: Options of reading DATA.
 input_options = _together(
     format_option,
     click.option("--label", help="Tables: the label column, by name or number (0 is the first). Default: label, "
@@ -70,7 +70,7 @@ def check_files(read: dict[str, Sequence[str]], written: dict[str, str | None], 
 
 
 def reading_of(options: dict[str, Any]) -> dict[str, Any]:
-    """What :data:`input_options` say, as arguments of a reader. These options are removed from ``options``.
+    """The arguments of a reader for :data:`input_options`, which are removed from ``options``.
 
     A command with :data:`schema_option` gets the schema too, or None.
     """
@@ -177,7 +177,7 @@ def parameter_list(context: click.Context, parameter: click.Parameter, values: t
     return parameters
 
 
-#: How names of features become coordinates.
+#: Options that turn names of features into coordinates.
 feature_options = _together(
     click.option("--bits", type=click.IntRange(1, 30), default=18, show_default=True,
                  help="Hash names to 2^BITS coordinates."),
@@ -224,10 +224,9 @@ def quiet_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 (as 
     return click.option(*names, is_flag=True, callback=take, help=help)
 
 
-# The options of Vowpal Wabbit, and what giftrl has in their place.
-
-#: Option -> what to write instead, or why nothing is needed. docs/from-vowpal-wabbit.md has the same table.
-OPTIONS = {
+#: Option of Vowpal Wabbit -> the option to write instead, or the reason why none is needed.
+#: docs/from-vowpal-wabbit.md has the same table.
+VOWPAL_WABBIT_OPTIONS = {
     "-d": "the files are arguments: giftrl train FILE",
     "--data": "the files are arguments: giftrl train FILE",
     "-f": "--model FILE",
@@ -292,7 +291,7 @@ class VowpalWabbitHints(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as problem:
-            ours = OPTIONS.get(problem.option_name)
+            ours = VOWPAL_WABBIT_OPTIONS.get(problem.option_name)
             if ours is None:
                 raise
             message = f"{problem.option_name} is an option of Vowpal Wabbit; here: {ours}"

@@ -39,25 +39,24 @@ def predict_command(
       giftrl train churn.csv --label churned --ignore customer_id --model churn.giftrl
       giftrl predict churn.giftrl churn.csv --proba
 
-    DATA needs no labels, except in LIBSVM text, where any number will do. Where rows have some, the average loss of
-    their predictions is printed on standard error.
+    DATA needs no labels, except in LIBSVM text, which takes any number. If rows have labels, the average loss of their
+    predictions is printed on standard error.
 
-    A model of classes predicts a label, as it was written in the data that the model learnt from. With --proba, a first
-    line has the labels, and each line below the probability of each of them, between tabs; so it is with --scores for
-    more than two labels. Other models predict a
-    number. If the row has a tag, the line ends with it. With --on-error skip, the line of a row that cannot be used is
-    nan, so that line n always belongs to row n.
+    A model of classes predicts a label as it was written in the training data. With --proba, the first line has the
+    labels, and each line below has their probabilities, between tabs; --scores does the same for more than two labels.
+    Other models predict a number. If a row has a tag, its line ends with it. With --on-error skip, the line of a row
+    that cannot be used is nan, so that line n always belongs to row n.
 
     A score is the inner product <s, x> of the row s and the weights x, plus the base of the row, if it has one. Of two
-    labels, the second is predicted where the score is positive; of more, the one with the largest score. For real
-    labels the score is the prediction itself; for the Poisson loss it is the logarithm of the count. With --clip, a
-    model that was trained with --beta auto on real labels never predicts below the lowest or above the highest label
-    that it has seen, bases aside (Poisson: their logarithms).
+    labels, the second is predicted if the score is positive; of more, the one with the largest score. For regression
+    the score is the prediction itself; for the Poisson loss it is the logarithm of the count. With --clip, a model that
+    was trained with --beta auto on real labels never predicts below the lowest or above the highest label that it has
+    seen, bases aside (Poisson: their logarithms).
 
-    With --audit, a row has a block of lines instead: where it is; a line for each feature with its name, coordinate,
-    value, weight and contribution, which is value times weight, between tabs and the largest contribution first; the
-    score, which is the sum of these; and the prediction. For several classes these are the weights of the class that is
-    predicted. Names that share a coordinate are shown as one.
+    With --audit, a row has a block of lines instead: its place; a line for each feature with its name, coordinate,
+    value, weight and contribution (value times weight), between tabs and the largest contribution first; the score,
+    which is the sum of the contributions; and the prediction. For several classes, weights are those of the predicted
+    class. Names that share a coordinate are shown as one.
 
     \b
     More examples:
@@ -95,11 +94,7 @@ def predict_command(
     trained.features.freeze()
     auditor = Audit(trained) if audit else None
     features = trained.features if auditor is None else auditor.features
-    reader = Reader(
-        data, features, schema=trained.schema, interactions=settings.interactions,
-        ngrams=settings.ngrams, normalize=settings.normalize, constant=settings.constant, no_base=settings.no_base,
-        labels=settings.label_names, **reading,
-    )  # fmt: skip
+    reader = Reader(data, features, schema=trained.schema, **settings.reader_options(), **reading)
     with contextlib.ExitStack() as opened:
         file = standard_output() if output is None else Output(output).open_in(opened)
         predictor, evaluation = trained.freeze(clip), Evaluation(trained)
@@ -123,7 +118,7 @@ def predict_command(
         return
     _say(reader)
     if evaluation.strange:
-        known = listed(settings.class_names) if settings.class_names else settings.expected()
+        known = listed(settings.class_names) if settings.class_names else settings.expected
         click.echo(f"{counted(evaluation.strange, 'row')} with other labels than {known}", err=True)
     if evaluation.rows:
         loss = decimals(evaluation.average_loss)

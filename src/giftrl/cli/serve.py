@@ -26,7 +26,7 @@ from giftrl.cli.options import quiet_option
 )  # fmt: skip
 @click.option(
     "--sync/--no-sync", default=True, show_default=True,
-    help="Answer only when the disk has what was learnt. --no-sync is faster, and loses it if the power fails.",
+    help="Answer only when the disk has what was learned. --no-sync is faster, and loses it if the power fails.",
 )  # fmt: skip
 @click.option("--body", type=click.IntRange(1), metavar="BYTES", help="The most bytes of a request. Default: 8 MiB.")
 @click.option("--rows", type=click.IntRange(1), metavar="N", help="The most rows of a request. Default: 20,000.")

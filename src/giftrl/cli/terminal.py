@@ -62,7 +62,7 @@ def standard_output() -> IO[bytes]:
 
 
 def shares_terminal(output: str | None) -> bool:
-    """Whether an output, None for standard output, is on the terminal: a progress bar would be in its way."""
+    """True if an output, None for standard output, is on the terminal: a progress bar would be in its way."""
     return output is None and sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -101,8 +101,8 @@ def _finite(value: Any) -> Any:
 # Messages on standard error, and numbers in them.
 
 
-class Lines:
-    """Standard error where it is no terminal: lines of text, and no bar."""
+class PlainConsole:
+    """Standard error that is no terminal: lines of text, and no bar."""
 
     is_terminal = False
 
@@ -111,9 +111,9 @@ class Lines:
 
 
 def standard_error(quiet: bool) -> Any:
-    """Standard error, for messages: a console, or lines of text where it is no terminal or nothing is to be shown."""
+    """Standard error, for messages: a console, or lines of text if it is no terminal or nothing is to be shown."""
     if quiet or not sys.stderr.isatty():
-        return Lines()
+        return PlainConsole()
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -137,10 +137,10 @@ def counted(number: int, noun: str, several: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-# The progress bar of every command: a line on standard error where that is a terminal, and nothing elsewhere.
+# The progress bar of every command: a line on standard error if that is a terminal, and nothing elsewhere.
 
-#: The narrowest piece of the clock that is worth a bar, in seconds.
-SHORTEST = 0.5
+#: The shortest time limit that is worth a bar, in seconds.
+MIN_BAR_SECONDS = 0.5
 
 
 class Bar:
@@ -151,11 +151,11 @@ class Bar:
     Args:
         console: where to show it, from :func:`standard_error`.
         said: the words; what is being done.
-        steps: how many steps there are, for :meth:`step`; None where :meth:`move` says how much is done.
+        steps: how many steps there are, for :meth:`step`; None if :meth:`move` says how much is done.
         seconds: the time limit of what is being done, for a bar that moves with the clock.
         clock: the current time in seconds; tests replace it.
 
-    >>> with Bar(Lines(), "counting", steps=2) as bar:
+    >>> with Bar(PlainConsole(), "counting", steps=2) as bar:
     ...     bar.step("one")
     ...     bar.step("two")
     >>> bar.shown
@@ -171,7 +171,7 @@ class Bar:
         seconds: float | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.shown = console.is_terminal and (seconds is None or seconds >= SHORTEST)
+        self.shown = console.is_terminal and (seconds is None or seconds >= MIN_BAR_SECONDS)
         self._steps, self._done = steps, -1  # the first step that is named is not done yet
         self._progress = _progress(console, clock, said, seconds) if self.shown else None
 
@@ -201,7 +201,7 @@ class Bar:
         self.move(min(1.0, self._done / self._steps) if self._steps else None, said)
 
     def print(self, text: str) -> None:
-        """Print a line on standard output: above the bar, where both are on the terminal."""
+        """Print a line on standard output: above the bar, if both are on the terminal."""
         if self._progress is not None and sys.stdout.isatty():
             self._progress.console.print(text)
         else:

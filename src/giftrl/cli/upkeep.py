@@ -51,7 +51,7 @@ def convert_command(
       giftrl convert day1.vw.gz day2.vw.gz days.arrow
       giftrl train days.arrow --model days.giftrl
     """
-    from giftrl.cli.progression import in_lines, notes
+    from giftrl.cli.messages import in_lines, notes
     from giftrl.cli.terminal import Bar, standard_error
     from giftrl.streams.first_labels import first_labels
     from giftrl.streams.label_names import LabelNames, listed
@@ -108,9 +108,9 @@ def convert_command(
         click.echo(f"{reader.rows:,} rows written to {output}{skipped} in {seconds:.1f} s", err=True)
 
 
-TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
-#: How often these lines are repeated for several workers, who merge what they have learnt after thousands of rows.
-OFTEN = 8_000
+WARMUP_TEXTS = {"libsvm": "1 1:1\n1 2:0.5\n", "vw": "1 |a x y:2\n1 |a z\n"}
+#: Repetitions of these lines for several workers, which merge after thousands of rows.
+REPETITIONS_FOR_WORKERS = 8_000
 
 
 @click.command("warmup")
@@ -151,12 +151,12 @@ def warmup_command(
     regularizers = regularizers or (AUTO, "squared_norm", "curvature")
     begun = time.perf_counter()
     console = standard_error(quiet)
-    steps = len(regularizers) * len(losses) * (len(TEXTS) + arrays + workers)
+    steps = len(regularizers) * len(losses) * (len(WARMUP_TEXTS) + arrays + workers)
     with tempfile.TemporaryDirectory() as folder, Bar(console, steps=steps) as bar:
-        paths = {format_: Path(folder, f"rows.{format_}") for format_ in TEXTS}
+        paths = {format_: Path(folder, f"rows.{format_}") for format_ in WARMUP_TEXTS}
         for format_, path in paths.items():
-            path.write_text(TEXTS[format_])  # every built-in loss accepts the label 1
-        Path(folder, "many.svm").write_text(TEXTS["libsvm"] * OFTEN)
+            path.write_text(WARMUP_TEXTS[format_])  # every built-in loss accepts the label 1
+        Path(folder, "many.svm").write_text(WARMUP_TEXTS["libsvm"] * REPETITIONS_FOR_WORKERS)
         for regularizer, loss in product(regularizers, losses):
             parts: dict[str, Any] = {} if regularizer == AUTO else {"beta": 1.0, "regularizer": regularizer}
             settings = Settings(loss=loss, dtype=dtype, **parts)

@@ -1,4 +1,7 @@
-"""Which learner do these settings mean, and what does it predict? Asked by training, the estimators and the adapters.
+"""Settings of learners, and the predictors of what they learned; for training, the estimators and the adapters.
+
+A :class:`Recipe` holds settings, :func:`make` returns the learner that they describe, :func:`freeze` the
+:class:`Predictor` of learners, and :class:`Labels` maps labels of classes to those of losses.
 
 >>> import numpy as np
 >>> from giftrl.config import Recipe, freeze, make

@@ -54,7 +54,7 @@ def as_signs(positive: Any) -> Array:
 
 
 def takes_signs(loss: Any, only: bool = False) -> bool:
-    """Whether the labels of a loss are -1 and +1; with ``only``, nothing in between is.
+    """True if the labels of a loss are -1 and +1; with ``only``, if nothing in between is.
 
     >>> from giftrl.losses import Absolute, Hinge
     >>> takes_signs(Hinge(), only=True), takes_signs(Absolute()), takes_signs(Absolute(), only=True)

@@ -1,7 +1,7 @@
-"""Several passes over the same rows: rows held out say which pass was the best.
+"""Early stopping of several passes over the same rows, by the loss on rows that are held out.
 
-After the first pass the loss on rows that are learnt says little about others. So some rows are held out: not learnt
-until the last pass is over, and then learnt like any new rows. Training stops when the loss on them rises.
+After the first pass the loss on rows that are learned says little about others. So some rows are held out: they are
+learned after the last pass, like any new rows. Training stops when the loss on them rises.
 """
 
 import copy
@@ -13,47 +13,59 @@ from numpy.typing import NDArray
 
 from giftrl.config.recipe import Mixture
 
+#: From this row on, fewer rows are held out, so that those kept in memory grow with the logarithm of the data.
+FIRST_THINNED_ROW = 1 << 16
 
-def held_out(rows: int, fraction: float) -> NDArray[np.bool_]:
-    """Which of so many rows are held out: of every 1/fraction rows the last.
 
-    >>> np.flatnonzero(held_out(25, 0.1)).tolist()
-    [9, 19]
+def held_out(first: int, rows: int, fraction: float) -> NDArray[np.bool_]:
+    """True for the rows of a pass that are held out: of every 1 / ``fraction`` rows the last.
+
+    The fraction halves at row 65,536, at row 131,072 and at each further power of two.
+
+    Args:
+        first: number of the first of these rows, from 0.
+        rows: their number.
+        fraction: 0 to hold out none.
+
+    >>> np.flatnonzero(held_out(5, 20, 0.1)).tolist(), int(held_out(0, 1 << 18, 0.1).sum())
+    ([4, 14], 13107)
     """
-    counts = np.floor(np.arange(rows + 1) * fraction + 1e-9)
-    return np.asarray(np.diff(counts) > 0.0)
+    number = np.arange(first, first + rows)
+    _, halvings = np.frexp(number // FIRST_THINNED_ROW)
+    share = np.ldexp(fraction, -halvings)
+    return np.asarray(np.floor((number + 1) * share + 1e-9) > np.floor(number * share + 1e-9))
 
 
 def settled(learner: Any) -> Any:
-    """A copy as it would be if the passes ended here; a single learner is what it is after each of them."""
-    made = copy.deepcopy(learner)
-    if isinstance(made, Mixture):
-        made.settle()
-    return made
+    """A copy of a learner as it would be if the passes ended here."""
+    settled = copy.deepcopy(learner)
+    if isinstance(settled, Mixture):
+        settled.settle()
+    return settled
 
 
-class Passes:
-    """The passes of learners over the same rows.
+class EarlyStopping:
+    """Several passes over the same rows, of which the best one is kept.
 
     Args:
         learners: of the columns of a model, trained by the caller.
-        validate: the loss of learners on the rows held out; None where there are none.
+        validate: returns the loss of learners on the rows held out; None if there are none.
 
     Attributes:
-        losses: that loss after each pass.
-        done: how many passes are over.
-        kept: the number of the best of them, from 1.
-        best: the learners after that pass, where rows are held out.
+        losses: the loss on the rows held out after each pass.
+        done: number of passes so far.
+        kept: number of the best of them, from 1.
+        best: the learners after that pass, if rows are held out.
 
     >>> from giftrl.mixtures import MixtureLearner
-    >>> made = MixtureLearner(1, "squared", compiled=False)
+    >>> learner = MixtureLearner(1, "squared", compiled=False)
     >>> losses = iter([3.0, 2.0, 2.5, 1.0])
-    >>> passes = Passes([made], lambda learners: next(losses))
-    >>> going = True
-    >>> while going:
+    >>> passes = EarlyStopping([learner], lambda learners: next(losses))
+    >>> improving = True
+    >>> while improving:
     ...     passes.begin()
-    ...     _ = made.learn([[1.0], [-1.0]], [1.0, -1.0])
-    ...     going = passes.end()
+    ...     _ = learner.learn([[1.0], [-1.0]], [1.0, -1.0])
+    ...     improving = passes.end()
     >>> passes.losses, passes.kept
     ([3.0, 2.0, 2.5], 2)
     """
@@ -67,26 +79,26 @@ class Passes:
         self.best: list[Any] = []
 
     def begin(self) -> None:
-        """Begin a pass. In all but the first, a mixture knows that it has met the rows before."""
+        """Begin a pass. From the second one on, mixtures are told that the rows are not new."""
         for learner in self.learners if self.done > 0 else ():
             if isinstance(learner, Mixture):
                 learner.repeat()
 
     def end(self) -> bool:
-        """End a pass; whether another one may help."""
+        """End a pass, and return whether another one may help."""
         self.done += 1
         if self.validate is None:
             self.kept = self.done
             return True
-        made = [settled(learner) for learner in self.learners]
-        self.losses.append(self.validate(made))
+        candidates = [settled(learner) for learner in self.learners]
+        self.losses.append(self.validate(candidates))
         if self.done > 1 and not self.losses[-1] <= self.losses[-2]:
             return False
-        self.best, self.kept = made, self.done
+        self.best, self.kept = candidates, self.done
         return True
 
     def result(self) -> list[Any]:
-        """The learners after the best pass; after the last one, where no rows are held out."""
+        """The learners after the best pass; after the last one, if no rows are held out."""
         if self.best:
             return self.best
         for learner in self.learners:

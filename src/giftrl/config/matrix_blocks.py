@@ -17,12 +17,12 @@ from giftrl.kernels.prepare import make_units, prepare_rows
 __all__ = ["blocks"]
 
 #: About how many numbers a block has: four megabytes of float32. Smaller blocks pay more for calls than they save.
-ENTRIES = 1 << 20
+BLOCK_ENTRIES = 1 << 20
 
 
 def blocks(
     x: Any, *, constant: bool = False, unit: bool = False, order: NDArray[np.int64] | None = None,
-    entries: int = ENTRIES, dtype: Any = None,
+    entries: int = BLOCK_ENTRIES, dtype: Any = None,
 ) -> Iterator[tuple[int, int, Any]]:  # fmt: skip
     """(begin, end, rows) for consecutive blocks of a matrix; the whole, if there is nothing to do.
 

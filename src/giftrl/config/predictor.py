@@ -1,4 +1,4 @@
-"""What a model predicts, frozen: weights, the range that predictions stay in, and the link from scores to answers."""
+"""Frozen predictions of a model: weights, the range of predictions, the link from scores to answers, and losses."""
 
 import math
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ LARGEST_LOG = 709.0
 
 
 class Link(StrEnum):
-    """What scores say about labels. Scores have a row for each prediction, a column for each model or class.
+    """The link from scores to labels. Scores have a row for each prediction, a column for each model or class.
 
     >>> scores = np.array([[0.0], [2.0]])
     >>> Link.EXP.means(scores).round(3).tolist(), Link.SIGMOID.probabilities(scores).round(3).tolist()
@@ -38,7 +38,7 @@ class Link(StrEnum):
 
     @property
     def probable(self) -> bool:
-        """Whether scores give probabilities."""
+        """True if scores give probabilities."""
         return self in (Link.SIGMOID, Link.SOFTMAX)
 
     def means(self, scores: Any) -> Any:
@@ -84,7 +84,7 @@ class Predictor(NamedTuple):
         constants: what is added to each score.
         low, high: the range of each score.
         link: what a score means.
-        labels: the labels of the classes; None where predictions are numbers.
+        labels: the labels of the classes; None if predictions are numbers.
 
     >>> model = Predictor(np.array([[1.0], [-2.0]]), np.zeros(1), np.full(1, -3.0), np.full(1, 3.0), Link.EXP)
     >>> scores = model.scores(np.array([[1.0, 1.0], [9.0, 0.0]]))
@@ -122,7 +122,7 @@ def freeze(
     labels: Labels | None = None,
     features: Any = slice(None),
 ) -> Predictor:
-    """The predictor of what learners have learnt so far.
+    """The predictor of what learners have learned so far.
 
     Args:
         learners: of the same loss and features; their columns of weights are put side by side.
@@ -167,10 +167,8 @@ def softmax(scores: Array) -> Array:
     return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
 
-# The loss of scores.
-
 #: With fewer rows, plain Python is done before the loop would be compiled or loaded.
-FEW = 5_000
+MAX_PLAIN_LOSSES = 5_000
 
 
 @formula
@@ -180,8 +178,8 @@ def fill_losses(loss: Any, scores: Any, labels: Any, out: Any) -> None:
         out[i] = value(loss, scores[i], labels[i])
 
 
-def as_they_count(learners: Sequence[Any], scores: Array) -> Array:
-    """Scores as a mixture clips them in the course of learning, where that leaves what they predict the same.
+def clip_as_in_training(learners: Sequence[Any], scores: Array) -> Array:
+    """Scores as a mixture clips them in the course of learning, if that leaves what they predict the same.
 
     For classes, a hinge loss asks for no more than a margin of 1. Predictions of real numbers are left as they are.
 
@@ -202,14 +200,14 @@ def losses_of(loss: Any, scores: Array, labels: Array) -> Array:
     Args:
         loss: of one score or of K scores.
         scores: a row for each label, with a column for each of K scores.
-        labels: of the loss; as many columns as there are scores where each has a label of its own, and then the mean of
+        labels: of the loss; as many columns as there are scores if each has a label of its own, and then the mean of
             their losses counts.
 
     >>> from giftrl.losses import Squared
     >>> losses_of(Squared(), np.array([[2.0, 1.0]]), np.array([[3.0, 3.0]])).tolist()
     [1.25]
     """
-    fill = ready(fill_losses, len(labels) > FEW)
+    fill = ready(fill_losses, len(labels) > MAX_PLAIN_LOSSES)
     out = np.empty(len(labels))
     if multiclass(loss):
         fill(loss, scores, labels.astype(np.int64), out)

@@ -1,4 +1,4 @@
-"""The settings of a learner: one record, its defaults, and what is checked before anything is learnt."""
+"""The settings of a learner: one record, its defaults, and what is checked before anything is learned."""
 
 import math
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from giftrl import losses, regularizers, schedules, updates
 from giftrl.certificates.reservoir import DEFAULT_BUDGET, as_budget
-from giftrl.errors import Incompatible, InvalidInput, UnknownName, require
+from giftrl.errors import Given, Incompatible, InvalidInput, Message, UnknownName, between, require
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.kernels.base import check_parts, stored_type
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.experts import preset as known_preset
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.names import Names
+from giftrl.ops.lookup import Names
 from giftrl.ops.vector_loss import multiclass
 
 #: The beta of the mixture, which chooses its own rates.
@@ -33,7 +33,7 @@ KINDS: dict[str, tuple[Names, tuple[str, ...]]] = {
 FIELDS = {"beta", "lookahead"}
 
 
-class Parts(NamedTuple):
+class Components(NamedTuple):
     """The members that a learner is made of. A mixture has a loss only."""
 
     loss: Any
@@ -44,7 +44,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which learner to make; wrong settings are refused here, before there is one.
+    """The settings of a learner; wrong ones are refused here, before there is one.
 
     Args:
         loss: a loss, by name or as an object.
@@ -60,7 +60,7 @@ class Recipe:
             such certificate.
 
     >>> Recipe("quantile", parameters={"tau": 0.9}).parts
-    Parts(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
+    Components(loss=Quantile(tau=0.9), regularizer=None, update=None, schedule=None)
     >>> Recipe("hinge", beta=2.0).parts.schedule
     TemporalVariability(beta=2.0, gradient_bound=1.0, floor=0.0)
     """
@@ -94,27 +94,28 @@ class Recipe:
 
     @property
     def auto(self) -> bool:
-        """Whether the learner is a mixture, which needs no parameters."""
+        """True if the learner is a mixture, which needs no parameters."""
         return isinstance(self.beta, str) and self.beta == AUTO
 
     @property
     def many(self) -> bool:
-        """Whether the loss takes a score for each class."""
+        """True if the loss takes a score for each class."""
         return multiclass(self.parts.loss)
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> Components:
         """The members that the fields name, with their parameters."""
         loss = self._member("loss")
         if self.auto:
-            return Parts(loss)
-        return Parts(loss, self._member("regularizer"), self._update(), self._schedule())
+            return Components(loss)
+        return Components(loss, self._member("regularizer"), self._update(), self._schedule())
 
     def _check_beta(self) -> None:
-        beta = self.beta
+        beta, automatic = self.beta, Given("beta", AUTO)
         number = isinstance(beta, Real) and not isinstance(beta, bool) and 0.0 < beta < math.inf
-        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", f"beta={AUTO!r} needs no choice")
-        rule, remedy = f"is of beta={AUTO!r}, and beta is {beta!r}", f"leave one of them out, or use beta={AUTO!r}"
+        require(number, "beta", beta, f"must be positive and finite, or {AUTO!r}", [automatic, " needs no choice"])
+        rule = ("is of ", automatic, f", and beta is {beta!r}")
+        remedy: Message = ("leave one of them out, or use ", automatic)
         require(self.preset == "default", "preset", self.preset, rule, remedy)
         good, remedy = isinstance(self.lookahead, bool | None), "None uses H where it can be used"
         require(good, "lookahead", self.lookahead, "must be True, False or None", remedy)
@@ -134,10 +135,15 @@ class Recipe:
             if value is None:
                 continue
             if self.auto:
-                rule = f"must be left out where beta={AUTO!r}, which chooses the parts as it learns"
-                raise InvalidInput(name, value, rule, "give a beta, such as beta=1.0, to choose the parts yourself")
-            named = ", ".join(f"{part}={getattr(self, part)!r}" for part in DEFAULTS)
-            rule = f"must be left out, because no part that is given by name has it ({named})"
+                rule: Message = (
+                    "must be left out with ",
+                    Given("beta", AUTO),
+                    ", which chooses the parts as it learns",
+                )
+                remedy = ("give a beta, such as ", Given("beta", 1.0), ", to choose the parts yourself")
+                raise InvalidInput(name, value, rule, remedy)
+            named = between((Given(part, getattr(self, part)) for part in DEFAULTS), ", ")
+            rule = ("must be left out, because no part that is given by name has it (", *named, ")")
             raise InvalidInput(name, value, rule, "name a part that has it, or set it on the object that you pass")
 
     def _member(self, name: str, **own: Any) -> Any:
@@ -160,7 +166,7 @@ class Recipe:
         made = self._member("schedule", beta=float(self.beta))
         rule = f"must not contradict the schedule {made!r}, which has its own"
         own = isinstance(self.schedule, str) or self.beta == 1.0
-        require(own, "beta", self.beta, rule, "set it on the schedule, and give beta=1.0")
+        require(own, "beta", self.beta, rule, ["set it on the schedule, and give ", Given("beta", 1.0)])
         return made
 
 
@@ -169,12 +175,9 @@ def _fields(kind: Names, given: Any) -> tuple[str, ...]:
     return tuple(kind[given]._fields) if isinstance(given, str) and given in kind else ()
 
 
-# The parameters that estimators share, whichever library they are for.
-
-
 @dataclass(eq=False, repr=False)
 class Parameters:
-    """Which learner, and how its rows are prepared; :class:`giftrl.linear.FTRLClassifier` explains each."""
+    """The settings of a learner and of its rows; :class:`giftrl.linear.FTRLClassifier` explains each."""
 
     loss: Any
     update: Any = None
@@ -198,8 +201,6 @@ class Parameters:
         return Recipe(**(given | chosen), parameters={} if bound is None else {"gradient_bound": bound})
 
 
-# From a recipe to the learner that it describes.
-
 OneScore = LinearLearner | MixtureLearner
 Mixture = MixtureLearner | MulticlassMixture
 Learner = LinearLearner | MulticlassLearner | Mixture
@@ -210,7 +211,7 @@ Experts = list[tuple[str, float, float]]
 def make(
     recipe: Recipe, dimension: int, classes: int | None = None, *, constant: int | None = None, compiled: bool = True
 ) -> Any:
-    """A learner that has learnt nothing yet, one of :data:`Learner`.
+    """A learner that has learned nothing yet, one of :data:`Learner`.
 
     Args:
         recipe: its settings.

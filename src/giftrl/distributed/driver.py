@@ -1,4 +1,8 @@
-"""A worker: learns rows of a shard from a given state, and sends back what has changed."""
+"""The driver of a run on many machines, and its workers.
+
+The driver gives out the orders of a round, merges the replies, and learns the examples of the window. A worker learns
+examples of its shard from a given state, and replies with the state at the features that have changed.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +12,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
 from giftrl.distributed.shards import Place, Portion, Reading, ShardRows
 from giftrl.errors import Overflowed
 from giftrl.kernels.base import NonzeroRows
@@ -17,18 +20,21 @@ from giftrl.streams.names.features import News
 from giftrl.streams.names.hashing import Hashing
 from giftrl.training.model import LinearModel, as_rows
 from giftrl.training.multi_pass import joined
-from giftrl.workers import Window, cut, first_rows, first_steps, merge, next_round, put, take, touched
+from giftrl.workers.merging import MergedLearner, SharedState
+from giftrl.workers.pieces import Piece, put, take, touched
+from giftrl.workers.planner import cut, first_rows, next_round
+from giftrl.workers.step_size import Window
 
 
 class Order(NamedTuple):
-    """What a worker is to do in a round.
+    """The task of a worker in a round.
 
     Attributes:
-        version: of the state that the round begins with: how many merges there were before.
+        version: the number of merges before the round.
         shard, place: where its rows begin.
-        rows: how many it learns.
-        window: how many rows behind them it sends back without learning them.
-        number: of its first row among all rows so far, for what is kept of them.
+        rows: the number of rows to learn.
+        window: the number of rows behind them to send back, not learned.
+        number: of its first row among all rows so far, for stored examples.
     """
 
     version: int
@@ -39,42 +45,43 @@ class Order(NamedTuple):
     number: int = 0
 
 
-class State(NamedTuple):
-    """The state of a run at some features: that of the learner, and the sums of its certificate, if it has some."""
-
-    piece: Any
-    sums: WorkerSums | None
-
-
 class Counts(NamedTuple):
-    """Of rows that were learnt, and of rows that could not be used, those of the window included."""
+    """Counts of rows learned, and of rows that could not be used, including the window."""
 
     examples: int = 0
     nonzeros: int = 0
     weight: float = 0.0
     rejected: int = 0
 
+    def add(self, portion: Portion) -> "Counts":
+        """Add rows that were learned; weights are added one by one, wherever portions begin and end."""
+        batch = portion.batch
+        return Counts(
+            self.examples + len(batch),
+            self.nonzeros + batch.nonzeros,
+            float(np.add.accumulate(np.append(self.weight, batch.weights))[-1]),
+            self.rejected + portion.rejected,
+        )
+
 
 class Reply(NamedTuple):
-    """What a worker sends back.
+    """The reply of a worker.
 
     Attributes:
         shard: as in the order.
-        place: where the next row of the shard is.
-        done: whether there is none.
-        piece: the state at the features that have changed.
-        left: what is remembered of its rows, if anything is.
-        window: rows that it has not learnt.
+        place: the next row of the shard.
+        done: True if there is none.
+        state: at the features that have changed.
+        window: rows not learned.
         counts: of its rows.
-        news: names of features that it had not met before.
-        seconds: that it took, reading included.
+        news: names of features that the worker had not met before.
+        seconds: its time, reading included.
     """
 
     shard: int
     place: Place
     done: bool
-    piece: Any
-    left: WorkerSums | None
+    state: SharedState
     window: tuple[Batch, ...]
     counts: Counts
     news: tuple[News, ...]
@@ -84,67 +91,61 @@ class Reply(NamedTuple):
 class Worker:
     """A copy of the learner that is told before each round what has changed.
 
-    A reply is a function of the state, the place and the numbers of rows: whoever repeats a round, with the state as a
-    whole, sends the same bits.
+    A reply is a function of the state, the place and the numbers of rows: another worker that repeats the order, with
+    the whole state, sends the same bits.
 
     Args:
         reading: of all shards.
-        background: whether a thread reads and parses ahead.
+        background: True to read and parse ahead in a thread.
     """
 
     def __init__(self, reading: Reading, background: bool = False) -> None:
         self.reading = reading
-        self.version = -1  # of the state that the model had at the beginning of its last round; -1 before the first
+        self.version = -1  # of the state at the beginning of its last round; -1 before the first
         self.model = LinearModel(reading.settings)
         self._background = background
         self._rows: ShardRows | None = None
 
-    def round(self, order: Order, state: State, whole: bool) -> Reply | None:
-        """Carry out an order; None if only the state as a whole will do, as it does for a worker that is new.
+    def round(self, order: Order, state: SharedState, whole: bool) -> Reply | None:
+        """Carry out an order; None if a worker needs the whole state, as a new one does.
 
         Args:
-            order: what to do.
-            state: at the features that have changed since the version before; or at all that were seen.
-            whole: whether it is at all that were seen.
+            order: the task.
+            state: at the features that have changed since the version before, or at all features seen so far.
+            whole: True for all features.
         """
         begun = time.perf_counter()
         if whole:
             self.model = LinearModel(self.reading.settings)
         elif self.version != order.version - 1:
             return None
-        put(self.model.learner, state.piece)
-        witnesses = self.model.learner.witnesses
-        if witnesses is not None and state.sums is not None:
-            begin_round(witnesses, state.sums, order.number)
-        self.version = order.version
-        rows = self._at(order)
         learner = self.model.learner
+        state.begin(learner, order.number)
+        self.version = order.version
+        rows = self._rows_of(order)
         marks = np.zeros(learner.dimension, np.bool_)
-        touched(learner, [], marks)  # what is dense now may not be in the end
+        touched(learner, [], marks)  # features that are dense now may not be dense in the end
         counts = Counts()
         for portion in rows.take(order.rows):
             for _ in self.model.learn(portion.batch):
                 pass
             touched(learner, [(as_rows(portion.batch), len(portion.batch))], marks)
-            counts = added(counts, portion)
+            counts = counts.add(portion)
         window = []
         for portion in rows.take(order.window):
             window.append(portion.batch)
             counts = counts._replace(rejected=counts.rejected + portion.rejected)
         touched(learner, [], marks)
-        features = np.flatnonzero(marks)
-        found = take(learner, features)
-        left = None if witnesses is None else WorkerSums.of_worker(witnesses, features, order.number)
+        changed = SharedState.of_worker(learner, np.flatnonzero(marks), order.number)
         news, rows.news = tuple(rows.news), []
         seconds = time.perf_counter() - begun
-        return Reply(order.shard, rows.place, rows.done, found, left, tuple(window), counts, news, seconds)
+        return Reply(order.shard, rows.place, rows.done, changed, tuple(window), counts, news, seconds)
 
-    def _at(self, order: Order) -> ShardRows:
-        """The rows of the order, gone on with where the last round ended, if that was there."""
+    def _rows_of(self, order: Order) -> ShardRows:
+        """The rows of the order, read on from the last round if that ended there."""
         rows = self._rows
         if rows is None or (rows.shard, rows.place) != (order.shard, order.place):
-            if rows is not None:
-                rows.close()
+            self.close()
             rows = self._rows = ShardRows(self.reading, order.shard, order.place, background=self._background)
         return rows
 
@@ -154,26 +155,31 @@ class Worker:
             self._rows.close()
 
 
-def added(counts: Counts, portion: Portion) -> Counts:
-    """Counts with those of rows that were learnt; weights are added one by one, wherever portions begin and end."""
-    batch = portion.batch
-    return Counts(
-        counts.examples + len(batch),
-        counts.nonzeros + batch.nonzeros,
-        float(np.add.accumulate(np.append(counts.weight, batch.weights))[-1]),
-        counts.rejected + portion.rejected,
-    )
+class Crew(Protocol):
+    """Workers in this process or on other machines."""
 
+    name: str
+    repeated: int  # orders that were carried out once more
 
-# Workers in this process, one after the other: the results of many machines without any.
+    def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
+        """The replies to orders, in their order.
+
+        Args:
+            orders: at most one for each worker; the order of a shard goes to the worker of its number.
+            state: at the features that have changed since the version before.
+            whole: returns the state at all features seen so far.
+        """
+
+    def close(self) -> None:
+        """Let the workers go."""
 
 
 class LocalCrew:
-    """Carries out the orders of a round in turn.
+    """Workers in this process that carry out the orders of a round in turn: the results of many machines without any.
 
     Args:
         reading: of all shards.
-        workers: how many.
+        workers: their number.
     """
 
     name = "this process, one worker after the other"
@@ -181,19 +187,13 @@ class LocalCrew:
     def __init__(self, reading: Reading, workers: int) -> None:
         self.reading = reading
         self.workers = [Worker(reading) for _ in range(workers)]
-        self.repeated = 0  # orders that were carried out once more
+        self.repeated = 0
 
-    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
-        """The replies to orders, in their order.
-
-        Args:
-            orders: at most one for each worker; that of a shard goes to the worker of its number.
-            state: at the features that have changed since the version before.
-            whole: gives the state at all features that were seen.
-        """
+    def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
+        """The replies to orders, in their order; see :meth:`Crew.round`."""
         return [self.one(order, state, whole) for order in orders]
 
-    def one(self, order: Order, state: State, whole: Callable[[], State]) -> Reply:
+    def one(self, order: Order, state: SharedState, whole: Callable[[], SharedState]) -> Reply:
         """The reply to an order."""
         worker = self.workers[order.shard]
         reply = worker.round(order, state, False) or worker.round(order, whole(), True)
@@ -206,24 +206,9 @@ class LocalCrew:
             worker.close()
 
 
-# The driver of a run: gives out rounds, merges what comes back, and learns the rows of the window.
-
-
-class Crew(Protocol):
-    """Workers, wherever they are; see :class:`giftrl.distributed.driver.LocalCrew`."""
-
-    repeated: int
-
-    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
-        """The replies to orders, in their order."""
-
-    def close(self) -> None:
-        """Let the workers go."""
-
-
 @dataclass
 class Costs:
-    """What a run has cost so far.
+    """The costs of a run so far.
 
     >>> Costs(seconds_working=2.0, rows_by_workers=1000).rows_a_second
     500.0
@@ -239,18 +224,18 @@ class Costs:
 
     @property
     def rows_a_second(self) -> float:
-        """What one worker learns in a second in which it works."""
+        """The number of rows that one worker learns in a second of work."""
         return self.rows_by_workers / max(self.seconds_working, 1e-9)
 
 
 @dataclass
 class Progress:
-    """Where a run is, besides its model: what a checkpoint keeps."""
+    """The position of a run: the content of a checkpoint besides the model."""
 
     places: list[Place]
     done: list[bool]
     version: int = 0
-    steps: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    steps: NDArray[np.float64] | None = None  # of the last merge
     seen: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # features, at any time
 
 
@@ -258,10 +243,10 @@ class Driver:
     """Learns all rows of all shards, each once, in rounds.
 
     Args:
-        model: a new one, one to go on from, or that of a checkpoint.
+        model: a new one, one to continue, or the model of a checkpoint.
         reading: of all shards.
         crew: the workers.
-        progress: that of a checkpoint; None at the beginning.
+        progress: of a checkpoint; None at the beginning.
 
     >>> import pathlib, tempfile
     >>> from giftrl import distributed
@@ -269,7 +254,7 @@ class Driver:
     >>> folder = tempfile.TemporaryDirectory()
     >>> data = pathlib.Path(folder.name, "rows.svm")
     >>> _ = data.write_text("1 1:1\\n-1 2:1\\n" * 50)
-    >>> settings = Settings(loss="logistic", beta=1.0, bits=4)
+    >>> settings = Settings(loss="logistic", bits=4)
     >>> distributed.train(settings, data, workers=2, cluster="simulation").examples  # which runs a driver
     100
     >>> folder.cleanup()
@@ -278,14 +263,14 @@ class Driver:
     def __init__(self, model: LinearModel, reading: Reading, crew: Crew, progress: Progress | None = None) -> None:
         self.model, self.reading, self.crew = model, reading, crew
         self.costs = Costs()
-        learner, shards = model.learner, reading.shards
-        self.progress = progress or Progress(
-            [Place() for _ in shards], [not shard for shard in shards], 0, first_steps(learner),
-            np.zeros(learner.dimension, np.bool_),
-        )  # fmt: skip
-        if progress is None and model.examples:
-            self.progress.seen[known_features(model)] = True
-        self._state: State | None = None  # at what changed in the last round; None where nobody knows the state before
+        if progress is None:
+            progress = Progress([Place() for _ in reading.shards], [not shard for shard in reading.shards])
+            progress.seen = np.zeros(model.learner.dimension, np.bool_)
+            if model.examples:
+                progress.seen[known_features(model)] = True
+        self.progress = progress
+        self._merged = MergedLearner(model.learner, progress.steps)
+        self._state: SharedState | None = None  # at the changes of the last round; None if no worker knows the others
 
     def run(self, after: Callable[["Driver"], None] | None = None) -> LinearModel:
         """Learn to the end; ``after`` is called after each merge."""
@@ -303,12 +288,12 @@ class Driver:
         now, rows = self.progress, self.model.examples
         active = [k for k, done in enumerate(now.done) if not done]
         features = int(np.count_nonzero(now.seen))
-        first = first_rows(len(now.places), features) - rows
-        if first > 0:
-            first = min(first, max(first_rows(len(now.places)), rows))  # a lost order is repeated as a whole
-            return [Order(now.version, active[0], now.places[active[0]], first, 0, rows)]
+        alone = first_rows(len(now.places), features) - rows
+        if alone > 0:
+            alone = min(alone, max(first_rows(len(now.places)), rows))  # a lost order is repeated as a whole
+            return [Order(now.version, active[0], now.places[active[0]], alone, 0, rows)]
         size = next_round(rows, len(active), features)
-        parts, windows = cut(size.parted, len(active)), cut(size.window, len(active))
+        parts, windows = cut(size.split, len(active)), cut(size.window, len(active))
         return [
             Order(now.version, k, now.places[k], part[1] - part[0], window[1] - window[0], rows + part[0])
             for k, part, window in zip(active, parts, windows, strict=True)
@@ -316,71 +301,51 @@ class Driver:
 
     def round(self) -> None:
         """One round."""
-        now, orders = self.progress, self.orders()
-        whole: list[State] = []
+        now, costs, whole = self.progress, self.costs, list[SharedState]()
 
-        def state() -> State:
+        def state() -> SharedState:
             if not whole:
-                whole.append(self._at(np.flatnonzero(now.seen)))
+                whole.append(SharedState.of(self.model.learner, np.flatnonzero(now.seen)))
             return whole[0]
 
-        replies = self.crew.round(orders, self._state if self._state is not None else state(), state)
+        replies = self.crew.round(self.orders(), self._state or state(), state)
         begun = time.perf_counter()
         for reply in replies:
             now.places[reply.shard], now.done[reply.shard] = reply.place, reply.done
             self._count(reply)
-        marks = self._merge([reply for reply in replies if reply.counts.examples], replies)
-        now.seen |= marks
+        self._merge(replies)
+        self._state = self._merged.changes()
+        now.seen[self._state.piece.features] = True
         now.version += 1
-        self._state = self._at(np.flatnonzero(marks))
-        self.costs.rounds += 1
-        self.costs.bytes_moved += size_of(self._state) * len(replies)
-        self.costs.seconds_merging += time.perf_counter() - begun
+        now.steps = self._merged.steps
+        costs.rounds += 1
+        costs.bytes_moved += size_of(self._state) * len(replies)
+        costs.seconds_merging += time.perf_counter() - begun
 
-    def _at(self, features: NDArray[np.int64]) -> State:
-        """The state at these features."""
-        witnesses = self.model.learner.witnesses
-        return State(
-            take(self.model.learner, features), None if witnesses is None else WorkerSums.of(witnesses, features)
-        )
-
-    def _merge(self, learnt: list[Reply], replies: list[Reply]) -> NDArray[np.bool_]:
-        """Merge what was learnt, and learn the rows of the window; returns which features have changed."""
-        learner, now = self.model.learner, self.progress
-        pieces = [reply.piece for reply in learnt]
-        marks = np.zeros(learner.dimension, np.bool_)
-        touched(learner, [], marks)
-        for piece in pieces:
-            marks[piece.features] = True
+    def _merge(self, replies: list[Reply]) -> None:
+        """Merge what was learned, and learn the rows of the window."""
+        merged, states = self._merged, [reply.state for reply in replies if reply.counts.examples]
         window = [batch for reply in replies for batch in reply.window]
-        if len(pieces) == 1:
-            put(learner, pieces[0])
-        elif pieces:
-            features = np.flatnonzero(marks)
-            base = take(learner, features)
-            merged, now.steps = merge(learner, base, self._alike(base, pieces), self._window(window), now.steps)
-            put(learner, merged)
-        witnesses = learner.witnesses
-        if witnesses is not None and learnt:
-            marks[gather(witnesses, [reply.left for reply in learnt if reply.left is not None])] = True
-        changes = None if witnesses is None else watch_changes(witnesses)
-        for batch in window:
-            for _ in self.model.learn(batch):
-                pass
-            touched(learner, [(as_rows(batch), len(batch))], marks)
-        touched(learner, [], marks)
-        if changes is not None:
-            marks[changes()] = True
-        return marks
+        for state in states:
+            merged.mark(state.piece.features)
+        if states:
+            base = take(merged.learner, merged.changed)
+            pieces = [self._aligned(base, state.piece) for state in states]
+            merged.merge(base, pieces, [state.sums for state in states], self._window(window))
 
-    def _alike(self, base: Any, pieces: list[Any]) -> list[Any]:
-        """The pieces of workers at the features of the base: what a worker has not sent is as it was."""
-        learner, alike = self.model.learner, []
-        for piece in pieces:
-            put(learner, piece)
-            alike.append(take(learner, base.features))
-            put(learner, base)
-        return alike
+        def learn() -> None:
+            for batch in window:
+                for _ in self.model.learn(batch):
+                    pass
+
+        merged.learn(learn, [(as_rows(batch), len(batch)) for batch in window])
+
+    def _aligned(self, base: Piece, piece: Piece) -> Piece:
+        """The piece of a worker at the features of the base: features that it has not sent are unchanged."""
+        put(self.model.learner, piece)
+        aligned = take(self.model.learner, base.features)
+        put(self.model.learner, base)
+        return aligned
 
     def _window(self, batches: list[Batch]) -> Window | None:
         """The rows to which a merge is fitted: those whose predictions do not start from a base."""
@@ -404,7 +369,7 @@ class Driver:
             model.features.learn(model.features.unknown(news))
         costs.seconds_working += reply.seconds
         costs.rows_by_workers += counts.examples
-        costs.bytes_moved += size_of((reply.piece, reply.left, reply.window, reply.news))
+        costs.bytes_moved += size_of((reply.state, reply.window, reply.news))
 
 
 def known_features(model: LinearModel) -> NDArray[np.int64]:
@@ -420,7 +385,7 @@ def known_features(model: LinearModel) -> NDArray[np.int64]:
 
 
 def size_of(parts: Any) -> int:
-    """How many bytes the arrays in tuples and batches have.
+    """The number of bytes of the arrays in tuples and batches.
 
     >>> size_of((np.zeros(3), ([np.zeros(1)], 7)))
     32

@@ -1,4 +1,4 @@
-"""Checkpoints of a run on many machines: the model, and where every shard is."""
+"""Train on many machines: from settings and sources to a model, with checkpoints."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,74 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from giftrl.distributed.driver import Driver, LocalCrew, Progress
+from giftrl.distributed.driver import Crew, Driver, LocalCrew, Progress
 from giftrl.distributed.ray_crew import SIMULATION, RayCrew, connect, require_cluster
 from giftrl.distributed.shards import Place, Reading, deal, find_files, look_at_files, source_of
-from giftrl.errors import InvalidInput, require, require_whole
+from giftrl.errors import Given, require, require_whole
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.names.hashing import Hashing
 from giftrl.streams.reader import Reader
-from giftrl.training.checkpoint import Checkpoint, differences, require_no_checkpoint, without_cluster
+from giftrl.training.checkpoint import (
+    Checkpoint,
+    differences,
+    require_no_checkpoint,
+    require_same_run,
+    unsound_checkpoint,
+    without_cluster,
+)
 from giftrl.training.model import LinearModel
-from giftrl.training.multi_pass import unsound_checkpoint
 from giftrl.training.settings import Settings
 from giftrl.workers.merging import require_auto
-
-
-def described(reading: Reading) -> dict[str, Any]:
-    """What decides which rows workers read, as JSON holds it: a run can go on only where this is the same."""
-    columns = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in reading.columns._asdict().items()
-    }
-    return {
-        "sources": [[file.name, file.size] for file in reading.files],
-        "workers": len(reading.shards),
-        "format": reading.format,
-        "columns": columns,
-        "on_error": reading.on_error,
-    }
-
-
-def write(path: Path, driver: Driver) -> None:
-    """Write a checkpoint, whole or not at all, in the place of the one before."""
-    now = driver.progress
-    more = described(driver.reading) | {
-        "position": [list(place) for place in now.places],
-        "done": list(now.done),
-        "version": now.version,
-    }
-    driver.model.save(path, more, {"steps": now.steps, "seen": np.flatnonzero(now.seen)})
-
-
-def read(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
-    """The model and the progress of a checkpoint; an error if it belongs to another run."""
-    model, more = LinearModel.load(path)
-    different = reading.settings.differences(model.settings) + without_cluster(more)
-    different += [each for name, value in described(reading).items() for each in differences(name, value, more)]
-    if different:
-        raise InvalidInput(
-            "checkpoint", str(path), f"was written with other settings or data: {'; '.join(different)}",
-            "give the same settings and data; or delete the checkpoint to start anew",
-        )  # fmt: skip
-    with unsound_checkpoint(path):
-        places = [Place(*map(int, each)) for each in more["position"]]
-        seen = np.zeros(model.learner.dimension, np.bool_)
-        seen[more["extra"]["seen"]] = True
-        progress = Progress(
-            places, [bool(each) for each in more["done"]], int(more["version"]), np.array(more["extra"]["steps"]), seen
-        )
-        if len(progress.places) != len(reading.shards) or len(progress.done) != len(reading.shards):
-            raise ValueError("it has other shards")
-    return model, progress
-
-
-# Training on many machines: from settings and sources to a model.
 
 Named = str | os.PathLike[str]
 #: With fewer rows than this, many machines are hardly faster than one.
 PAYS = 100_000_000
-#: How many rows there are between two checkpoints, where only the file is given.
-EVERY = 10_000_000
+#: The rows between two checkpoints, if only the file is given.
+CHECKPOINT_ROWS = 10_000_000
 
 
 def plan(
@@ -87,7 +43,7 @@ def plan(
     schema: Schema | None = None,
     on_error: str = "stop",
 ) -> Reading:
-    """What each worker reads: the files behind the sources cut into shards; arguments as for :func:`train`.
+    """Cut the files behind the sources into shards, one for each worker; arguments as for :func:`train`.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -100,24 +56,19 @@ def plan(
     """
     workers = require_whole("workers", workers, 1, "try workers=16")
     require_auto(settings.auto, "workers", workers)
-    remedy = "try bits=18, which hashes names"
+    remedy = ("try ", Given("bits", 18), ", which hashes names")
     require(settings.bits is not None, "bits", settings.bits, "a dictionary would differ from worker to worker", remedy)
     columns = columns or Columns()
-    found = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)
-    schema = found.schema
-    if schema is None and found.format not in ("libsvm", "vw", "npz"):
-        schema = _schema(settings, found.files[0].name, found.format, columns)
-    return Reading(settings, found.files, deal(found.files, workers), found.format, columns, schema, on_error)
-
-
-def _schema(settings: Settings, name: str, format_: str, columns: Columns) -> Schema | None:
-    """What the columns of tables are for, by the first rows."""
-    reader = Reader(
-        [source_of(name)], Hashing(18), format=format_, columns=columns, labels=settings.label_names, on_error="skip",
-        background=False,
-    )  # fmt: skip
-    next(iter(reader), None)
-    return reader.schema
+    look = look_at_files(find_files(sources), format, columns, schema, settings.label_names is not None)
+    schema = look.schema
+    if schema is None and look.format not in ("libsvm", "vw", "npz"):
+        reader = Reader(
+            [source_of(look.files[0].name)], Hashing(18), format=look.format, columns=columns,
+            labels=settings.label_names, on_error="skip", background=False,
+        )  # fmt: skip
+        next(iter(reader), None)  # the first rows show the kinds of columns
+        schema = reader.schema
+    return Reading(settings, look.files, deal(look.files, workers), look.format, columns, schema, on_error)
 
 
 def train(
@@ -134,24 +85,24 @@ def train(
     on_error: str = "stop",
     after: Callable[[Driver], None] | None = None,
 ) -> LinearModel:
-    """A model trained by many workers, each of which learns its own rows between two merges.
+    """Train a model with many workers, each of which learns its own rows between two merges.
 
-    The same settings, sources and number of workers give the same model, bit by bit, wherever the workers run and
-    whichever of them fail.
+    The same settings, sources and number of workers give the same model, bit by bit, on any machines and after any
+    failures of workers.
 
     Args:
-        settings: of a new model, or a model to go on from, which is changed; names are hashed, so ``bits`` must be
-            given.
+        settings: of a new model, or a model to continue, which is changed. Names are hashed, so ``bits`` must be given,
+            and beta must be "auto".
         sources: paths, globs and directories that every machine sees, and URLs that fsspec opens, such as ``s3://``.
-        workers: how many.
+        workers: their number.
         cluster: None for Ray on this machine, "auto" for the cluster that this machine belongs to,
             "ray://host:10001" for another one, or "simulation" for no Ray: workers in this process, one after the
             other.
         checkpoint: a file that is written after merges, or :class:`giftrl.training.Checkpoint` to say how often.
-        resume: go on from the checkpoint.
+        resume: continue from the checkpoint.
         format, columns, schema, on_error: as for :class:`giftrl.streams.Reader`.
-        after: called after each merge with the :class:`giftrl.distributed.Driver`, whose ``costs`` tell what the run
-            has cost.
+        after: called after each merge with the :class:`giftrl.distributed.Driver`, whose ``costs`` are the costs of the
+            run so far.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -164,7 +115,7 @@ def train(
     """
     require_cluster(cluster)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(Path(checkpoint), EVERY)
+        checkpoint = Checkpoint(Path(checkpoint), CHECKPOINT_ROWS)
     require(checkpoint is not None or not resume, "resume", resume, "needs a checkpoint", "give checkpoint")
     if checkpoint is not None:
         require_place(checkpoint.path, resume)
@@ -174,34 +125,38 @@ def train(
         rule = "is not what the model was trained with"
         require(schema is None or model.schema in (None, schema), "schema", schema, rule, "leave it out")
         schema = model.schema or schema
-    reading = plan(
-        settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error
-    )  # fmt: skip
+    reading = plan(settings, sources, workers, format=format, columns=columns, schema=schema, on_error=on_error)
     progress: Progress | None = None
     if checkpoint is not None and resume:
-        model, progress = read(checkpoint.path, reading)
+        model, progress = read_checkpoint(checkpoint.path, reading)
     model = LinearModel(reading.settings) if model is None else model
     model.schema = reading.schema
-    driver = Driver(model, reading, _crew(cluster, reading), progress)
-    written = [model.examples]
+    crew: Crew
+    if cluster == SIMULATION:
+        crew = LocalCrew(reading, len(reading.shards))
+    else:
+        connect(cluster)
+        crew = RayCrew(reading, len(reading.shards))
+    written = model.examples
 
     def merged(driver: Driver) -> None:
-        if checkpoint is not None:
-            due = driver.model.examples - written[0] >= checkpoint.every or all(driver.progress.done)
-            if due:
-                write(checkpoint.path, driver)
-                written[0] = driver.model.examples
+        nonlocal written
+        if checkpoint is not None and (
+            driver.model.examples - written >= checkpoint.every or all(driver.progress.done)
+        ):
+            write_checkpoint(checkpoint.path, driver)
+            written = driver.model.examples
         if after is not None:
             after(driver)
 
     try:
-        return driver.run(merged)
+        return Driver(model, reading, crew, progress).run(merged)
     finally:
-        driver.crew.close()
+        crew.close()
 
 
 def require_place(checkpoint: Path, resume: bool) -> None:
-    """Raise an error unless there is a checkpoint to go on from, or none that a new run would write over."""
+    """Raise an error if there is no checkpoint to resume, or one that a new run would overwrite."""
     if not resume:
         require_no_checkpoint(checkpoint)
         return
@@ -209,8 +164,42 @@ def require_place(checkpoint: Path, resume: bool) -> None:
     require(checkpoint.exists(), "checkpoint", str(checkpoint), "there is none to go on from", remedy)
 
 
-def _crew(cluster: str | None, reading: Reading) -> Any:
-    if cluster == SIMULATION:
-        return LocalCrew(reading, len(reading.shards))
-    connect(cluster)
-    return RayCrew(reading, len(reading.shards))
+def _described(reading: Reading) -> dict[str, Any]:
+    """The settings of reading as JSON holds them: a run can be resumed only with the same."""
+    columns = reading.columns._asdict()
+    return {
+        "sources": [[file.name, file.size] for file in reading.files],
+        "workers": len(reading.shards),
+        "format": reading.format,
+        "columns": {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()},
+        "on_error": reading.on_error,
+    }
+
+
+def write_checkpoint(path: Path, driver: Driver) -> None:
+    """Write the model and the progress of a run, whole or not at all, in the place of the checkpoint before."""
+    now = driver.progress
+    more = _described(driver.reading) | {
+        "position": [list(place) for place in now.places],
+        "done": list(now.done),
+        "version": now.version,
+    }
+    steps = {} if now.steps is None else {"steps": now.steps}
+    driver.model.save(path, more, steps | {"seen": np.flatnonzero(now.seen)})
+
+
+def read_checkpoint(path: Path, reading: Reading) -> tuple[LinearModel, Progress]:
+    """The model and the progress of a checkpoint; an error if it belongs to another run."""
+    model, more = LinearModel.load(path)
+    different = reading.settings.differences(model.settings) + without_cluster(more)
+    for name, value in _described(reading).items():
+        different += differences(name, value, more)
+    require_same_run(path, different, "settings or data")
+    with unsound_checkpoint(path):
+        places = [Place(*map(int, place)) for place in more["position"]]
+        done = [bool(done) for done in more["done"]]
+        seen = np.zeros(model.learner.dimension, np.bool_)
+        seen[more["extra"]["seen"]] = True
+        if len(places) != len(reading.shards) or len(done) != len(reading.shards):
+            raise ValueError("it has other shards")
+        return model, Progress(places, done, int(more["version"]), more["extra"].get("steps"), seen)

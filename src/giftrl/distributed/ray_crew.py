@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: actors that are replaced where they die, and helped where they are slow."""
+"""Workers on a Ray cluster: actors that are replaced if they die, and helped if they are slow."""
 
 import os
 import re
@@ -15,22 +15,25 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from giftrl.distributed.driver import Order, Reply, State, Worker
+from giftrl.distributed.driver import Order, Reply, Worker
 from giftrl.distributed.shards import Reading
 from giftrl.errors import GiftrlError, InvalidInput, require
 from giftrl.streams.batch import Batch
+from giftrl.workers.merging import SharedState
 
 #: For ``cluster``: workers in this process, one after the other.
 SIMULATION = "simulation"
-#: How long to wait for the address of a cluster to answer, in seconds.
-PATIENCE = 5.0
-#: Where Ray writes down the address of the cluster that this machine belongs to.
+#: The seconds to wait for the address of a cluster to answer.
+ANSWER_SECONDS = 5.0
+#: The file with the address of the cluster that this machine belongs to.
 RECORD = Path("/tmp/ray/ray_current_cluster")
-#: Once half of the workers have replied, a worker that takes this many times as long as their median, and at least so
-#: many seconds, is slow: its order is given to one that has replied, too, and the first reply counts.
-SLOW, LEAST = 3.0, 10.0
-#: How often an order may end with the death of its worker.
-DEATHS = 5
+#: Once half of the workers have replied, a worker is slow that takes this many times as long as their median, and at
+#: least so many seconds: its order is given to one that has replied, too, and the first reply counts.
+SLOW_FACTOR, MIN_SLOW_SECONDS = 3.0, 10.0
+#: The times that an order may end with the death of its worker.
+MAX_DEATHS = 5
+#: Errors of Ray and of the network at start.
+START_ERRORS = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
 def import_ray() -> Any:
@@ -66,10 +69,10 @@ def connect(cluster: str | None) -> None:
             ray.init(address=cluster, **quiet)
         else:  # the server at the other end takes no settings of logs
             ray.init(address=cluster)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
-        said = " ".join(str(problem).split())[:300] or type(problem).__name__
+    except START_ERRORS as problem:
+        reason = " ".join(str(problem).split())[:300] or type(problem).__name__
         remedy = "start one with `ray start --head`, or give ray://host:10001"
-        raise InvalidInput("cluster", cluster, f"cannot be reached ({said})", remedy) from None
+        raise InvalidInput("cluster", cluster, f"cannot be reached ({reason})", remedy) from None
 
 
 def require_version(theirs: str) -> None:
@@ -79,7 +82,7 @@ def require_version(theirs: str) -> None:
 
 
 def require_cluster(cluster: str | None) -> None:
-    """Raise an error unless ``cluster`` is what a run can have: a simulation, or Ray at an address that answers.
+    """Raise an error unless ``cluster`` is a simulation, or Ray at an address that answers.
 
     >>> require_cluster("simulation")
     >>> require_cluster("Simulation")
@@ -94,7 +97,7 @@ def require_cluster(cluster: str | None) -> None:
 def require_address(cluster: str | None, simulation: bool = False) -> None:
     """Raise an error unless a cluster can have this address and something answers there.
 
-    ``simulation`` says whether there could also be a simulation, for the message.
+    ``simulation`` says that there could also be a simulation, for the message.
 
     >>> require_address("ray://localhost:1")
     Traceback (most recent call last):
@@ -104,7 +107,13 @@ def require_address(cluster: str | None, simulation: bool = False) -> None:
     if cluster is None:
         return
     if cluster == "auto":
-        _require_running()
+        # Ray would look for a cluster that has ended for minutes.
+        address = os.environ.get("RAY_ADDRESS", "")
+        if not address and RECORD.is_file():
+            address = RECORD.read_text(encoding="utf-8").strip()
+        name, _, number = address.removeprefix("ray://").rpartition(":")
+        if name and number.isdecimal():  # otherwise Ray finds out at once
+            _require_answer("auto", name, int(number))
         return
     try:
         parts = urlsplit(cluster)
@@ -119,24 +128,14 @@ def require_address(cluster: str | None, simulation: bool = False) -> None:
 
 def _require_answer(cluster: str, host: str, port: int) -> None:
     try:
-        socket.create_connection((host, port), PATIENCE).close()
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
     except OSError as problem:
         remedy = "check the address, and start the cluster with `ray start --head`"
         raise InvalidInput("cluster", cluster, f"nothing answers there ({problem})", remedy) from None
 
 
-def _require_running() -> None:
-    """Raise an error if the cluster that this machine belonged to has ended: Ray would look for it for minutes."""
-    address = os.environ.get("RAY_ADDRESS", "")
-    if not address and RECORD.is_file():
-        address = RECORD.read_text(encoding="utf-8").strip()
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():  # otherwise Ray finds out at once
-        _require_answer("auto", host, int(port))
-
-
 def _short(problem: Exception) -> str:
-    """What an exception of Ray says, in one line: of a traceback inside of it, the last error."""
+    """The message of an exception of Ray in one line: the last error of a traceback inside of it."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
     return (errors[-1] if errors else lines[0])[:300]
@@ -149,7 +148,7 @@ def _cannot_begin(problem: Exception) -> InvalidInput:
 
 @contextmanager
 def _trouble_at_start() -> Iterator[None]:
-    """Turn what goes wrong with the first calls to a cluster into one line.
+    """Turn errors of the first calls to a cluster into one line.
 
     A worker that cannot import giftrl dies before it can say so, and Ray wraps its traceback in another.
     """
@@ -157,7 +156,7 @@ def _trouble_at_start() -> Iterator[None]:
 
     try:
         yield
-    except (RayError, ConnectionError, RuntimeError, ValueError, TimeoutError) as problem:
+    except (RayError, *START_ERRORS) as problem:
         if isinstance(problem, GiftrlError):
             raise
         raise _cannot_begin(problem) from None
@@ -167,7 +166,7 @@ class _Actor(Worker):
     """A worker on another machine."""
 
     def version_of_giftrl(self) -> str:
-        """Which version it runs."""
+        """The version that it runs."""
         return version("giftrl")
 
 
@@ -176,15 +175,17 @@ class RayCrew:
 
     Args:
         reading: of all shards.
-        workers: how many; where there are fewer cores, they share them.
-        slow, least: when a worker is slow; see :data:`SLOW`.
+        workers: their number; if there are fewer cores, they share them.
+        slow, least: when a worker is slow; see :data:`SLOW_FACTOR`.
     """
 
     name = "Ray"
 
-    def __init__(self, reading: Reading, workers: int, *, slow: float = SLOW, least: float = LEAST) -> None:
-        self._ray = ray = import_ray()
-        self._slow, self._least = slow, least
+    def __init__(
+        self, reading: Reading, workers: int, *, slow: float = SLOW_FACTOR, least: float = MIN_SLOW_SECONDS
+    ) -> None:
+        self.ray = ray = import_ray()
+        self.slow, self.least = slow, least
         self.repeated = 0
         with _trouble_at_start():
             cores = float(ray.cluster_resources().get("CPU", 1.0))
@@ -198,8 +199,8 @@ class RayCrew:
     def _new(self) -> Any:
         return self._actor.remote(self._reading, background=True)
 
-    def round(self, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> list[Reply]:
-        """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.LocalCrew.round`."""
+    def round(self, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]) -> list[Reply]:
+        """The replies to orders, in their order; see :meth:`giftrl.distributed.driver.Crew.round`."""
         return _Round(self, orders, state, whole).replies()
 
     def replace(self, worker: int) -> None:
@@ -209,25 +210,27 @@ class RayCrew:
     def close(self) -> None:
         """Let the workers go."""
         for actor in self.actors:
-            self._ray.kill(actor)
+            self.ray.kill(actor)
 
 
-def own(batch: Batch) -> Batch:
-    """A batch whose arrays are its own: those that Ray gives cannot be written to, and loops would be compiled anew."""
-    found: dict[str, Any] = {each.name: getattr(batch, each.name) for each in fields(batch)}
-    arrays: dict[str, Any] = {name: each.copy() for name, each in found.items() if isinstance(each, np.ndarray)}
+def own_arrays(batch: Batch) -> Batch:
+    """A batch with copies of its arrays: Ray's cannot be written to, and loops would be compiled anew for them."""
+    values: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    arrays: dict[str, Any] = {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
     return replace(batch, **arrays)
 
 
 class _Round:
-    """The orders of a round, who carries them out, and the replies so far."""
+    """The orders of a round, the workers that carry them out, and the replies so far."""
 
-    def __init__(self, crew: RayCrew, orders: Sequence[Order], state: State, whole: Callable[[], State]) -> None:
-        self.crew, self.orders, self.ray = crew, orders, crew._ray
-        self._state, self._make, self._whole = self.ray.put(state), whole, None
+    def __init__(
+        self, crew: RayCrew, orders: Sequence[Order], state: SharedState, whole: Callable[[], SharedState]
+    ) -> None:
+        self.crew, self.orders, self.ray = crew, orders, crew.ray
+        self._state, self._make_whole, self._whole = self.ray.put(state), whole, None
         self._begun = time.perf_counter()
-        self._pending: dict[Any, tuple[int, int]] = {}  # which order, and which worker
-        self._found: dict[int, Reply] = {}
+        self._pending: dict[Any, tuple[int, int]] = {}  # the number of the order, and the worker
+        self._replies: dict[int, Reply] = {}
         self._seconds: list[float] = []
         self._free: list[int] = []  # workers that have replied
         self._helped: set[int] = set()
@@ -237,23 +240,23 @@ class _Round:
 
     def _send(self, number: int, worker: int, whole: bool) -> None:
         if whole and self._whole is None:
-            self._whole = self.ray.put(self._make())
+            self._whole = self.ray.put(self._make_whole())
         state = self._whole if whole else self._state
         self._pending[self.crew.actors[worker].round.remote(self.orders[number], state, whole)] = number, worker
 
     def replies(self) -> list[Reply]:
-        while len(self._found) < len(self.orders):
+        while len(self._replies) < len(self.orders):
             ready, _ = self.ray.wait(list(self._pending), num_returns=1, timeout=1.0)
-            for each in ready:
-                self._take(each, *self._pending.pop(each))
+            for reference in ready:
+                self._receive(reference, *self._pending.pop(reference))
             self._help()
-        return [self._found[number] for number in range(len(self.orders))]
+        return [self._replies[number] for number in range(len(self.orders))]
 
-    def _take(self, ready: Any, number: int, worker: int) -> None:
+    def _receive(self, reference: Any, number: int, worker: int) -> None:
         from ray.exceptions import RayActorError, RayError, RayTaskError
 
         try:
-            reply = self.ray.get(ready)
+            reply = self.ray.get(reference)
         except RayActorError as problem:
             self._replace(number, worker, problem)
             return
@@ -267,8 +270,8 @@ class _Round:
             raise InvalidInput("cluster", "ray", f"has lost a reply ({_short(problem)})", remedy) from None
         if reply is None:
             self._send(number, worker, True)
-        elif number not in self._found:
-            self._found[number] = reply._replace(window=tuple(map(own, reply.window)))
+        elif number not in self._replies:
+            self._replies[number] = reply._replace(window=tuple(map(own_arrays, reply.window)))
             self._seconds.append(time.perf_counter() - self._begun)
             self._free.append(worker)
 
@@ -276,25 +279,25 @@ class _Round:
         if re.match("ModuleNotFoundError|ImportError", _short(problem)):  # a new worker may be sent to the same machine
             raise _cannot_begin(problem) from None
         self._deaths += 1
-        if self._deaths > DEATHS:
+        if self._deaths > MAX_DEATHS:
             raise InvalidInput(
                 "cluster", f"worker {worker}", f"has died {self._deaths} times in one round ({_short(problem)})",
                 "look into its log with `ray logs`; if memory is short, use fewer workers or fewer bits",
             )  # fmt: skip
         self.crew.repeated += 1
         self.crew.replace(worker)
-        if number not in self._found:
+        if number not in self._replies:
             self._send(number, worker, True)
 
     def _help(self) -> None:
         """Give the orders of slow workers to others as well."""
-        if 2 * len(self._found) < len(self.orders) or not self._free:
+        if 2 * len(self._replies) < len(self.orders) or not self._free:
             return
-        taken = time.perf_counter() - self._begun
-        if taken < max(self.crew._slow * statistics.median(self._seconds), self.crew._least):
+        seconds = time.perf_counter() - self._begun
+        if seconds < max(self.crew.slow * statistics.median(self._seconds), self.crew.least):
             return
         for number, _ in list(self._pending.values()):
-            if number not in self._found and number not in self._helped and self._free:
+            if number not in self._replies and number not in self._helped and self._free:
                 self._helped.add(number)
                 self.crew.repeated += 1
                 self._send(number, self._free.pop(), True)

@@ -1,10 +1,17 @@
-"""The files that a run on many machines reads: paths, globs, directories and URLs such as ``s3://bucket/day*.vw``."""
+"""Files cut into shards, one for each worker, and reading a shard from any place on.
+
+Shards are a pure function of the files and of the number of workers. Plain text is cut into blocks of bytes, which go
+to the workers in turn: so every worker meets all of the data, even if it is in the order of time. A line belongs to the
+block of its first byte. Compressed files, Parquet, Arrow and npz, and CSV with newlines inside quotes, are not cut:
+whole files go to the workers in turn.
+"""
 
 import glob
 import io
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,18 +32,22 @@ from giftrl.training.settings import Settings
 
 Named = str | os.PathLike[str]
 #: Text is hardly ever more times as large as its compressed file.
-COMPRESSION = 10
-#: What goes wrong is an error of ours: the traces that these packages also log are for programs that ask for them.
-LOGGERS = ("fsspec", "gcsfs", "s3fs")
+MAX_COMPRESSION = 10
+#: Their errors become errors of ours: the traces that these packages also log are for programs that ask for them.
+QUIET_LOGGERS = ("fsspec", "gcsfs", "s3fs")
+#: The bytes of a block, at most and at least; each worker has this many blocks if that allows it.
+MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, BLOCKS_PER_WORKER = 4 << 20, 4 << 10, 16
+#: The bytes that are read at a time behind a block, to the end of its last line.
+LINE_END_BYTES = 1 << 16
 
 
 class File(NamedTuple):
-    """A file of rows, and what is known about it before its rows are read.
+    """A file of rows.
 
     Attributes:
         name: its path or URL.
         size: in bytes.
-        lines: whether it can be cut between any two lines.
+        lines: True if it can be cut between any two lines.
         header: of CSV, the bytes before its first row.
         delimiter: of CSV.
     """
@@ -49,18 +60,18 @@ class File(NamedTuple):
 
 
 def source_of(name: str) -> Source:
-    """The whole of a file."""
+    """The whole of a file, as a reader takes it."""
     return Source(name, opener=partial(open_url, name)) if is_url(name) else Source(name, Path(name))
 
 
 def open_url(name: str) -> Any:
-    """The bytes behind a URL, opened to be read."""
+    """Open a URL for reading."""
     with _url_errors(name):
         return _fsspec(name).open(name, "rb").open()
 
 
 def find_files(sources: Named | Sequence[Named]) -> tuple[File, ...]:
-    """The files that paths, globs, directories and URLs stand for, with their sizes."""
+    """List the files behind paths, globs, directories and URLs, with their sizes."""
     names = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
     require(len(names) > 0, "sources", sources, "must name at least one source", "give files or URLs")
     for name in names:
@@ -82,14 +93,13 @@ def _behind_url(url: str) -> Iterator[File]:
     with _url_errors(url):
         system, path = _fsspec(url).core.url_to_fs(url)
         if glob.has_magic(path) and not system.exists(path):
-            found = sorted(system.glob(path))
-            if not found:
+            paths = sorted(system.glob(path))
+            if not paths:
                 raise BadSource(url, "the pattern matches no file", "check it")
         else:
-            found = sorted(system.find(path)) if system.isdir(path) else [path]
-        for each in found:
-            size = int(system.info(each)["size"])
-            name = system.unstrip_protocol(each)
+            paths = sorted(system.find(path)) if system.isdir(path) else [path]
+        for each in paths:
+            size, name = int(system.info(each)["size"]), system.unstrip_protocol(each)
             if size == 0:
                 raise BadSource(name, "the file is empty", "leave it out")
             yield File(name, size)
@@ -99,39 +109,33 @@ def _fsspec(url: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise InvalidInput(
-            "sources", url, "needs fsspec, which is not installed", 'pip install "giftrl[ray]"'
-        ) from None
-    for name in LOGGERS:
+        remedy = 'pip install "giftrl[ray]"'
+        raise InvalidInput("sources", url, "needs fsspec, which is not installed", remedy) from None
+    for name in QUIET_LOGGERS:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
     return fsspec
 
 
-class _url_errors:  # noqa: N801 (it reads as a function)
-    """Turn what goes wrong with a URL into an error that names it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if problem is None or isinstance(problem, GiftrlError) or not isinstance(problem, Exception):
-            return
-        if isinstance(problem, FileNotFoundError):
-            raise BadSource(self.url, "there is no such file", "check the name") from None
-        if isinstance(problem, ImportError):
-            raise BadSource(self.url, f"needs another package ({problem})", "install it on every machine") from None
-        # Each file system has errors of its own, and not all of them are an OSError.
-        said = f"{type(problem).__name__}: {problem}"
-        raise BadSource(self.url, f"cannot be read ({said})", "check the address and the access to it") from None
+@contextmanager
+def _url_errors(url: str) -> Iterator[None]:
+    """Turn errors of file systems into an error that names the URL."""
+    try:
+        yield
+    except GiftrlError:
+        raise
+    except FileNotFoundError:
+        raise BadSource(url, "there is no such file", "check the name") from None
+    except ImportError as problem:
+        raise BadSource(url, f"needs another package ({problem})", "install it on every machine") from None
+    except Exception as problem:  # each file system has errors of its own, and not all of them are an OSError
+        rule = f"cannot be read ({type(problem).__name__}: {problem})"
+        raise BadSource(url, rule, "check the address and the access to it") from None
 
 
 class Look(NamedTuple):
-    """Files with what their first bytes show, their format, and what the columns of tables are for."""
+    """Files with the facts of their first bytes, their format, and the kinds of the columns of tables."""
 
     files: tuple[File, ...]
     format: str
@@ -148,49 +152,47 @@ def look_at_files(
     """Find out which files can be cut between lines, and where the rows of CSV begin.
 
     Args:
-        files: as :func:`find_files` gives them.
+        files: from :func:`find_files`.
         format, columns, schema: as for :class:`giftrl.streams.Reader`.
-        named_labels: whether labels are text.
+        named_labels: True if labels are text.
     """
     looked, formats = [], dict[str, str]()
     for file in files:
         with Stream(source_of(file.name)) as stream:
             head = stream.peek(HEAD_BYTES)
             stream.check_end(1)
-            found = detect(head, file.name, format)
-            formats.setdefault(found, file.name)
+            kind = detect(head, file.name, format)
+            formats.setdefault(kind, file.name)
             plain = stream.compression is None
-        if found == "csv":
+        if kind == "csv":
             from giftrl.streams.tables.csv import layout
 
-            made = layout(
+            table = layout(
                 head[:HEAD_BYTES], file.name, columns or Columns(), schema, len(head) < HEAD_BYTES, named_labels
             )
-            file = file._replace(header=head[: made.offset], delimiter=made.delimiter)
-            schema = schema or made.schema
-        looked.append(
-            file._replace(lines=plain and found in TEXT_FORMATS and not (found == "csv" and _has_long_records(head)))
-        )
+            file = file._replace(header=head[: table.offset], delimiter=table.delimiter)
+            schema = schema or table.schema
+        long_records = kind == "csv" and _has_long_records(head)
+        looked.append(file._replace(lines=plain and kind in TEXT_FORMATS and not long_records))
     if len(formats) > 1:
         (one, first), (other, second), *_ = formats.items()
         rule = f"must have one format, and the first is {one} and the second {other}"
-        raise InvalidInput(
-            "sources", [first, second], rule, "convert one of them (giftrl convert), or train in two runs"
-        )
+        remedy = "convert one of them (giftrl convert), or train in two runs"
+        raise InvalidInput("sources", [first, second], rule, remedy)
     return Look(tuple(looked), next(iter(formats)), schema)
 
 
 def _has_long_records(head: bytes) -> bool:
-    """Whether a record of CSV has a newline inside quotes: a line then has an odd number of quotes."""
+    """True if a record of CSV has a newline inside quotes: a line then has an odd number of quotes."""
     return any(line.count(b'"') % 2 for line in head.split(b"\n")[:-1])
 
 
 class About(NamedTuple):
-    """About how many rows there are.
+    """An estimate of the number of rows.
 
     Attributes:
-        rows: how many.
-        most: whether there may be far fewer, as of compressed files.
+        rows: the number.
+        most: True if there may be far fewer, as in compressed files.
 
     >>> print(About(16_000), About(32_000, most=True), sep=", ")
     about 16,000, at most about 32,000
@@ -204,10 +206,9 @@ class About(NamedTuple):
 
 
 def about_rows(files: Sequence[File], format: str | None = None) -> About | None:  # noqa: A002
-    """About how many rows files of text have; None where that cannot be told, as of tables in Parquet.
+    """Estimate the number of rows of text files, by their sizes and the first lines of the first; None for others.
 
-    By the size of each file, and by how long the first lines of the first are. Compressed files count with the most
-    text that they are likely to hold.
+    Compressed files count with the most text that they are likely to hold.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -220,27 +221,12 @@ def about_rows(files: Sequence[File], format: str | None = None) -> About | None
         head = stream.peek(HEAD_BYTES)[:HEAD_BYTES]
     if detect(head, files[0].name, format) not in TEXT_FORMATS:
         return None
-    packed = [_is_compressed(file) for file in files]
-    size = sum(file.size * (COMPRESSION if each else 1) for file, each in zip(files, packed, strict=True))
-    return About(max(1, round(size * head.count(b"\n") / len(head))), any(packed))
-
-
-def _is_compressed(file: File) -> bool:
-    with Stream(source_of(file.name)) as stream:
-        return stream.compression is not None
-
-
-# Files cut into shards, one for each worker: a pure function of the files and of how many workers there are.
-#
-# Plain text is cut into blocks of bytes, which go to the workers in turn: so every worker meets all of the data,
-# which matters where rows are in the order of time. A line belongs to the block that its first byte is in. Compressed
-# files, Parquet, Arrow and npz, and CSV with newlines inside quotes, are not cut: whole files go to the workers in
-# turn.
-
-#: A block has this many bytes at most, and at least; there are this many for each worker where that allows it.
-LARGEST, SMALLEST, EACH = 4 << 20, 4 << 10, 16
-#: How many bytes are read at a time behind a block, to the end of its last line.
-AHEAD = 1 << 16
+    compressed = []
+    for file in files:
+        with Stream(source_of(file.name)) as stream:
+            compressed.append(stream.compression is not None)
+    size = sum(file.size * (MAX_COMPRESSION if packed else 1) for file, packed in zip(files, compressed, strict=True))
+    return About(max(1, round(size * head.count(b"\n") / len(head))), any(compressed))
 
 
 class Cut(NamedTuple):
@@ -252,12 +238,12 @@ class Cut(NamedTuple):
 
 
 def block_size(total: int, workers: int) -> int:
-    """How many bytes a block has: a 16th of a worker's part, but at least 4 KiB and at most 4 MiB.
+    """The bytes of a block: a 16th of a worker's part, but at least 4 KiB and at most 4 MiB.
 
     >>> block_size(1 << 20, 4), block_size(1 << 40, 4)
     (16384, 4194304)
     """
-    return min(max(total // (EACH * workers), SMALLEST), LARGEST)
+    return min(max(total // (BLOCKS_PER_WORKER * workers), MIN_BLOCK_BYTES), MAX_BLOCK_BYTES)
 
 
 def deal(files: Sequence[File], workers: int) -> tuple[tuple[Cut, ...], ...]:
@@ -290,14 +276,9 @@ def source_of_cut(file: File, cut: Cut) -> Source:
 
 def open_cut(file: File, cut: Cut) -> Any:
     """The lines of a block, behind the header of its file."""
-    with file_object(file) as raw:
-        return io.BytesIO(file.header + whole_lines(raw, cut.begin, cut.end, cut.begin == len(file.header)))
-
-
-def file_object(file: File) -> Any:
-    """A file, opened to be read."""
     source = source_of(file.name)
-    return source.path.open("rb") if source.path is not None else source.again
+    with source.path.open("rb") if source.path is not None else source.again as raw:
+        return io.BytesIO(file.header + whole_lines(raw, cut.begin, cut.end, cut.begin == len(file.header)))
 
 
 def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
@@ -315,7 +296,7 @@ def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
     start = 0 if first else data.find(b"\n") + 1
     if before and (start == 0 or start == len(data)):  # no line begins here
         return b""
-    while not data.endswith(b"\n") and (more := raw.read(AHEAD)):
+    while not data.endswith(b"\n") and (more := raw.read(LINE_END_BYTES)):
         rest = more.find(b"\n") + 1
         data += more[:rest] if rest else more
         if rest:
@@ -323,11 +304,8 @@ def whole_lines(raw: Any, begin: int, end: int, first: bool = False) -> bytes:
     return bytes(data[start:])
 
 
-# The rows of a shard, from any place on: the same rows for every worker that reads from there.
-
-
 class Place(NamedTuple):
-    """Where the next row of a shard is: so many rows behind a position in one of its cuts."""
+    """The place of the next row of a shard: so many rows behind a position in one of its cuts."""
 
     cut: int = 0
     offset: int = 0
@@ -336,7 +314,7 @@ class Place(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What workers need to know to read any shard.
+    """Everything that workers need to read any shard.
 
     Attributes:
         settings: of the model.
@@ -355,24 +333,24 @@ class Reading(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """Consecutive rows of a shard, and how many rows between them and the row before could not be used."""
+    """Consecutive rows of a shard, and the number of unusable rows between them and the row before."""
 
     batch: Batch
     rejected: int
 
 
 class ShardRows:
-    """Hands out the rows of a shard, in order, and remembers its place.
+    """Hands out the rows of a shard, in order, and remembers its place; the same rows for every worker.
 
     Args:
         reading: of all shards.
         shard: its number.
         place: where to begin.
-        background: whether a thread reads and parses ahead.
+        background: True to read and parse ahead in a thread.
 
     Attributes:
-        place: where the next row is.
-        done: whether there is none.
+        place: of the next row.
+        done: True if there is none.
         news: names that were not met before, of all batches so far.
     """
 
@@ -385,7 +363,7 @@ class ShardRows:
         self._names = Hashing(reading.settings.bits).ahead()
         self._batch: Batch | None = None
         self._used = 0  # rows of the batch that were handed out
-        self._begin = place  # where the batch begins
+        self._begin = place  # of the batch
         items: Any = self._items(place)
         self._ahead = Prefetch(items) if background else None
         self._iterator = iter(items if self._ahead is None else self._ahead)
@@ -414,20 +392,17 @@ class ShardRows:
         columns = reading.columns if file.delimiter is None else reading.columns._replace(delimiter=file.delimiter)
         yield from Reader(
             [source], self._names, format=reading.format, columns=columns, schema=reading.schema,
-            interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
-            constant=settings.constant, on_error=reading.on_error, labels=settings.label_names,
-            accepts=settings.accepts, expected=settings.expected, no_base=settings.no_base, start=start,
-            background=False,
+            on_error=reading.on_error, start=start, background=False, **settings.reader_options(learn=True),
         )  # fmt: skip
 
     def _advance(self) -> bool:
-        """Go on to the next batch; False if there is none."""
-        found = next(self._iterator, None)
-        if found is None:
+        """Move to the next batch; False if there is none."""
+        item = next(self._iterator, None)
+        if item is None:
             self.done, self._batch = True, None
             self.place = Place(len(self._cuts))
             return False
-        self._begin, self._batch, news = found
+        self._begin, self._batch, news = item
         self.news.append(news)
         self._used = min(self._skip, len(self._batch))
         self._skip -= self._used
@@ -436,8 +411,8 @@ class ShardRows:
     def take(self, rows: int) -> Iterator[Portion]:
         """The next rows, so many of them or all that there are, in portions of one source each.
 
-        A row that cannot be used counts with the rows before the next one: what a portion counts depends on its rows,
-        and not on where batches end.
+        An unusable row counts with the rows before the next usable one: the count of a portion depends on its rows, and
+        not on where batches end.
         """
         while not self.done:
             if self._batch is None and not self._advance():
@@ -449,14 +424,13 @@ class ShardRows:
                 return
             low = batch.lines[min(first, len(batch) - 1)] if first else -1  # an earlier portion has counted up to here
             high = batch.lines[last] if last < len(batch) else np.iinfo(np.int64).max
-            rejected = sum(bool(low < each.line < high) for each in batch.rejected) if self._skip == 0 else 0
+            rejected = sum(bool(low < row.line < high) for row in batch.rejected) if self._skip == 0 else 0
             self._used = last
             rows -= last - first
             whole = replace(batch, rejected=())
             chosen = np.zeros(len(batch), np.bool_)
             chosen[first:last] = True
-            ended = last == len(batch)
-            if ended:
+            if last == len(batch):
                 end = batch.end
                 self._batch, self.place = None, Place(self._begin.cut, end.offset, end.line)
             else:

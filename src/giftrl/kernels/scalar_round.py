@@ -171,6 +171,8 @@ def account(state: Any, h: float, chosen: Any, stored: float, next_lam: float) -
 def recount_due(walked: float, dimension: int) -> bool:
     """True when norm2(theta)^2 must be summed anew: theta is rounded when it is stored, so a running sum drifts.
 
-    That is after 64 entries for each coordinate: it costs next to nothing, and does not depend on how rows are batched.
+    That is after 64 entries for each coordinate, which costs next to nothing and does not depend on batches. Below
+    4,096 coordinates it does not depend on their number either, because the capacity for a growing dictionary does
+    depend on batches.
     """
-    return walked >= 64.0 * dimension
+    return walked >= 64.0 * max(dimension, 4_096)

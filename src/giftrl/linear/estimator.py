@@ -17,9 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from giftrl.certificates import Certificate
 from giftrl.compiled.rows import each_once
 from giftrl.config import AUTO, Predictor, Recipe, freeze, make, make_each
-from giftrl.config.early_stopping import Passes, held_out
+from giftrl.config.early_stopping import EarlyStopping, held_out
 from giftrl.config.matrix_blocks import blocks
-from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.config.recipe import Experts, Parameters
 from giftrl.errors import InvalidInput, Overflowed, require
 from giftrl.kernels.prepare import unit_rows
@@ -27,7 +27,7 @@ from giftrl.linear.estimator_model import EstimatorModel
 from giftrl.linear.report import Reporting
 from giftrl.reports.record import Record, mean_base_learners
 from giftrl.workers.merging import require_auto
-from giftrl.workers.planner import FIRST
+from giftrl.workers.planner import MIN_FIRST_ROWS
 
 # ruff: noqa: N803 (scikit-learn passes X by its name)
 
@@ -124,31 +124,32 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
         n = len(labels) if order is None else len(order)
         if random is not None:
             order = random.permutation(n if order is None else order)
-        held = np.flatnonzero(held_out(n, self.validation_fraction if passes > 1 else 0.0))
+        held = np.flatnonzero(held_out(0, n, self.validation_fraction)) if passes > 1 else np.empty(0, np.int64)
         if len(held) > 0:  # positions in the order become example numbers
             taken = np.arange(n) if order is None else order
             held, order = taken[held], np.delete(taken, held)
         validate = None
         if len(held) > 0:
             validate = partial(self._validate, x[held], labels[held], None if weights is None else weights[held])
-        course = Passes(self._model.learners, validate)
+        stopping = EarlyStopping(self._model.learners, validate) if passes > 1 else None
         workers = 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
         require_auto(workers == 1 or self.beta == AUTO or self._model.each, "n_jobs", self.n_jobs)
         for index in range(passes):
             if index > 0 and random is not None:
                 order = random.permutation(order)
             before = self._model.loss_sum
-            course.begin()
-            with self._model.together(workers if index == 0 and n >= FIRST else 1):
+            if stopping is not None:
+                stopping.begin()
+            with self._model.together(workers if index == 0 and n >= MIN_FIRST_ROWS else 1):
                 self._learn_once(x, labels, weights, order, kept=index == 0)
             if index == 0:
                 self._loss_sum += self._model.loss_sum - before
                 self._weight_sum += n - len(held) if weights is None else weights.sum() - weights[held].sum()
-            if not course.end():
+            if stopping is None or not stopping.end():
                 break
-        self._model.replace(course.result())
-        if passes > 1:
-            self._validation_losses = course.losses
+        if stopping is not None:
+            self._model.replace(stopping.result())
+            self._validation_losses = stopping.losses
         if len(held) > 0:
             self._learn_once(x, labels, weights, held)
 
@@ -182,7 +183,7 @@ class FTRL(Reporting, Parameters, BaseEstimator):  # type: ignore[misc]
     def _validate(self, x: Any, labels: Array, weights: Array | None, learners: list[Any]) -> float:
         """Return the mean validation loss of learners on held-out examples."""
         predictor = freeze(learners, intercept=self.fit_intercept, clip=self._clip)
-        scores = as_they_count(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
+        scores = clip_as_in_training(learners, predictor.scores(unit_rows(x) if self.normalize == "unit" else x))
         weights = None if weights is None else weights / weights.max()  # so that their sum is finite
         return float(np.average(losses_of(learners[0].loss, scores, labels), weights=weights))
 

@@ -59,7 +59,7 @@ class EstimatorModel:
                 with Team(self.learners[0], workers, steps=self._steps) as self._team:
                     yield
                     self._team.finish()
-                    self._steps = self._team.steps if self._team.fitted else None
+                    self._steps = self._team.steps
         finally:
             self._team = self._threads = None
 

@@ -7,7 +7,7 @@ from typing import Any
 from giftrl.files import file_errors, write
 from giftrl.paper import temporal
 from giftrl.paper.claims import MOSTLY_SHARE
-from giftrl.paper.curves import BEYOND, PREPARATION, READINGS
+from giftrl.paper.curves import BEYOND_PAPER, PREPARATION, READINGS
 from giftrl.paper.experiments import Reproduction
 from giftrl.paper.panels import PaperPanel
 from giftrl.paper.published import LARGEST_DISTANCE, MEDIAN_DISTANCE, points
@@ -49,7 +49,7 @@ def write_report(result: Reproduction, folder: Path, axis: str = "clip") -> Path
         "betas above about 3, and diverges on the absolute loss."
     )
     page.section("The paper as printed", html.paragraph(text), figures_of(result, "literal", axis, folder))
-    for name, (_, text) in BEYOND.items():
+    for name, (_, text) in BEYOND_PAPER.items():
         if name in result.summaries:
             figures = figures_of(result, name, axis, folder)
             page.section(f"Beyond the paper: {name}", html.paragraph(f"{text}."), figures)
@@ -139,9 +139,9 @@ def draw_temporal(axes: Any, sequence: str, paths: list[temporal.RegretPath]) ->
     for path, look in zip(paths, style([path.rule for path in paths]).values(), strict=True):
         # A logarithmic axis cannot show a regret of 0 or less.
         shown = [(t, r) for t, r in zip(path.rounds, path.regret, strict=True) if r > 0.0]
-        colour = "#1f6fb4" if path.rule.startswith("proximal") else look.colour
+        colour = "#1f6fb4" if path.rule.startswith("proximal") else look["color"]
         if shown:
-            axes.plot(*zip(*shown, strict=True), color=colour, marker=look.marker, markersize=3.2, label=path.rule)
+            axes.plot(*zip(*shown, strict=True), color=colour, marker=look["marker"], markersize=3.2, label=path.rule)
         if not math.isnan(path.bound[-1]):
             axes.plot(path.rounds, path.bound, color=colour, linestyle=(0, (2, 2)), label="Corollary 4.3")
     rounds = paths[0].rounds

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from giftrl import domains, losses, mirror, regularizers, schedules, updates
 from giftrl.certificates import Certificate
 from giftrl.domains import Domain, WholeSpace
-from giftrl.errors import Incompatible, InvalidInput, Overflowed, require, require_whole
+from giftrl.errors import Given, Incompatible, InvalidInput, Overflowed, require, require_whole
 from giftrl.losses.vector import Vector, VectorLoss
 from giftrl.ops import brings
 from giftrl.ops import loss as scalar
@@ -119,8 +119,12 @@ def looks_ahead(regularizer: Any, update: Any, schedule: Any) -> bool:
     wanted = getattr(update, "lookahead", None)
     if wanted and not ahead:
         raise Incompatible(
-            f"lookahead=True uses the next regularizer, which is not known in time with {regularizer!r} and "
-            f"{schedule!r}; use lookahead=False or None"
+            (
+                Given("lookahead", True),
+                f" uses the next regularizer, which is not known in time with {regularizer!r} and {schedule!r}; use ",
+                Given("lookahead", False),
+                " or None",
+            )
         )
     if uses_gamma(schedule) and not centred(regularizer) and not lam_known_ahead(schedule):
         raise Incompatible(

@@ -10,12 +10,12 @@ losses of repeated runs, and a :class:`Panel` draws it against beta. A :class:`P
 1
 """
 
-from giftrl.reports.figures import AXES, INK, CurveStyle, Panel, inline, new_figure, save, side_by_side, style, svg
+from giftrl.reports.figures import AXES, Panel, new_figure, save, side_by_side, style, svg
 from giftrl.reports.loss_summary import Range, Summary, describe
-from giftrl.reports.page import Page
+from giftrl.reports.page import INK, Page, inline
 from giftrl.reports.wording import number
 
 __all__ = [
-    "AXES", "INK", "CurveStyle", "Page", "Panel", "Range", "Summary", "describe", "inline", "new_figure", "number",
+    "AXES", "INK", "Page", "Panel", "Range", "Summary", "describe", "inline", "new_figure", "number",
     "save", "side_by_side", "style", "svg",
 ]  # fmt: skip

@@ -3,10 +3,8 @@
 import importlib.util
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +13,32 @@ import numpy as np
 from giftrl.errors import GiftrlError, require
 from giftrl.files import write
 from giftrl.reports.loss_summary import Summary
+from giftrl.reports.page import INK
 
-#: The colour of text and axes; :func:`inline` replaces it by the text colour of the page.
-INK = "#1b1f23"
+#: Colours that differ in lightness as well as in hue, for grey prints and colour-blind readers; dashes; and markers.
+STYLES: tuple[dict[str, Any], ...] = tuple(
+    {"color": colour, "linestyle": dashes, "marker": marker}
+    for colour, dashes, marker in (
+        ("#d1495b", "-", "s"), ("#c98a00", "-", "^"), ("#7b52ab", "-", "D"), ("#1f6fb4", (0, (4, 2)), "o"),
+        ("#2a9d6f", "-", "v"), ("#8c564b", (0, (1, 1.5)), "P"), ("#0aa2c0", (0, (6, 2, 1, 2)), "X"),
+        ("#6b7280", "-", "<"), ("#e377c2", (0, (3, 1)), ">"),
+    )
+)  # fmt: skip
+#: The styles of the paper's rules, the same in every figure.
+RULE_STYLES = {"linear": 0, "truncated": 1, "twostep": 2, "two-step": 2, "proximal": 3, "iwa": 4}
 
-#: Colours that differ in lightness as well as in hue, for grey prints and for colour-blind readers.
-COLOURS = ("#d1495b", "#c98a00", "#7b52ab", "#1f6fb4", "#2a9d6f", "#8c564b", "#0aa2c0", "#6b7280", "#e377c2")
-DASHES: tuple[Any, ...] = ("-", "-", "-", (0, (4, 2)), "-", (0, (1, 1.5)), (0, (6, 2, 1, 2)), "-", (0, (3, 1)))
-MARKERS = ("s", "^", "D", "o", "v", "P", "X", "<", ">")
 
-#: The index of each of the paper's rules in the lists above, so that a rule looks the same in every figure.
-PLACES = {"linear": 0, "truncated": 1, "twostep": 2, "two-step": 2, "proximal": 3, "iwa": 4}
+def style(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A style for each curve. Curves of one figure differ, and the paper's rules look the same in every figure.
 
-
-@dataclass(frozen=True)
-class CurveStyle:
-    """The colour, dashes and marker of one curve.
-
-    >>> style(["proximal", "linear"])["linear"].marker
+    >>> style(["proximal", "linear"])["linear"]["marker"]
     's'
     """
-
-    colour: str
-    dashes: Any
-    marker: str
-
-
-def style(names: Sequence[str]) -> dict[str, CurveStyle]:
-    """A look for each curve. Curves of one figure differ, and the paper's rules look the same in every figure."""
-    places = {name: PLACES[name] for name in names if name in PLACES}
-    free = [k for k in range(len(COLOURS)) if k not in places.values()] or list(range(len(COLOURS)))
-    others = [name for name in names if name not in PLACES]
+    places = {name: RULE_STYLES[name] for name in names if name in RULE_STYLES}
+    free = [k for k in range(len(STYLES)) if k not in places.values()] or list(range(len(STYLES)))
+    others = [name for name in names if name not in RULE_STYLES]
     places |= {name: free[i % len(free)] for i, name in enumerate(others)}
-    return {name: CurveStyle(COLOURS[places[name]], DASHES[places[name]], MARKERS[places[name]]) for name in names}
+    return {name: STYLES[places[name]] for name in names}
 
 
 def require_matplotlib() -> None:
@@ -86,27 +77,6 @@ def svg(figure: Any) -> str:
     with mpl.rc_context({"svg.hashsalt": "giftrl", "svg.fonttype": "none", "text.color": INK}):
         figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
-
-
-def inline(text: str, name: str, description: str) -> str:
-    """An SVG element for an HTML page: it fills the width, takes the page's text colour, and has a description.
-
-    Args:
-        text: SVG text from :func:`svg`.
-        name: letters, digits and hyphens; each figure of a page needs its own.
-        description: the figure in words, for screen readers.
-
-    >>> inline('<?xml?><svg width="9pt" height="9pt" viewBox="0 0 9 9"><g id="a"/></svg>', "one", "A & B")
-    '<svg role="img" aria-label="A &amp; B" viewBox="0 0 9 9"><g id="one-a"/></svg>'
-    """
-    text = text[text.index("<svg") :].strip()
-    # Matplotlib gives the same ids to every figure, and ids must be unique in a page.
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
-    text = text.replace(INK, "currentColor")
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    opening, rest = text.split(">", 1)
-    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)
-    return opening.replace("<svg", f'<svg role="img" aria-label="{escape(description, quote=True)}"', 1) + ">" + rest
 
 
 def save(figure: Any, path: Path) -> None:
@@ -152,11 +122,8 @@ class Panel:
                 continue
             beta = np.array(summary.betas)[finite]
             middle, width = mean[k][finite], np.nan_to_num(half[k][finite])
-            axes.fill_between(beta, middle - width, middle + width, color=look.colour, alpha=0.2, linewidth=0)
-            axes.plot(
-                beta, middle, color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=3.2,
-                linewidth=1.5, label=name,
-            )  # fmt: skip
+            axes.fill_between(beta, middle - width, middle + width, color=look["color"], alpha=0.2, linewidth=0)
+            axes.plot(beta, middle, **look, markersize=3.2, linewidth=1.5, label=name)
         points = [point for curve in self.published.values() for point in curve]
         if points:
             axes.plot(

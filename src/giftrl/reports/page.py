@@ -1,5 +1,6 @@
 """An HTML page in one file, without scripts, for phones and print, on a light and on a dark background."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from giftrl.files import write
-from giftrl.reports.figures import inline
+
+#: The colour of text and axes in figures; :func:`inline` replaces it by the text colour of the page.
+INK = "#1b1f23"
 
 
 class Cell(NamedTuple):
@@ -78,8 +81,29 @@ def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
+def inline(text: str, name: str, description: str) -> str:
+    """An SVG element for an HTML page: it fills the width, takes the page's text colour, and has a description.
+
+    Args:
+        text: SVG text from :func:`giftrl.reports.figures.svg` or a chart.
+        name: letters, digits and hyphens; each figure of a page needs its own.
+        description: the figure in words, for screen readers.
+
+    >>> inline('<?xml?><svg width="9pt" height="9pt" viewBox="0 0 9 9"><g id="a"/></svg>', "one", "A & B")
+    '<svg role="img" aria-label="A &amp; B" viewBox="0 0 9 9"><g id="one-a"/></svg>'
+    """
+    text = text[text.index("<svg") :].strip()
+    # Matplotlib gives the same ids to every figure, and ids must be unique in a page.
+    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
+    text = text.replace(INK, "currentColor")
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    opening, rest = text.split(">", 1)
+    opening = re.sub(r'\s(width|height)="[^"]*"', "", opening)
+    return opening.replace("<svg", f'<svg role="img" aria-label="{escape(description, quote=True)}"', 1) + ">" + rest
+
+
 def figure(svg_text: str, description: str, name: str, caption: str) -> str:
-    """A figure with a caption below it; for the first three arguments see :func:`giftrl.reports.figures.inline`."""
+    """A figure with a caption below it; for the first three arguments see :func:`inline`."""
     drawn = inline(svg_text, name, description)
     return f"<figure>\n{drawn}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 

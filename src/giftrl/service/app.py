@@ -160,32 +160,34 @@ class Service:
         writer = self.folder.opened(name)
         return await self._in_thread(self.folder.get, name) if writer is None else writer
 
-    async def _written(self, request: Request, kind: str, body: Body = NO_ROWS, **more: Any) -> Any:
+    async def _written(self, request: Request, writer: Writer, kind: str, body: Body = NO_ROWS, **more: Any) -> Any:
         """Have the writer of a model carry out a job; return its answer."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         job = Job(kind, body, request.key, answer=future, **more)
-        for _ in range(3):  # the model may be closed at this moment, to make room for another one
-            writer = await self._writer(request.name)
+        for trial in range(3):
             try:
                 writer.submit(job)
                 break
             except Refused as refusal:
-                if refusal.status != 503:
+                if refusal.status != 503 or trial == 2:
                     raise
-                await asyncio.sleep(0.05)
-        else:
-            raise Refused(503, "the model is being closed", "try again", retry_after=1)
-        begun, seconds = time.perf_counter(), self.limits.seconds
-        words = f"there is no answer after {seconds:g} seconds, and the rows may be learned or not"
-        late = Refused(504, words, "send the request again with the same Idempotency-Key")
-        timer = loop.call_later(seconds, give_up, future, late)
+                await asyncio.sleep(0.05)  # the model is being closed, to make room for another one
+                writer = await self._writer(request.name)
+        begun = time.perf_counter()
+        timer = loop.call_later(self.limits.seconds, self._give_up, future)
         try:
             answer = await future
         finally:
             timer.cancel()
         writer.stats.took(kind, time.perf_counter() - begun)
         return answer
+
+    def _give_up(self, future: "asyncio.Future[Any]") -> None:
+        """Refuse a request whose answer has not come in time."""
+        if not future.done():
+            words = f"there is no answer after {self.limits.seconds:g} seconds, and the rows may be learned or not"
+            future.set_exception(Refused(504, words, "send the request again with the same Idempotency-Key"))
 
     async def page(self, request: Request) -> Reply:
         """The page about all models."""
@@ -250,66 +252,64 @@ class Service:
 
     async def learn(self, request: Request) -> Any:
         """Learn from labelled rows."""
-        await self._writer(request.name)  # before the body is read for a model that does not exist
-        return await self._written(request, LEARN, await request.rows())
+        writer = await self._writer(request.name)  # before the body is read for a model that does not exist
+        return await self._written(request, writer, LEARN, await request.rows())
 
     async def predict(self, request: Request) -> Any:
         """Predict for rows."""
         writer = await self._writer(request.name)
-        output = LABEL_OUTPUT
-        if request.options:
-            chosen = [each for each in OUTPUTS if request.flag(each)] or [LABEL_OUTPUT]
-            if len(chosen) > 1:
-                raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
-            output = chosen[0]
+        chosen = [each for each in OUTPUTS if request.options and request.flag(each)] or [LABEL_OUTPUT]
+        if len(chosen) > 1:
+            raise Refused(422, f"{' and '.join(chosen)} exclude each other", "send one of them")
         body = await request.rows()
         if request.options and request.flag("remember"):
-            return await self._written(request, REMEMBER, body, output=output)
+            return await self._written(request, writer, REMEMBER, body, output=chosen[0])
         begun, online = time.perf_counter(), writer.model.online
-        answer = None if online is None else online.predict_soon(body, output)
+        answer = None if online is None else online.predict_soon(body, chosen[0])
         if answer is None:
-            answer = await self._predicted(writer, body, output)
+            answer = await self._predicted(writer, body, chosen[0])
         writer.stats.took("predict", time.perf_counter() - begun)
         return encode(answer)
 
     async def _predicted(self, writer: Writer, body: Body, output: str) -> Answer:
-        """Predict in a thread, or with all small requests of this turn of the event loop."""
+        """Predict in a thread, or together with all small requests of this turn of the event loop."""
         loop, online = asyncio.get_running_loop(), writer.model.online
-        if (
-            online is None
-            or body.format not in online.compiled_formats
-            or len(body.data) > MAX_SMALL_BYTES
-            or online.lock.locked()
-        ):
+        small = len(body.data) <= MAX_SMALL_BYTES
+        if online is None or not small or body.format not in online.compiled_formats or online.lock.locked():
             return await loop.run_in_executor(self._predictions, writer.model.predict, body, output)
+        future: asyncio.Future[Answer] = loop.create_future()
         key = online, body.format, output
-        waiting = self._batches.setdefault(key, [])
-        waiting.append((body, loop.create_future()))
-        if len(waiting) == 1:
+        if key not in self._batches:
+            self._batches[key] = []
             loop.call_soon(self._predict_batch, key)
-        return await waiting[-1][1]
+        self._batches[key].append((body, future))
+        return await future
 
     def _predict_batch(self, key: tuple[OnlineModel, str, str]) -> None:
-        """Answer the predictions that have come in this turn of the event loop."""
+        """Answer requests for predictions that have come in one turn of the event loop."""
+        online, _, output = key
         waiting = self._batches.pop(key)
-        while waiting:
-            count, size = 0, 0
-            while count < len(waiting) and size <= MAX_SMALL_BYTES:
-                size += len(waiting[count][0].data)
-                count += 1
-            predict_together(key[0], waiting[:count], key[2])
-            waiting = waiting[count:]
+        try:
+            answers = online.predict([body for body, _ in waiting], output)
+        except Exception:  # one of them is to blame, which is found below
+            answers = []
+        for k, (body, future) in enumerate(waiting):
+            if not future.done():
+                try:
+                    future.set_result(answers[k] if answers else online.predict([body], output)[0])
+                except Exception as problem:
+                    future.set_exception(problem)
 
     async def label(self, request: Request) -> Any:
         """Learn remembered rows with the labels that have arrived."""
-        await self._writer(request.name)
-        return await self._written(request, LABEL, await request.rows())
+        writer = await self._writer(request.name)
+        return await self._written(request, writer, LABEL, await request.rows())
 
     async def file(self, request: Request) -> Reply:
         """The model file, as ``giftrl train --model`` writes it."""
-        folder = tempfile.TemporaryDirectory()
+        writer, folder = await self._writer(request.name), tempfile.TemporaryDirectory()
         try:
-            path = await self._written(request, SAVE, path=Path(folder.name, f"{request.name}.giftrl"))
+            path = await self._written(request, writer, SAVE, path=Path(folder.name, f"{request.name}.giftrl"))
             data = await self._in_thread(path.read_bytes)
         finally:
             await self._in_thread(folder.cleanup)
@@ -338,29 +338,6 @@ class Service:
                         yield b""  # so that the end of the connection is noticed
         finally:
             self._listeners -= 1
-
-
-def give_up(answer: "asyncio.Future[Any]", late: Refused) -> None:
-    """Refuse a request whose answer has not come in time."""
-    if not answer.done():
-        answer.set_exception(late)
-
-
-def predict_together(online: OnlineModel, waiting: list[tuple[Body, "asyncio.Future[Answer]"]], output: str) -> None:
-    """Answer requests for predictions at once; one by one if one of them is refused."""
-    waiting = [(body, future) for body, future in waiting if not future.done()]
-    try:
-        answers = online.predict([body for body, _ in waiting], output)
-    except Exception as problem:
-        if len(waiting) > 1 and isinstance(problem, Refused):
-            for each in waiting:
-                predict_together(online, [each], output)
-        else:
-            for _, future in waiting:
-                future.set_exception(problem)
-    else:
-        for (_, future), answer in zip(waiting, answers, strict=True):
-            future.set_result(answer)
 
 
 @functools.cache

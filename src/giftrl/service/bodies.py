@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, InvalidInput, Refused
+from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, Refused, render
 from giftrl.service.limits import Limits
 from giftrl.streams.batch import Batch, Rejected
 from giftrl.streams.formats import FORMATS, HEAD_BYTES, detect
@@ -232,7 +232,7 @@ def require_usable(body: Body, rows: RowRange) -> None:
 def describe_rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
     """List unusable rows for an answer."""
     return [
-        {"row": bad.line, "column": bad.column, "problem": bad.problem, "expected": without_cli_terms(bad.expected)}
+        {"row": bad.line, "column": bad.column, "problem": bad.problem, "expected": bad.expected}
         for bad in rejected[:MAX_LISTED_ROWS]
     ]
 
@@ -244,15 +244,25 @@ def as_refused(problem: BaseException) -> Refused:
     if isinstance(problem, MemoryError):
         return Refused(413, "the rows do not fit in memory", "send fewer at a time")
     if isinstance(problem, InvalidInput):
-        return Refused(422, without_cli_terms(f"{problem.rule}"), without_cli_terms(problem.remedy))
-    return Refused(422, without_cli_terms(str(problem)), "change the rows or the settings")
+        return Refused(422, *(render(message, in_http) for message in problem.words))
+    return Refused(
+        422,
+        problem.told(in_http) if isinstance(problem, GiftrlError) else str(problem),
+        "change the rows or the settings",
+    )
 
 
-def without_cli_terms(words: str) -> str:
-    """Replace options of the command line in a message by those of a request."""
-    for option, ours in (("--on-error skip", "?on_error=skip"), ("--labels", "labels"), ("--loss ", "loss ")):
-        words = words.replace(option, ours)
-    return words
+def in_http(given: Given) -> str:
+    """An argument as requests have it: a query for ``on_error``, and else the name of a setting and its value.
+
+    >>> in_http(Given("on_error", "skip")), in_http(Given("label_values", ["no", "yes"])), in_http(Given("label"))
+    ('?on_error=skip', 'labels no,yes', 'label')
+    """
+    if given.argument == "on_error":
+        return f"?on_error={given.value}"
+    name = "labels" if given.argument == "label_values" else given.argument
+    values = given.value if isinstance(given.value, (list, tuple)) else [given.value]
+    return name if given.value is ... else f"{name} {','.join(map(str, values))}"
 
 
 def require_small_stream(data: bytes, rows: int, size: int) -> None:

@@ -1,4 +1,4 @@
-"""A client in Python for a service, with retries that cannot make a row be learnt twice."""
+"""Python client of a service, with retries that never learn a row twice."""
 
 import random
 import time
@@ -18,21 +18,21 @@ except ModuleNotFoundError as missing:
 from giftrl.errors import Refused
 
 #: Statuses after which the same request may succeed.
-AGAIN = (429, 502, 503, 504)
+RETRY_STATUSES = (429, 502, 503, 504)
 Row = Mapping[str, Any]
 
 
 class Client:
     """A client of ``giftrl serve``.
 
-    Every request that teaches a model carries an Idempotency-Key, so that it can be repeated after a broken connection
-    or an answer that never came: the service learns it once. A request that the service refuses is a
+    Every request to learn carries an Idempotency-Key, so that the client can repeat it after a broken connection or a
+    lost answer, and the service still learns it once. A request that the service refuses raises
     :class:`giftrl.errors.Refused`, with its ``status``, ``problem`` and ``remedy``.
 
     Args:
         address: of the service.
-        token: for learning or reading, where the service needs one.
-        retries: how often a request is repeated, with waits that grow from a tenth of a second to ten seconds.
+        token: for learning or reading, if the service needs one.
+        retries: repetitions of a request, with waits that grow from a tenth of a second to ten seconds.
         timeout: seconds to wait for an answer.
 
     >>> import pathlib, tempfile
@@ -75,16 +75,16 @@ class Client:
         return [each["name"] for each in self._ask("GET", "/models")["models"]]
 
     def create(self, model: str, **settings: Any) -> bool:
-        """Create a model; False where there is one of that name and of these settings already."""
+        """Create a model; return False if there is one of this name and with these settings already."""
         return bool(self._ask("PUT", _path(model), orjson.dumps(settings))["created"])
 
     def show(self, model: str, certify: float = 0.0) -> dict[str, Any]:
-        """Counts, loss, certificate and experts; ``certify`` is for how many seconds to look for a better bound."""
+        """Return counts, loss, certificate and base learners; ``certify``: seconds to search for a better bound."""
         found: dict[str, Any] = self._ask("GET", _path(model), options={"certify": str(certify)})
         return found
 
     def delete(self, model: str) -> None:
-        """Delete a model with all that it has learnt."""
+        """Delete a model and everything it has learned."""
         self._ask("DELETE", _path(model), options={"confirm": model})
 
     def learn(self, model: str, rows: Row | Iterable[Row], key: str | None = None) -> list[Any]:
@@ -93,27 +93,27 @@ class Client:
         Args:
             model: its name.
             rows: one or several, each with its label under "label".
-            key: the idempotency key; a new one where none is given.
+            key: the idempotency key; a new one by default.
         """
         return list(self._ask("POST", _path(model, "/learn"), _lines(rows), key or _new_key())["predictions"])
 
     def predict(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[Any]:
-        """Predictions for rows: "label", "proba" or "scores"."""
+        """Predict for rows; ``output`` is "label", "proba" or "scores"."""
         return list(self._ask("POST", _path(model, "/predict"), _lines(rows), options={output: "1"})["predictions"])
 
     def remember(self, model: str, rows: Row | Iterable[Row], output: str = "label") -> list[tuple[str, Any]]:
-        """Predictions for rows whose labels come later: the id and the prediction of each."""
+        """Predict for rows whose labels come later; return the id and the prediction of each."""
         options = {output: "1", "remember": "1"}
         found = self._ask("POST", _path(model, "/predict"), _lines(rows), _new_key(), options)
         return list(zip(found["ids"], found["predictions"], strict=True))
 
     def label(self, model: str, labels: Mapping[str, Any], key: str | None = None) -> list[Any]:
-        """Learn rows that were remembered, by their ids."""
+        """Learn remembered rows, by their ids."""
         body = _lines({"id": name, "label": label} for name, label in labels.items())
         return list(self._ask("POST", _path(model, "/label"), body, key or _new_key())["predictions"])
 
     def file(self, model: str) -> bytes:
-        """The model file."""
+        """Return the model file."""
         return self._answered("GET", _path(model, "/file")).content
 
     def _ask(
@@ -137,7 +137,7 @@ class Client:
             except httpx.TransportError:
                 if left == 0:
                     raise
-            if answer is not None and (answer.status_code not in AGAIN or left == 0):
+            if answer is not None and (answer.status_code not in RETRY_STATUSES or left == 0):
                 break
             after = 0.0 if answer is None else _seconds(answer.headers.get("retry-after", "0"))
             time.sleep(max(min(after, 10.0), wait * (0.5 + random.random())))
@@ -158,14 +158,14 @@ def _lines(rows: Row | Iterable[Row]) -> bytes:
 
 
 def _path(model: str, what: str = "") -> str:
-    """The path of a model, whose name stays one part of it whatever it is."""
+    """Return the path of a model, of which any name stays one part."""
     if "/" in model or not model.strip("."):  # which no quoting keeps in one part
         raise Refused(422, f"{model!r:.80} is no name of a model", "use letters, digits, dots, dashes and underscores")
     return f"/models/{quote(model, safe='')}{what}"
 
 
 def _seconds(after: str) -> float:
-    """How long a Retry-After header says to wait: seconds, or until a date; 0 where it says neither.
+    """Parse a Retry-After header, which has seconds or a date, into seconds; 0 if it has neither.
 
     >>> _seconds("3"), _seconds("Wed, 21 Oct 2015 07:28:00 GMT"), _seconds("soon")
     (3.0, 0.0, 0.0)

@@ -37,8 +37,6 @@ MAX_KEY_LENGTH = 200
 TRUE, FALSE = ("1", "true", "yes", ""), ("0", "false", "no")
 JSON = b"application/json"
 MODEL_PATH = re.compile(r"/models/([^/]+)(/[^/]+)?")
-#: The message of the cancellation that ends the wait for a slow body.
-SLOW_BODY = "slow body"
 
 Headers = dict[bytes, bytes]
 Receive = Callable[[], Awaitable[Any]]
@@ -85,30 +83,34 @@ class Request:
             shown = coding.decode("latin-1")
             raise Refused(415, f"bodies cannot have the content encoding {shown!r:.40}", "send them plain")
         declared = headers.get(b"content-length", b"")
-        size = int(declared) if declared.isdigit() else 0
-        pieces: list[bytes] = []
-        received, more = 0, True
-        task: Any = asyncio.current_task()
-        timer = asyncio.get_running_loop().call_later(limits.seconds, task.cancel, SLOW_BODY)
+        self._require_small(int(declared) if declared.isdigit() else 0)
+        data, more = await self._piece()  # for which the server does not wait for ever
+        self._require_small(len(data))
+        if not more:
+            return data
+        pieces, size = [data], len(data)
         try:
-            while more and max(size, received) <= limits.body:
-                message = await self._receive()
-                if message["type"] == "http.disconnect":
-                    raise Refused(400, "the body ends too early", "send all of it")
-                more = message.get("more_body", False)
-                pieces.append(message.get("body", b""))
-                received += len(pieces[-1])
-        except asyncio.CancelledError as cancelled:
-            if cancelled.args != (SLOW_BODY,):
-                raise
-            task.uncancel()
+            async with asyncio.timeout(limits.seconds):
+                while more:
+                    data, more = await self._piece()
+                    pieces.append(data)
+                    size += len(data)
+                    self._require_small(size)
+        except TimeoutError:
             words = f"the body did not arrive within {limits.seconds:g} seconds"
             raise Refused(408, words, "send it faster") from None
-        finally:
-            timer.cancel()
-        if max(size, received) > limits.body:
-            raise Refused(413, f"the body has more than {limits.body} bytes", "send fewer rows at a time")
         return b"".join(pieces)
+
+    async def _piece(self) -> tuple[bytes, bool]:
+        """Receive a piece of the body; True if more will follow."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "the body ends too early", "send all of it")
+        return message.get("body", b""), message.get("more_body", False)
+
+    def _require_small(self, size: int) -> None:
+        if size > self._limits.body:
+            raise Refused(413, f"the body has more than {self._limits.body} bytes", "send fewer rows at a time")
 
     async def rows(self) -> Body:
         """Read the rows in the body."""
@@ -195,7 +197,9 @@ class Http:
                 route = methods.get(method)
                 query = scope["query_string"]
                 options = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
-                headers = single_headers(scope["headers"])
+                headers = dict(scope["headers"])
+                if len(headers) < len(scope["headers"]):
+                    require_single(scope["headers"])
                 self._check(scope["method"], route, options, headers)
                 if route is None:
                     words = "this path does not take that method" if methods else "there is nothing under this path"
@@ -251,15 +255,12 @@ def split_path(path: str) -> tuple[str, str]:
     return (path, "") if found is None else (f"/models/{{name}}{found[2] or ''}", found[1])
 
 
-def single_headers(given: list[tuple[bytes, bytes]]) -> Headers:
-    """Headers by name; refused if one that decides something is there twice."""
-    headers = dict(given)
-    if len(headers) < len(given):
-        names = [name for name, _ in given]
-        twice = next((name for name in names if name in SINGLE_HEADERS and names.count(name) > 1), None)
-        if twice is not None:
-            raise Refused(400, f"the header {twice.decode('latin-1')} is there twice", "send it once")
-    return headers
+def require_single(headers: list[tuple[bytes, bytes]]) -> None:
+    """Refuse repeated headers that decide something."""
+    names = [name for name, _ in headers]
+    for name in SINGLE_HEADERS:
+        if names.count(name) > 1:
+            raise Refused(400, f"the header {name.decode()} is there twice", "send it once")
 
 
 @functools.lru_cache(256)

@@ -348,19 +348,16 @@ class OnlineModel:
 
     def reset_reader(self) -> None:
         """Make the reader of rows to learn from anew; it knows the names and columns of the model only."""
-        model, settings = self.model, self.model.settings
+        model = self.model
         model.features.thaw()
         ahead = model.features.ahead()
         model.features.freeze()  # new names come by `learn` alone
-        self._reading = self._reader(ahead, accepts=settings.accepts, expected=partial(settings.expected, more=False))
+        self._reading = self._reader(ahead, learn=True)
 
-    def _reader(self, features: Any, **more: Any) -> Reader:
-        settings = self.model.settings
+    def _reader(self, features: Any, learn: bool = False) -> Reader:
         return Reader(
-            Source("request", data=b""), features, columns=self.columns, schema=self.model.schema,
-            interactions=settings.interactions, ngrams=settings.ngrams, normalize=settings.normalize,
-            constant=settings.constant, on_error="skip", labels=settings.label_names, no_base=settings.no_base,
-            background=False, **more,
+            Source("request", data=b""), features, columns=self.columns, schema=self.model.schema, on_error="skip",
+            background=False, **self.model.settings.reader_options(learn),
         )  # fmt: skip
 
     def read(self, bodies: list[Body]) -> ReadBodies:

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.errors import GiftrlError, Refused, TooFewLabels
+from giftrl.errors import GiftrlError, Refused, TooFewLabels, render
 from giftrl.service.bodies import (
     Answer,
     Body,
     RowRange,
     as_refused,
     groups_of,
+    in_http,
     joined,
     require_usable,
     row_ranges,
-    without_cli_terms,
 )  # fmt: skip
 from giftrl.service.online_model import LABEL, OnlineModel, ReadBodies
 from giftrl.streams.columns import Columns
@@ -98,7 +98,7 @@ class RequestedSettings(NamedTuple):
         except Refused:
             raise
         except GiftrlError as problem:
-            raise Refused(422, without_cli_terms(str(problem)), "change the settings") from None
+            raise Refused(422, problem.told(in_http), "change the settings") from None
         except (AttributeError, TypeError, ValueError, ArithmeticError, MemoryError) as problem:
             raise Refused(422, f"no model can have these settings ({type(problem).__name__})", "change them") from None
         return requested
@@ -229,8 +229,8 @@ class ProvisionalModel:
             Refused: if a body cannot be used; then nothing has changed.
         """
         if self._bodies is None:
-            online = self._decided()
-            return online.learn(online.read(bodies))
+            assert self.online is not None
+            return self.online.learn(self.online.read(bodies))
         if self.online is not None and len(bodies) > 1:
             read = self.online.read(bodies)
             if any(rows.rejected for rows in read.ranges):
@@ -255,10 +255,6 @@ class ProvisionalModel:
         require_usable(body, rows)
         return Answer([None] * len(rows.used), rows.rejected, 0)
 
-    def _decided(self) -> OnlineModel:
-        assert self.online is not None
-        return self.online
-
     def _learn_provisionally(self, body: Body) -> Answer:
         """Learn from one body, with a new model if it changes what the first rows choose."""
         online, read, refusal = self.online, None, None
@@ -280,7 +276,7 @@ class ProvisionalModel:
             if read is None or len(all_read.ranges[-1].rejected) < len(read.ranges[0].rejected):
                 self.online = anew
                 return anew.learn(all_read)[-1]
-        online = self._decided()
+        assert online is not None
         return online.learn(read or online.read([body]))[0]
 
     def _passes_power(self, body: Body, rows: int, size: int) -> bool:
@@ -298,7 +294,8 @@ class ProvisionalModel:
 
     def _changes(self, body: Body) -> bool:
         """Return True if this body changes the target."""
-        settings = self._decided().model.settings
+        assert self.online is not None
+        settings = self.online.model.settings
         try:
             return self._target(body)[:2] != (settings.loss, settings.label_values)
         except GiftrlError:
@@ -320,7 +317,7 @@ class ProvisionalModel:
         if not isinstance(problem, TooFewLabels):
             raise as_refused(problem)
         if self._rows + body.lines >= MAX_ROWS or self._bytes + len(body.data) >= MAX_BYTES:
-            raise Refused(422, without_cli_terms(problem.rule), "create a model with settings, such as labels")
+            raise Refused(422, render(problem.words[0], in_http), "create a model with settings, such as labels")
         return Answer([None] * len(rows.used), rows.rejected, 0)
 
     def _note(self, body: Body, answer: Answer) -> None:

@@ -42,25 +42,35 @@ TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\
 
 
 class HeadGuard(asyncio.Protocol):
-    """A connection of uvicorn whose heads of requests must be small and arrive in time.
+    """A connection of uvicorn with limits for the heads of requests: their size, and the time until the body begins.
 
-    uvicorn has no limit for either. A parser of httptools tells where heads begin and end; the protocol of uvicorn
+    uvicorn has no such limits. Here, a parser of httptools tells where heads begin and end, and the protocol of uvicorn
     inside does everything else.
 
     Args:
-        seconds: for a head to arrive.
-        more: what uvicorn gives its protocol.
+        seconds: from the beginning of a head, or of the connection, to that of the body.
+        more: arguments of the protocol of uvicorn.
     """
 
     def __init__(self, seconds: float, **more: Any) -> None:
-        self._inner: asyncio.Protocol = HttpToolsProtocol(**more)
-        self._seconds, self._loop = seconds, asyncio.get_running_loop()
+        self._inner = HttpToolsProtocol(**more)
+        self.eof_received, self.pause_writing = self._inner.eof_received, self._inner.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = self._inner.resume_writing  # type: ignore[method-assign]
         self._parser: Any = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-        self._since: float | None = self._loop.time()  # when the present head began, or the connection
-        self._size = 0  # bytes of the present head, about
+        self._seconds, self._loop = seconds, asyncio.get_running_loop()
+        self._since: float | None = self._loop.time()
+        self._head_bytes = 0
         self._in_body = False
-        self._timer = self._loop.call_later(seconds, self._check)
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._timer = self._loop.call_later(self._seconds, self._check)
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self._timer.cancel()
+        self._inner.connection_lost(problem)
 
     def _check(self) -> None:
         """End the connection if a head is late."""
@@ -74,21 +84,26 @@ class HeadGuard(asyncio.Protocol):
         self._transport.close()
 
     def on_message_begin(self) -> None:
-        """A head begins."""
-        self._since, self._size = self._since or self._loop.time(), 0
+        """Called by the parser at the first byte of a head."""
+        if self._since is None:
+            self._since = self._loop.time()
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """A head ends."""
-        self._since, self._in_body = None, True
+        """Called by the parser at the end of a head."""
+        self._in_body = True
+
+    def on_body(self, data: bytes) -> None:
+        """Called by the parser for a piece of a body."""
+        self._since = None
 
     def on_message_complete(self) -> None:
-        """A body ends."""
-        self._in_body = False
+        """Called by the parser at the end of a request."""
+        self._since, self._in_body = None, False
 
     def data_received(self, data: bytes) -> None:
-        """Watch the heads in these bytes, and pass the bytes on."""
-        began_in_body = self._in_body
-        if not began_in_body and self._since is None:
+        begins_in_body = self._in_body
+        if self._since is None and not begins_in_body:
             self._since = self._loop.time()
         try:
             self._parser.feed_data(data)
@@ -96,34 +111,12 @@ class HeadGuard(asyncio.Protocol):
             pass
         except httptools.HttpParserError:  # uvicorn answers with 400, and ends the connection
             self._since = None
-        if self._since is not None and not began_in_body:
-            self._size += len(data)
-            if self._size > MAX_HEAD_BYTES:
+        if self._since is not None and not (begins_in_body or self._in_body):
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
                 self._end(TOO_LARGE)
                 return
         self._inner.data_received(data)
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin."""
-        self._transport = transport
-        self._inner.connection_made(transport)
-
-    def connection_lost(self, problem: Exception | None) -> None:
-        """End."""
-        self._timer.cancel()
-        self._inner.connection_lost(problem)
-
-    def eof_received(self) -> bool | None:
-        """Pass the end of the client's bytes on."""
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        """Pass on that the client reads slowly."""
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Pass on that the client has caught up."""
-        self._inner.resume_writing()
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -3,7 +3,7 @@
 import tempfile
 import time
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ class ModelStats:
         self.syncs = self.learning = 0.0  # seconds
         self.curve: list[tuple[int, float]] = []  # examples, and the average loss of all so far
         self.rejected: deque[dict[str, Any]] = deque(maxlen=MAX_REJECTED)
-        self.durations: dict[str, deque[float]] = {}
+        self.durations: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_DURATIONS))
 
     def learned(self, answers: list[Answer]) -> None:
         """Add rows that were learned."""
@@ -83,7 +83,7 @@ class ModelStats:
 
     def took(self, endpoint: str, seconds: float) -> None:
         """Add the duration of a request."""
-        self.durations.setdefault(endpoint, deque(maxlen=MAX_DURATIONS)).append(seconds)
+        self.durations[endpoint].append(seconds)
 
     def curve_state(self) -> str:
         """The learning curve, as stored on disk."""
@@ -96,7 +96,7 @@ class ModelStats:
 
     def latencies(self) -> dict[str, dict[str, float]]:
         """The median and the 99th percentile of the last requests, in seconds, by endpoint."""
-        ordered = {endpoint: sorted(times) for endpoint, times in self.durations.items()}
+        ordered = {endpoint: sorted(times) for endpoint, times in list(self.durations.items())}
         return {
             endpoint: {"count": len(times), "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
             for endpoint, times in ordered.items()

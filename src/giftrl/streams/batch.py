@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.errors import SKIP_HINT, Hint
 
 
 class Position(NamedTuple):
@@ -35,6 +36,7 @@ class Rejected(NamedTuple):
     problem: str
     expected: str
     raw: bytes
+    hints: tuple[Hint, ...] = (SKIP_HINT,)
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}:{self.column}: {self.problem}, expected {self.expected}"

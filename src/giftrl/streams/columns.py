@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadSource, InvalidInput, UnknownName, require
+from giftrl.errors import BadSource, Given, InvalidInput, UnknownName, require
 from giftrl.ops import validated
 
 #: The names of the label where none is given, in order of preference and in upper or lower case.
@@ -159,20 +159,23 @@ class Schema(NamedTuple):
         if columns.label is not None:
             labels = [name for name in names if by_name.get(name) == Kind.LABEL]
             rule = f"is not the column of labels, which is {self.label!r}"
-            require(len(labels) < 2, "label", columns.label, rule, f"leave that out, or ignore={self.label!r}")
+            require(len(labels) < 2, "label", columns.label, rule, ["leave that out, or ", Given("ignore", self.label)])
         unknown = [name for name in names if name not in by_name]
         if unknown and not {Kind.NUMBER, Kind.NUMBERS} & set(self.kinds):  # a schema of JSON lines names no numbers
             raise BadSource(
                 source,
                 f"has {_some(unknown)}, of which the model knows nothing; it learnt either rows of JSON, or a table of "
                 f"{_some(self.names)} alone",
-                f"give JSON lines if it learnt these; else leave the column out, or give ignore={unknown[0]!r}",
+                [
+                    "give JSON lines if it learnt these; else leave the column out, or give ",
+                    Given("ignore", unknown[0]),
+                ],
             )
         if unknown:
             raise BadSource(
                 source,
                 f"has {_some(unknown)}, which the table that the columns were learned from had not",
-                f"leave it out, or give ignore={unknown[0]!r}; known: {_some(self.names)}",
+                ["leave it out, or give ", Given("ignore", unknown[0]), f"; known: {_some(self.names)}"],
             )
         present = set(names)
         lost = [

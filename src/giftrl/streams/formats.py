@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given
 
 #: Every format, and the endings of files that have it.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -47,7 +47,7 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
     if asked is not None:
         binary = [each for each in guess.formats if each not in TEXT_FORMATS]
         if (asked in TEXT_FORMATS and binary) or (asked not in TEXT_FORMATS and asked not in guess.formats):
-            raise BadSource(name, f"format={asked!r} was asked for, but {guess.why}", _remedy(guess.formats))
+            raise BadSource(name, [Given("format", asked), f" was asked for, but {guess.why}"], _remedy(guess.formats))
         return asked
     named = _by_name(name)
     if named in guess.formats:

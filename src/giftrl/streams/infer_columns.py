@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given, Message, between
 from giftrl.streams.columns import Columns, Kind, Schema, find
 from giftrl.streams.names.dates import moment
 from giftrl.streams.names.objects import words_of
@@ -152,22 +152,26 @@ def unasked(schema: Schema, looks: Mapping[str, InferredColumn], columns: Column
     return {name: look for name, look in looks.items() if name not in asked and kinds[name] == look.kind}
 
 
-def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[str, ...]:
-    """Remarks about columns for users, one line for each kind; raises an error for numbers with commas.
+def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | None = None) -> tuple[Message, ...]:
+    """Remarks about columns for users, one for each kind; raises an error for numbers with commas.
 
-    >>> print(*remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv"))
+    >>> from giftrl.errors import render
+    >>> print(*map(render, remarks({"id": InferredColumn(Kind.NUMBER, different=True)}, "a.csv")))
     id is different in every row, and teaches nothing about new ones; ignore='id' leaves it out
     """
     for name, look in seen.items():
         if look.comma:
             raise _no_commas(name, look.comma, source, delimiter)
-    said = list[str]()
+    said = list[Message]()
     dates = [name for name, look in seen.items() if look.date]
     if dates:
         looks_, is_ = ("look", "are") if len(dates) > 1 else ("looks", "is")
         said.append(
-            f"{_some(dates)} {looks_} like dates that can be read in several ways, such as {seen[dates[0]].date!r}, "
-            f"and {is_} ignored; write 2024-03-05, or give {_each('categorical', dates)}"
+            [
+                f"{_some(dates)} {looks_} like dates that can be read in several ways, such as "
+                f"{seen[dates[0]].date!r}, and {is_} ignored; write 2024-03-05, or give ",
+                *_each("categorical", dates),
+            ]
         )
     units = [name for name, look in seen.items() if look.unit]
     if units:
@@ -180,15 +184,22 @@ def remarks(seen: Mapping[str, InferredColumn], source: str, delimiter: str | No
     if texts:
         is_ = "are" if len(texts) > 1 else "is"
         said.append(
-            f"{_some(texts)} {is_} text of many words ({seen[texts[0]].words:.0f} on average), read as a category that "
-            f"hardly occurs twice; {_each('text', texts)} makes features of the words"
+            [
+                f"{_some(texts)} {is_} text of many words ({seen[texts[0]].words:.0f} on average), read as a category "
+                "that hardly occurs twice; ",
+                *_each("text", texts),
+                " makes features of the words",
+            ]
         )
     ids = [name for name, look in seen.items() if look.different]
     if ids:
         is_, teaches, it = ("are", "teach", "them") if len(ids) > 1 else ("is", "teaches", "it")
         said.append(
-            f"{_some(ids)} {is_} different in every row, and {teaches} nothing about new ones; {_each('ignore', ids)} "
-            f"leaves {it} out"
+            [
+                f"{_some(ids)} {is_} different in every row, and {teaches} nothing about new ones; ",
+                *_each("ignore", ids),
+                f" leaves {it} out",
+            ]
         )
     return tuple(said)
 
@@ -203,7 +214,8 @@ def _no_commas(name: str, value: str, source: str, delimiter: str | None) -> Bad
         read = f"pd.read_csv({source!r}, sep={delimiter!r}, {decimal})"
         remedy += f" (python -c \"import pandas as pd; {read}.to_csv('new.csv', index=False)\")"
     rule = f"the column {name!r} has numbers with a comma, such as {value!r}"
-    return BadSource(source, rule, f"{remedy}; if they are no numbers, give categorical={name!r} or ignore={name!r}")
+    otherwise = (Given("categorical", name), " or ", Given("ignore", name))
+    return BadSource(source, rule, [f"{remedy}; if they are no numbers, give ", *otherwise])
 
 
 def _some(names: Sequence[str]) -> str:
@@ -212,7 +224,7 @@ def _some(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def _each(argument: str, names: Sequence[str]) -> str:
+def _each(argument: str, names: Sequence[str]) -> list[str | Given]:
     """An argument for each of some names, not more than six."""
-    shown = [f"{argument}={name!r}" for name in names[:6]]
-    return " ".join([*shown, "..."] if len(names) > 6 else shown)
+    shown = [Given(argument, name) for name in names[:6]]
+    return between([*shown, "..."] if len(names) > 6 else shown, " ")

@@ -1,6 +1,5 @@
 """Labels that are names, such as yes and no; a batch holds their numbers."""
 
-import shlex
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -72,20 +71,6 @@ def listed(names: Iterable[str]) -> str:
         names = [*names[:10], f"{len(names) - 10} more"]
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def as_option(names: Iterable[str]) -> str:
-    """Names as a shell and ``--labels`` take them: a record of CSV.
-
-    >>> print(as_option(["no", "yes"]), as_option(["no", "well, yes"]))
-    no,yes 'no,"well, yes"'
-    """
-
-    def quoted(name: str) -> str:
-        plain = name == name.strip() and not set(name) & set(',"\r\n')
-        return name if plain else '"' + name.replace('"', '""') + '"'
-
-    return shlex.quote(",".join(map(quoted, names)))
 
 
 def is_exact(label: str) -> bool:

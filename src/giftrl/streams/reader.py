@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
-from giftrl.errors import BadRow, UnknownName, require
+from giftrl.errors import BadRow, Hint, Message, UnknownName, require
 from giftrl.files import Output
 from giftrl.kernels.prepare import prepare_rows
 from giftrl.streams.batch import Batch, Position, Rejected, keep_rows
@@ -57,6 +57,7 @@ class RejectsFile(Output):
         lines = []
         for each in rejected:
             row = each._asdict()
+            del row["hints"]
             raw = row.pop("raw")
             try:
                 row["raw"] = raw.decode()
@@ -159,7 +160,7 @@ class Parsing:
     threads: int | None = 1  # how many parse blocks of text at the same time; None for one a core, and a few at most
     formats: dict[str, str] = field(default_factory=dict, init=False)  # of the sources so far, by name
     consumed: int = field(default=0, init=False)  # bytes of the current source, before decompression; about right
-    remarks: list[str] = field(default_factory=list, init=False)  # about the columns of the first table
+    remarks: list[Message] = field(default_factory=list, init=False)  # about the columns of the first table
     _parsers: dict[str, Any] = field(default_factory=dict, init=False)
     _by_block: dict[str, list[Any]] = field(default_factory=dict, init=False)  # a parser for each thread
 
@@ -339,7 +340,8 @@ class Reader:
         checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
         labels: the names of labels; None if labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
-        expected: what ``accepts`` accepts, in words; or a function of a label that it does not accept, "" for none.
+        expected: the labels that ``accepts`` accepts, in words.
+        hints: what to do about a label that it does not accept, as a function of that label, "" for none.
         no_base: why a row whose prediction starts from a base cannot be used; None if it can.
         start: where to begin: the ``end`` of a batch of an earlier reader of the same sources.
         opened: streams of sources that cannot be opened again, by name, of which nothing has been read.
@@ -371,7 +373,8 @@ class Reader:
         on_error: str = "stop", rejects: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None, labels: LabelNames | None = None,
         accepts: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None,
-        expected: str | Callable[[str], str] = "a label that can be used", no_base: str | None = None,
+        expected: str = "a label that can be used", hints: Callable[[str], Sequence[Hint]] | None = None,
+        no_base: str | None = None,
         start: Position | None = None, opened: dict[str, Stream] | None = None, background: bool = True,
         threads: int | None = None, compiled: bool = True, block: int = BLOCK_BYTES, max_line: int = MAX_LINE,
     ) -> None:  # fmt: skip
@@ -396,7 +399,8 @@ class Reader:
         self.ngrams = ngrams if ngrams is not None and ngrams.sizes else None
         self.normalize, self.constant, self.on_error = normalize, constant, on_error
         self.rejects, self.checkpoint, self.compiled = rejects, checkpoint, compiled
-        self.labels, self.accepts, self.expected, self.no_base = labels, accepts, expected, no_base
+        self.labels, self.accepts, self.expected, self.hints = labels, accepts, expected, hints
+        self.no_base = no_base
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
@@ -446,7 +450,7 @@ class Reader:
         return Progress(sum(self._sizes[: self._source]) + self._parsing.consumed, self._total)
 
     @property
-    def remarks(self) -> list[str]:
+    def remarks(self) -> list[Message]:
         """Remarks for users about the columns of the first table."""
         return list(self._parsing.remarks)
 
@@ -479,7 +483,7 @@ class Reader:
                     self.rows += len(batch)
                     if len(batch):
                         yield replace(batch, rejected=())
-                    raise BadRow(bad[0].source, str(bad[0]), bad[0])
+                    raise BadRow(bad[0].source, str(bad[0]), bad[0], bad[0].hints)
                 if file is not None:
                     file.add(bad)
                 self.rejected += len(bad)
@@ -550,8 +554,10 @@ class Reader:
             missing = bool(np.isnan(label))
             shown = f"{label:.12g}" if self.labels is None else text
             problem = "no label" if missing else f"the label {shown if self.labels is None else repr(shown)}"
-            expected = self.expected if isinstance(self.expected, str) else self.expected("" if missing else shown)
-            bad.append(self._reject(parsed, line, problem, expected, column))
+            rejected = self._reject(parsed, line, problem, self.expected, column)
+            if self.hints is not None:
+                rejected = rejected._replace(hints=tuple(self.hints("" if missing else shown)))
+            bad.append(rejected)
         return _without(batch, ~good, bad) if bad else batch
 
     def _cut(self, parsed: Parsed, batch: Batch) -> Batch:

@@ -1,19 +1,19 @@
-"""Checkpoints of a run: where they are, whose they are, and going back to one."""
+"""Checkpoints of a run: their file, the run and the data that they belong to, and going back to one."""
 
-import os
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from giftrl.errors import BadSource, InvalidInput, ModelFileError, require
+from giftrl.errors import BadSource, GiftrlError, Given, InvalidInput, ModelFileError, between, require
 from giftrl.files import FileDigest, find_written, go_back
 from giftrl.streams.batch import Position
 from giftrl.streams.formats import HEAD_BYTES, TEXT_FORMATS, detect
-from giftrl.streams.sources.source import Stream, find_sources
+from giftrl.streams.sources.source import Source, Stream
 
 
 class Checkpoint(NamedTuple):
-    """Where to keep the state of an unfinished run, and after how many examples to write it.
+    """The file with the state of an unfinished run, and the number of examples between two writes.
 
     >>> Checkpoint(Path("clicks.giftrl.checkpoint"), every=1_000_000).every
     1000000
@@ -29,10 +29,10 @@ def require_no_checkpoint(path: Path) -> None:
     require(not path.exists(), "checkpoint", str(path), "is that of a run that may not have come to its end", remedy)
 
 
-def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str]:
-    """What differs, in words, from what a checkpoint says under a name; each column by itself.
+def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str | Given]:
+    """The differences from what a checkpoint says under a name; those of columns one by one.
 
-    >>> differences("workers", 3, {"workers": 2})
+    >>> [str(each) for each in differences("workers", 3, {"workers": 2})]
     ['workers=2, now 3']
     """
     if name == "passes" and "done" in before:  # of which checkpoints of a cluster have only the latter
@@ -40,14 +40,14 @@ def differences(name: str, value: Any, before: Mapping[str, Any]) -> list[str]:
     if name not in before or before[name] == value:
         return []
     if isinstance(value, dict) and isinstance(before[name], dict):
-        return [each for key in value for each in differences(key, value[key], before[name])]
+        return [part for key in value for part in differences(key, value[key], before[name])]
     if name == "sources":
         return _other_sources(before[name], value)
-    return [f"{name}={before[name]!r}, now {value!r}"]
+    return [Given(name, before[name], value)]
 
 
-def without_cluster(before: Mapping[str, Any]) -> list[str]:
-    """The difference of a run with a cluster from the checkpoint of one without, in words; nothing if it had one.
+def without_cluster(before: Mapping[str, Any]) -> list[str | Given]:
+    """The difference of a run with a cluster from the checkpoint of one without; nothing if it had one.
 
     >>> without_cluster({"passes": 1}), without_cluster({"done": [False]})
     (['a run without --cluster, now with it'], [])
@@ -55,14 +55,14 @@ def without_cluster(before: Mapping[str, Any]) -> list[str]:
     return ["a run without --cluster, now with it"] if "passes" in before else []
 
 
-def _other_sources(before: Any, now: Any) -> list[str]:
-    """How sources differ: their names, or the sizes that checkpoints of a cluster know."""
-    sized = [all(isinstance(each, (list, tuple)) for each in sources) for sources in (before, now)]
-    if sized[0] != sized[1]:  # only one run had a cluster, which is said elsewhere
+def _other_sources(before: Any, now: Any) -> list[str | Given]:
+    """The differences of sources: of their names, or of the sizes that checkpoints of a cluster know."""
+    sized = [all(isinstance(source, (list, tuple)) for source in sources) for sources in (before, now)]
+    if sized[0] != sized[1]:  # only one run had a cluster, which another difference says
         return []
-    if not sized[0] or [each[0] for each in before] != [each[0] for each in now]:
-        names = [[each[0] if sized[0] else each for each in sources] for sources in (before, now)]
-        return [f"sources={names[0]!r}, now {names[1]!r}"]
+    if not sized[0] or [name for name, _ in before] != [name for name, _ in now]:
+        names = [[source[0] if sized[0] else source for source in sources] for sources in (before, now)]
+        return [Given("sources", *names)]
     return [
         f"{name} of {size:,} bytes, now of {other:,}"
         for (name, size), (_, other) in zip(before, now, strict=True)
@@ -70,56 +70,69 @@ def _other_sources(before: Any, now: Any) -> list[str]:
     ]
 
 
+def require_same_run(path: Path, different: Sequence[str | Given], what: str = "settings") -> None:
+    """Raise an error if there are differences from the run that wrote a checkpoint."""
+    remedy = "give the same settings and data; or delete the checkpoint to start anew"
+    rule = (f"was written with other {what}: ", *between(different, "; "))
+    require(not different, "checkpoint", str(path), rule, remedy)
+
+
+@contextlib.contextmanager
+def unsound_checkpoint(path: Path) -> Iterator[None]:
+    """Turn an error in restoring parts of a checkpoint into one that names it."""
+    try:
+        yield
+    except (IndexError, KeyError, TypeError, ValueError, GiftrlError) as error:
+        raise ModelFileError(path, f"is not a sound checkpoint ({error})", "delete it to start anew") from None
+
+
 def go_back_all(growing: Mapping[str, Any], checkpoint: Path, more: Mapping[str, Any]) -> None:
-    """Cut files that are written row by row to what they held at the checkpoint; the rest is written once more."""
-    found = {}
+    """Cut files that are written row by row to their content at the checkpoint; the rest is written once more."""
+    places = {}
     for name, path in growing.items():
         written = more.get(name)
         if not isinstance(written, list) or len(written) != 2:
             problem = f"does not say what was written to the file of {name}"
             raise ModelFileError(checkpoint, problem, "delete it to start anew")
-        found[path] = find_written(name, path, checkpoint, written), int(written[0])
-    for path, (place, size) in found.items():
+        places[path] = find_written(name, path, checkpoint, written), int(written[0])
+    for path, (place, size) in places.items():
         go_back(place, path, checkpoint, size)
 
 
-# What a run has read: digests that tell whether a checkpoint goes on with the same data.
-
-
 class InputDigests:
-    """Digests of the bytes that were read of each source.
+    """Digests of the bytes that were read of each source, by which a resumed run knows its data.
 
-    For these, each file is read a second time, piece by piece as checkpoints are written. SHA-256 takes 0.7 s of CPU
+    Each file is read a second time for them, piece by piece as checkpoints are written. SHA-256 takes 0.7 s of CPU
     time for a gigabyte (AMD EPYC, ``hashlib`` on 256 MiB). Of a plain text file the bytes before the position count;
     any other file counts whole.
 
     Args:
-        sources: as for :class:`giftrl.streams.Reader`.
-        format: of the sources, None to find it for each.
+        sources: from :func:`giftrl.streams.sources.source.find_sources`.
+        format: of the sources; None to detect it.
 
     >>> import hashlib, tempfile
     >>> from pathlib import Path
     >>> folder = tempfile.TemporaryDirectory()
     >>> path = Path(folder.name, "a.svm")
     >>> _ = path.write_text("1 1:1\\n1 2:1\\n")
-    >>> [[size, digest]] = InputDigests([path], None).until(Position(0, 6, 2))
+    >>> [[size, digest]] = InputDigests([Source("a.svm", path)], None).until(Position(0, 6, 2))
     >>> size, digest == hashlib.sha256(b"1 1:1\\n").hexdigest()
     (6, True)
     >>> folder.cleanup()
     """
 
-    def __init__(self, sources: Sequence[str | os.PathLike[str]], format: str | None) -> None:  # noqa: A002
-        self.sources = find_sources(sources)
+    def __init__(self, sources: Sequence[Source], format: str | None) -> None:  # noqa: A002
+        self.sources = sources
         self.format = format
         self._digests = [FileDigest(source.path or "") for source in self.sources]
 
     def until(self, position: Position) -> list[list[int | str]]:
-        """For each source up to a position: how many of its bytes were read, and their digest."""
+        """The number of bytes read of each source up to a position, and their digest."""
         known: list[list[int | str]] = []
         for at, source in enumerate(self.sources[: position.source + 1]):
             whole = at < position.source
             if source.path is None or not source.path.is_file():
-                size: int | None = 0  # a pipe cannot be read again, and no run can go on with it
+                size: int | None = 0  # a pipe cannot be read again, and no run can resume it
             else:
                 size = None if whole or not self._is_text(at) else position.offset
             known.append(self._digests[at].until(size))

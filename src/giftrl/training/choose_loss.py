@@ -1,4 +1,4 @@
-"""What is to be learnt: the loss, and what the labels of the data stand for, from the labels of the first rows."""
+"""The choice of the loss and of the labels of classes, from the labels of the first rows."""
 
 import math
 import re
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from giftrl.config.class_labels import takes_signs
-from giftrl.errors import BadRow, BadSource, InvalidInput, TooFewLabels, UnknownName
+from giftrl.errors import BadRow, BadSource, Given, InvalidInput, TooFewLabels, UnknownName
 from giftrl.losses import EVERY, MULTICLASS
 from giftrl.streams.columns import Columns, Schema
 from giftrl.streams.first_labels import first_labels
@@ -16,17 +16,17 @@ from giftrl.streams.tables.csv_fallback import NUMBER_PATTERN
 from giftrl.training.settings import SIGNS, LabelValues, names_of
 
 AUTO = "auto"
-#: The most labels that are whole numbers and yet classes, and how many rows each must have on average.
-FEW, ROWS_EACH = 20, 5
+#: The most labels that are whole numbers and yet classes, and the number of rows that each must have on average.
+MAX_NUMBER_CLASSES, ROWS_EACH = 20, 5
 #: The most names of classes. More are probably text of another kind.
-MANY = 100
+MAX_NAMED_CLASSES = 100
 _NUMBER = re.compile(NUMBER_PATTERN)
 
 
 class Target(NamedTuple):
-    """A loss, the labels of its classes, and the reason for both in one line; None where there is nothing to say.
+    """A loss, the labels of its classes, and the reason for both in one line; None if there is nothing to say.
 
-    There are no labels where they are those of the loss: real numbers, or -1 and +1.
+    There are no labels if they are those of the loss: real numbers, or -1 and +1.
     """
 
     loss: str
@@ -45,7 +45,7 @@ def look(
     on_error: str = "stop",
     **_: Any,
 ) -> tuple[Target, dict[str, Stream]]:
-    """Choose the target of a run by what is given, and by the first rows where that is not enough.
+    """Choose the target of a run by what is given, and by the first rows if that is not enough.
 
     Args:
         sources: of rows, as for :class:`giftrl.streams.Reader`.
@@ -65,7 +65,7 @@ def look(
         return choose_target(first.labels, loss), first.opened
     except InvalidInput:  # which may be due to rows that cannot be read
         if first.rejected is not None and (on_error == "stop" or not first.rows):
-            raise BadRow(first.rejected.source, str(first.rejected), first.rejected) from None
+            raise BadRow(first.rejected.source, str(first.rejected), first.rejected, first.rejected.hints) from None
         if not first.rows:
             name = find_sources(sources)[0].name
             raise BadSource(name, "holds no row", "give a file with rows, or leave it out") from None
@@ -84,12 +84,12 @@ def _no_label(loss: str, names: Sequence[str] = ()) -> InvalidInput:
         else "needs labels, and the first rows have none"
     )
     columns = f" ({listed(map(repr, names))})" if names else ""
-    remedy = f"name the column of labels with --label{columns}{', or choose a loss' if automatic else ''}"
+    remedy = ("name the column of labels with ", Given("label"), columns, ", or choose a loss" if automatic else "")
     return TooFewLabels("loss", loss, rule, remedy)
 
 
 def chosen_by_rows(loss: str, label_values: LabelValues | None) -> tuple[str, ...]:
-    """The settings that the first rows choose where these are given.
+    """The settings that the first rows choose if these are given.
 
     >>> chosen_by_rows("auto", None), chosen_by_rows("hinge", None), chosen_by_rows("squared", None)
     (('loss', 'label_values'), ('label_values',), ())
@@ -107,7 +107,7 @@ def placeholder_target(loss: str, label_values: LabelValues | None) -> Target:
 
 
 def needs_labels(loss: str) -> bool:
-    """Whether a loss is one of classes.
+    """True if a loss is one of classes.
 
     >>> needs_labels("hinge"), needs_labels("softmax"), needs_labels("squared")
     (True, True, False)
@@ -146,7 +146,8 @@ def choose_target(labels: Sequence[str], loss: str = AUTO) -> Target:
     _require_several(values, len(labels), loss)
     if len(values) > 2:
         rule = f"takes two labels, and the first rows have {len(values)}: {listed(names_of(values))}"
-        raise InvalidInput("loss", loss, rule, "use --loss softmax, or name two of them with --labels")
+        remedy = ("use ", Given("loss", "softmax"), ", or name two of them with ", Given("label_values"))
+        raise InvalidInput("loss", loss, rule, remedy)
     first, second = names_of(values)
     reason = f"labels {first} and {second} stand for -1 and +1; --labels chooses others"
     return _noting_alike(Target(loss, values, reason))
@@ -163,12 +164,12 @@ def distinct(labels: Sequence[str]) -> LabelValues:
     different = sorted(set(labels))
     numbers = [float(label) for label in labels if _NUMBER.fullmatch(label) and math.isfinite(float(label))]
     numeric = 10 * (len(labels) - len(numbers)) <= len(labels)
-    exact = len(different) > FEW or all(map(is_exact, different))
+    exact = len(different) > MAX_NUMBER_CLASSES or all(map(is_exact, different))
     return tuple(sorted(set(numbers))) if numeric and exact else tuple(different)
 
 
 def names_where_text(labels: Sequence[str]) -> LabelNames | None:
-    """The names of labels, where these are text, and few enough for classes.
+    """The names of labelsif these are text, and few enough for classes.
 
     >>> names_where_text(["yes", "no", "no"]).names, names_where_text(["1", "0"])
     (('no', 'yes'), None)
@@ -179,12 +180,12 @@ def names_where_text(labels: Sequence[str]) -> LabelNames | None:
 
 
 def _too_many(values: LabelValues, rows: int) -> bool:
-    """Whether texts are probably not labels of classes."""
-    return len(values) > MANY or len(values) > max(10, rows // 2)
+    """True if texts are probably not labels of classes."""
+    return len(values) > MAX_NAMED_CLASSES or len(values) > max(10, rows // 2)
 
 
 def target_of(label_values: LabelValues, loss: str) -> Target:
-    """The target where the labels of all classes are given.
+    """The target if the labels of all classes are given.
 
     >>> target_of(("no", "yes", "maybe"), "auto").loss
     'softmax'
@@ -199,15 +200,20 @@ def _automatic(values: LabelValues, rows: int) -> Target:
         return _classes_target(SIGNS, _first(rows))._replace(label_values=None)
     text = isinstance(values[0], str)
     whole = not text and all(float(value).is_integer() for value in values)
-    if not text and len(values) > 2 and not (whole and len(values) <= FEW and rows >= ROWS_EACH * len(values)):
+    if (
+        not text
+        and len(values) > 2
+        and not (whole and len(values) <= MAX_NUMBER_CLASSES and rows >= ROWS_EACH * len(values))
+    ):
         low, *_, high = names_of(values)
         words = f"labels: numbers from {low} to {high} in {_first(rows)}; so the loss is squared"
         return Target("squared", None, f"{words}. --loss chooses another")
     _require_several(values, rows, AUTO)
     if text and _too_many(values, rows):
         rule = f"cannot be chosen: {_first(rows)} have {len(values):,} different labels, such as {values[0]!r}"
-        problem = InvalidInput if len(values) > MANY else TooFewLabels
-        raise problem("loss", AUTO, rule, "name another column of labels with --label, or all labels with --labels")
+        problem = InvalidInput if len(values) > MAX_NAMED_CLASSES else TooFewLabels
+        remedy = ("name another column of labels with ", Given("label"), ", or all labels with ", Given("label_values"))
+        raise problem("loss", AUTO, rule, remedy)
     return _noting_alike(_classes_target(values, _first(rows)))
 
 
@@ -224,8 +230,10 @@ def _require_several(values: LabelValues, rows: int, loss: str) -> None:
     if not given:
         raise _no_label(loss)
     rule = f"needs two labels, and in {_first(rows)} there is only {given[0]}"
-    other = "" if loss != AUTO or isinstance(next(iter(values), ""), str) else ", or --loss squared for numbers"
-    raise TooFewLabels("loss", loss, rule, f"name all labels, such as --labels no,yes{other}")
+    remedy: list[str | Given] = ["name all labels, such as ", Given("label_values", ("no", "yes"))]
+    if loss == AUTO and not isinstance(values[0], str):
+        remedy += [", or ", Given("loss", "squared"), " for numbers"]
+    raise TooFewLabels("loss", loss, rule, remedy)
 
 
 def _classes(values: LabelValues) -> str:

@@ -1,4 +1,4 @@
-"""A linear model and everything that is needed to go on with it: the learner, the names of features, the counts."""
+"""A linear model and everything that is needed to resume it: the learner, the names of features, the counts."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from giftrl.config import Labels, Predictor, freeze
 from giftrl.config.predictor import link_of
 from giftrl.config.recipe import Learner, Mixture
 from giftrl.config.upgrade import arrays_of_now
-from giftrl.errors import BadRow, BadSource, GiftrlError, ModelFileError, Overflowed
+from giftrl.errors import BadRow, BadSource, GiftrlError, Given, ModelFileError, Overflowed
 from giftrl.kernels.base import NonzeroRows, OneRow
 from giftrl.kernels.engine import Engine
 from giftrl.losses.based import Based
@@ -28,12 +28,11 @@ from giftrl.streams.columns import Schema
 from giftrl.streams.names.features import Dictionary, Features
 from giftrl.streams.names.hashing import Hashing, restore
 from giftrl.training.settings import Settings
-from giftrl.workers.threads import Spent, Team
+from giftrl.workers.threads import Team, TeamTimes
 
 Array = NDArray[np.float64]
 KIND = "linear"
-#: More rows than a batch has.
-MOST = 1 << 62
+SCALE_OR_AUTO = ("scale the features or the weights, or use ", Given("beta", "auto"))
 
 
 class LaterPassCounts(NamedTuple):
@@ -56,7 +55,7 @@ class LinearModel:
         settings: what it is made of.
 
     Attributes:
-        learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` where beta is "auto".
+        learner: the compiled learner; a :class:`giftrl.mixtures.MixtureLearner` if beta is "auto".
         features: how names become coordinates.
         schema: what the columns of tables are for, once a table was read.
         examples, nonzeros, weight, rejected: counts over all rows so far, each row once.
@@ -79,11 +78,11 @@ class LinearModel:
         self.repeated = LaterPassCounts()
         self.team: Team | None = None
         self.steps: Array | None = None  # of the last merge of a team
-        self.spent = Spent()  # of the last team
+        self.team_times = TeamTimes()  # of the last team
 
     @contextmanager
     def together(self, workers: int) -> Iterator[None]:
-        """Learn with that many threads (:mod:`giftrl.workers.threads`); the learner is whole again at the end."""
+        """Learn with that many threads (:mod:`giftrl.workers.threads`), which are merged at the end."""
         if workers == 1:
             return (yield)
         with Team(self.learner, workers, steps=self.steps) as team:
@@ -91,17 +90,17 @@ class LinearModel:
             try:
                 yield
                 team.finish()
-            except (BadRow, BadSource):  # what was read before has been learnt
+            except (BadRow, BadSource):  # what was read before has been learned
                 team.finish()
                 raise
             finally:
-                self.team, self.spent = None, team.spent
-                self.steps = team.steps if team.fitted else None
+                self.team, self.team_times = None, team.times
+                self.steps = team.steps
 
     @property
-    def whole(self) -> bool:
-        """Whether the learner has learnt all rows so far, and no round of a team is open."""
-        return self.team is None or self.team.whole
+    def between_rounds(self) -> bool:
+        """True if the learner has learned all rows so far, and no round of a team is open."""
+        return self.team is None or self.team.between_rounds
 
     @property
     def average_loss(self) -> float:
@@ -118,11 +117,11 @@ class LinearModel:
 
     @property
     def certificate(self) -> Certificate:
-        """What the run proves about itself."""
+        """The certificate of the run."""
         return self.learner.certificate
 
-    def learn(self, batch: Batch, most: int = MOST) -> Iterator[tuple[int, Array]]:
-        """Learn from a batch, in pieces that end where the number of examples is a power of two.
+    def learn(self, batch: Batch, most: int = 1 << 62) -> Iterator[tuple[int, Array]]:
+        """Learn from a batch, in pieces that end when the number of examples is a power of two.
 
         Yields after each piece where it ends in the batch, and its predictions. Pieces change nothing: any split of a
         stream gives the same model, bit by bit, but for teams.
@@ -152,12 +151,14 @@ class LinearModel:
                 learner.grow(max(needed, learner.dimension * 3 // 2))
         rows, labels = slice_rows(as_rows(batch), part.start, part.stop), self.settings.mapped(batch.labels[part])
         try:
-            return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
+            if batch.bases[part].any():
+                return learn_with_bases(learner, rows, labels, batch.weights[part], batch.bases[part])
+            predictions: Array = learner.learn_rows(rows, labels, batch.weights[part])
+            return predictions
         except Overflowed as problem:
             line = batch.lines[part][problem.row or 0]
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            remedy = "scale the features or the weights, or use beta='auto'"
-            raise Overflowed(f"{batch.source}:{line}: {rule}; {remedy}") from None
+            raise Overflowed([f"{batch.source}:{line}: {rule}; ", *SCALE_OR_AUTO]) from None
 
     def _weight_after(self, batch: Batch, part: slice) -> float:
         """The sum of the weights of all rows after these; an error if it would leave the range of float64."""
@@ -193,14 +194,14 @@ class LinearModel:
             cast("Any", self.learner).learn_row(row)
         except Overflowed:
             rule = f"this row leads to numbers beyond the range of {self.settings.dtype}"
-            raise Overflowed(f"{rule}; scale the features or the weights, or use beta='auto'") from None
+            raise Overflowed([f"{rule}; ", *SCALE_OR_AUTO]) from None
         self.examples += 1
         self.nonzeros += row.width
         self.weight = weight
         return row.score.item()
 
-    def learn_again(self, batch: Batch) -> NDArray[np.float64]:
-        """Learn from a batch of a later pass, and return the predictions."""
+    def learn_again(self, batch: Batch) -> Iterator[tuple[int, Array]]:
+        """Learn from a batch of a later pass, in one piece; yields as :meth:`learn` does."""
         before = float(self.learner.loss_sums[0])
         predictions = self._learn_rows(batch, slice(0, len(batch)))
         now = self.repeated
@@ -208,7 +209,7 @@ class LinearModel:
             examples=now.examples + len(batch), weight=now.weight + float(batch.weights.sum()),
             loss=now.loss + float(self.learner.loss_sums[0]) - before,
         )  # fmt: skip
-        return predictions
+        yield len(batch), predictions
 
     def learn_late(self, batch: Batch) -> None:
         """Learn from rows that were held out, after the last pass."""
@@ -227,15 +228,15 @@ class LinearModel:
         self.learner, self.repeated = learner, repeated._replace(loss=float(learner.loss_sums[0]) - first)
 
     def freeze(self, clip: bool = False) -> Predictor:
-        """What the model predicts as it is now.
+        """The predictor of the model as it is now.
 
-        With ``clip``, or where that has proved to pay, a mixture keeps predictions of real labels within the range of
+        With ``clip``, or if that has proved to pay, a mixture keeps predictions of real labels within the range of
         those that it has seen (for the Poisson loss: that of their logarithms), as it does while it learns.
         """
         return freeze([self.learner], clip=self.clips(clip), labels=self.settings.labels)
 
     def clips(self, clip: bool = False) -> bool | None:
-        """Whether to clip: never scores of -1 and +1 or of classes, and other predictions if asked or where it pays."""
+        """True to clip predictions, None to clip if that pays; False for classes, whose scores are never clipped."""
         return (clip or None) if accepts(self.learner.loss, 0.5) else False
 
     def few_scores(self, batch: Batch, learner: Any = None, clip: bool = False) -> Array:
@@ -253,7 +254,7 @@ class LinearModel:
         return self.scores(replace(batch, indices=places.astype(np.int32)), predictor)
 
     def scores(self, batch: Batch, predictor: Predictor | None = None) -> Array:
-        """<s, x> and its base for each row, a column for each class where the loss has a score for each.
+        """<s, x> and its base for each row, a column for each class if the loss has a score for each.
 
         Features that were never seen count nothing.
 
@@ -266,11 +267,11 @@ class LinearModel:
         return scores + batch.bases if len(batch.bases) else scores
 
     def predict(self, batch: Batch) -> NDArray[Any]:
-        """The label that is predicted for each row, where labels are those of classes; <s, x> otherwise."""
+        """The label that is predicted for each row, if labels are those of classes; <s, x> otherwise."""
         return self.decide(self.scores(batch))
 
     def decide(self, scores: Array) -> NDArray[Any]:
-        """What is predicted where these are the scores."""
+        """The predictions that scores mean."""
         values = self.settings.class_values
         if values is None:
             return scores
@@ -288,10 +289,8 @@ class LinearModel:
         An error, and nothing is written, if it could not be loaded.
         """
         if not self.learner.sound:
-            raise Overflowed(
-                f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples, so "
-                "it is not written; scale the features or the weights, or use beta='auto'"
-            )
+            rule = f"numbers of the model left the range of {self.settings.dtype} in its {self.examples:,} examples"
+            raise Overflowed([f"{rule}, so it is not written; ", *SCALE_OR_AUTO])
         kind, tables = self.features.state()
         arrays = {f"features.{name}": array for name, array in tables.items()}
         arrays |= {f"learner.{name}": array for name, array in pack(self.learner, self.features.dimension).items()}
@@ -344,14 +343,14 @@ def under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
 # The state of a learner as a file keeps it: without the features that it has not seen.
 
 Arrays = dict[str, NDArray[Any]]
-#: What a mixture keeps for each dense feature.
-OF_DENSE = ("features.dense", "features.stamps")
-#: What it keeps for each feature in later passes.
-CHANGES = "later.changes"
+#: Arrays of a mixture with a row for each dense feature.
+DENSE_ARRAYS = ("features.dense", "features.stamps")
+#: The array of a mixture with a row for each feature in later passes.
+LATER_CHANGES = "later.changes"
 #: Sums over committed examples, by feature.
-WITNESSES = "witnesses.record"
-#: What theta has more than the stored theta, after a merge.
-AHEAD = "ahead"
+STORED_RECORD = "witnesses.record"
+#: The part of theta beyond the stored theta, after a merge.
+THETA_AHEAD = "ahead"
 
 
 def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
@@ -361,7 +360,7 @@ def _names(learner: Learner) -> tuple[str, str, tuple[str, ...]]:
     """
     if isinstance(learner, Engine):
         return "coordinates", "coordinates.seen", ()
-    return "features.x", "features.seen", ("features.record", "features.theta", CHANGES)
+    return "features.x", "features.seen", ("features.record", "features.theta", LATER_CHANGES)
 
 
 def pack(learner: Learner, dimension: int) -> Arrays:
@@ -383,9 +382,9 @@ def pack(learner: Learner, dimension: int) -> Arrays:
         kept = NonzeroRows(state[name][where], where, kept.length)
     else:
         dense = int(state["features.counts"][DENSE])
-        state |= {each: state[each][:dense] for each in OF_DENSE}
+        state |= {each: state[each][:dense] for each in DENSE_ARRAYS}
         state |= {each: state[each][kept.where] for each in others if each in state}
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if each in state and len(state[each]):
             own = NonzeroRows.of(state[each][: kept.length])
             state |= {each: own.rows, f"{each}.seen": own.where}
@@ -393,7 +392,7 @@ def pack(learner: Learner, dimension: int) -> Arrays:
 
 
 def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
-    """What :func:`pack` was given, for ``learner.restore``.
+    """The state that :func:`pack` was given, for ``learner.restore``.
 
     >>> from giftrl.mixtures import MixtureLearner
     >>> learner = MixtureLearner(1000, "squared", compiled=False)
@@ -408,7 +407,7 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
     for each in (name, *others):
         if each in state:
             state[each] = NonzeroRows(state[each], where, rows).array()
-    for each in (WITNESSES, AHEAD):
+    for each in (STORED_RECORD, THETA_AHEAD):
         if f"{each}.seen" in state:
             state[each] = NonzeroRows(state[each], state.pop(f"{each}.seen"), rows).array()
     return state
@@ -420,13 +419,13 @@ def unpack(learner: Learner, dimension: int, arrays: Mapping[str, NDArray[Any]])
 def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array, bases: Array) -> Array:
     """Learn from rows whose loss is phi(<s, x> + base; y), and return the predictions <s, x_t> + base.
 
-    Where phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the
-    learner must take no number from a label but by the loss, as a mixture of real labels does.
+    If phi depends on p - y alone, that is the loss of the label y - base. Any other loss is wrapped; then the learner
+    must use a label for nothing but the loss, unlike a mixture with real labels.
 
     Args:
-        learner: of one score, or of K classes if there are no bases.
+        learner: of one score.
         rows, labels, weights: as for ``learner.learn_rows``.
-        bases: of the rows; empty if all are 0.
+        bases: of the rows.
 
     >>> from giftrl.compiled.rows import CSR
     >>> from giftrl.kernels import LinearLearner
@@ -435,8 +434,6 @@ def learn_with_bases(learner: Learner, rows: Rows, labels: Array, weights: Array
     >>> learn_with_bases(learner, one, np.array([5.0]), np.ones(1), np.array([3.0])).tolist(), learner.x.tolist()
     ([3.0], [1.0])
     """
-    if not bases.any():
-        return learner.learn_rows(rows, labels, weights)
     loss: Any = learner.loss
     if residual(loss):
         return np.asarray(learner.learn_rows(rows, labels - bases, weights) + bases)

@@ -1,4 +1,4 @@
-"""Predictions as lines of text, one for each row of the data."""
+"""Predictions of the rows of a stream: as lines of text, their loss, and audits of single rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.config import Predictor
-from giftrl.config.predictor import as_they_count, losses_of
+from giftrl.config.predictor import clip_as_in_training, losses_of
 from giftrl.streams.batch import Batch
 from giftrl.streams.names.features import Features
 from giftrl.streams.names.hashing import Hashing
 from giftrl.training.model import LinearModel
 
-#: What would break a line or a column apart.
+#: Characters that would break a line or a column apart.
 ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -45,9 +45,6 @@ def lines_of(batch: Batch, answers: NDArray[Any], between: str = " ") -> bytes:
         where = np.concatenate([batch.lines, bad]).argsort(kind="stable")
         lines = [(lines + ["nan"] * len(bad))[k] for k in where]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-
-
-# The loss of predictions on rows that have labels.
 
 
 class Evaluation:
@@ -83,30 +80,27 @@ class Evaluation:
         self.strange += int(np.count_nonzero(there & ~good))
         labels, weights = settings.mapped(batch.labels[good]), batch.weights[good]
         learner = self.model.learner
-        losses = losses_of(learner.loss, as_they_count([learner], scores[good]), labels)
+        losses = losses_of(learner.loss, clip_as_in_training([learner], scores[good]), labels)
         self.rows += len(labels)
         self.weight += float(weights.sum())
         self.loss_sum += float(weights @ losses)
 
     @property
     def average_loss(self) -> float:
-        """The mean loss; NaN where no row counted."""
+        """The mean loss; NaN if no row counted."""
         return self.loss_sum / self.weight if self.weight > 0.0 else float("nan")
 
 
-# Why a row is predicted as it is: its features by name, and what each adds to the score.
-
-COLUMNS = ("feature", "coordinate", "value", "weight", "contribution")
+AUDIT_COLUMNS = ("feature", "coordinate", "value", "weight", "contribution")
 
 
 class Audit:
     """Blocks of text, one for each row.
 
-    A block has the place and the tag of its row; a line for each feature, with the columns :data:`COLUMNS` between
-    tabs, the largest contributions first; the base of the row, if it has one; the score, which is the sum of all
-    contributions; and the prediction. With several classes, weights and contributions are those of the class that is
-    predicted. A contribution is the value times the weight. Names on one coordinate are one feature, and the first one
-    is shown.
+    A block has the place and the tag of its row; a line for each feature, with the columns :data:`AUDIT_COLUMNS`
+    between tabs, the largest contributions first; the base of the row, if it has one; the score, which is the sum of
+    all contributions; and the prediction. With several classes, weights and contributions are those of the predicted
+    class. A contribution is the value times the weight. Names on one coordinate are one feature, shown by the first.
 
     Args:
         model: a model that no longer learns.
@@ -133,7 +127,7 @@ class Audit:
         self.predictor: Predictor = model.freeze()
         known = model.features
         known.freeze()
-        # Rows of hashed names show the names that they have themselves, wherever these are known: not those of the
+        # Rows of hashed names show the names that they have themselves, if these are known: not those of the
         # training data that had the same coordinates.
         self.features: Features = Hashing(known.bits) if isinstance(known, Hashing) else known
         self._named: dict[int, tuple[str, float]] = {}
@@ -161,7 +155,7 @@ class Audit:
         best = int(parts.sum(axis=0).argmax())
         added = parts[:, best]
         lines = [f"{batch.source}:{batch.lines[row]} {batch.tags[row] if batch.tags else ''}".rstrip()]
-        lines.append("\t".join(COLUMNS))
+        lines.append("\t".join(AUDIT_COLUMNS))
         for k in np.argsort(-np.abs(added), kind="stable").tolist():
             name, sign = self._name(int(slots[k]))
             numbers = (float(each) + 0.0 for each in (sign * values[k], sign * of[k, best], added[k]))  # no -0

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,16 @@ from giftrl.config import Labels, Recipe, make
 from giftrl.config.class_labels import as_signs, takes_signs
 from giftrl.config.recipe import KINDS, Learner
 from giftrl.config.upgrade import settings_of_now
-from giftrl.errors import InvalidInput, UnknownName, require
+from giftrl.errors import SKIP_HINT, Given, Hint, InvalidInput, UnknownName, require
 from giftrl.ops.loss import accepts, labels, residual
 from giftrl.ops.loss_scale import reach
-from giftrl.streams.label_names import MAX_EXACT_INTEGER, LabelNames, as_option, listed
+from giftrl.streams.label_names import MAX_EXACT_INTEGER, LabelNames, listed
 
 #: The labels of losses of two classes.
 SIGNS = (-1.0, 1.0)
-TWO = "try (0, 1); or use softmax, for more classes"
-#: Up to how many labels a message lists all of them.
-MOST_LISTED = 20
+TWO_LABELS = "try (0, 1); or use softmax, for more classes"
+#: With more labels, a message does not suggest a list of them all.
+MAX_LISTED_LABELS = 20
 
 
 #: The labels of classes: all of them numbers, or all of them names.
@@ -57,7 +57,7 @@ class Settings(Recipe):
         constant: whether every row has the constant feature 1.
         interactions: two or more namespaces or columns each, whose products are features too.
         ngrams: names of namespaces of VW text, and how many of their consecutive names are joined at most.
-        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None where the data has
+        label_values: the two labels in the data that stand for -1 and +1, numbers or names; None if the data has
             -1 and +1, or real labels. With a loss of a score for each class, the labels of all classes.
 
     >>> Settings(loss="quantile", parameters={"tau": 0.9}).make_loss()
@@ -90,40 +90,40 @@ class Settings(Recipe):
         if self.many:
             rule, remedy = (
                 f"must be the different labels of all classes for {self.loss}",
-                "try (0, 1, 2), or --labels 0,1,2 or --labels 0..9 on the command line",
+                ("try ", Given("label_values", (0, 1, 2))),
             )
             require(len(set(given)) == len(given) >= 2, "label_values", self.label_values, rule, remedy)
         elif self.label_values is not None:
             two = len(given) == 2 and given[0] != given[1]
-            require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO)
+            require(two, "label_values", self.label_values, f"must be two different labels for {self.loss}", TWO_LABELS)
 
     @property
     def classes(self) -> int:
-        """How many scores a prediction has: one for each class, or 1."""
+        """The number of scores of a prediction: one for each class, or 1."""
         return len(self.label_values) if self.many and self.label_values is not None else 1
 
     @cached_property
     def labels(self) -> Labels | None:
-        """The labels of batches in the order of their classes; None where they are labels of the loss."""
+        """The labels of batches in the order of their classes; None if they are labels of the loss."""
         if self.label_values is None:
             return None
         return Labels(np.arange(len(self.label_values)) if self.label_names else np.array(self.label_values))
 
     @cached_property
     def label_names(self) -> LabelNames | None:
-        """How to read labels that are names; None where labels are numbers."""
+        """The reader of labels that are names; None if labels are numbers."""
         named = self.label_values is not None and isinstance(self.label_values[0], str)
         return LabelNames(self.class_names) if named else None
 
     @cached_property
     def class_values(self) -> LabelValues | None:
-        """The labels of the classes, which are -1 and +1 where none are given; None where labels are real numbers."""
+        """The labels of the classes, which are -1 and +1 where none are given; None if labels are real numbers."""
         signs = not self.many and takes_signs(self.parts.loss, only=True)
         return SIGNS if self.label_values is None and signs else self.label_values
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """The labels of the classes as text; none where labels are real numbers."""
+        """The labels of the classes as text; none if labels are real numbers."""
         return names_of(self.class_values)
 
     def make_loss(self) -> Any:
@@ -140,42 +140,64 @@ class Settings(Recipe):
         return learner
 
     def accepts(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which labels, as they are in the data, can be used."""
+        """True for each label of the data that can be used."""
         if self.labels is not None:
             return self.labels.codes(given) >= 0
         distinct, where = np.unique(given, return_inverse=True)
         return np.array([accepts(self.parts.loss, label) for label in distinct.tolist()], dtype=bool)[where]
 
-    def expected(self, strange: str = "", more: bool = False) -> str:
-        """Those labels in words, and what to do about a row with another one.
+    @cached_property
+    def expected(self) -> str:
+        """The accepted labels in words.
+
+        >>> Settings(label_values=("no", "yes")).expected
+        'no or yes'
+        """
+        if self.label_values is not None:
+            return listed(self.class_names)
+        return f"a label of the {self.loss} loss: {labels(self.parts.loss)}"
+
+    def hints(self, label: str, can_add: bool = True) -> list[Hint]:
+        """Arguments that deal with a row whose label is not accepted.
 
         Args:
-            strange: that label; empty for a row without one.
-            more: whether --labels can still be given.
+            label: that label; empty for a row without one.
+            can_add: if labels can still be chosen, as before the first row is learned.
 
-        >>> settings = Settings(label_values=("no", "yes"))
-        >>> settings.expected("maybe", more=True)
-        'no or yes (--labels no,yes,maybe adds it, --on-error skip leaves it out)'
-        >>> settings.expected()
-        'no or yes (--on-error skip leaves out such rows)'
+        >>> [str(hint.given) for hint in Settings(label_values=("no", "yes")).hints("maybe")]
+        ["label_values=['no', 'yes', 'maybe']", "on_error='skip'"]
         """
-        loss = self.parts.loss
+        if not label:
+            return [SKIP_HINT]
         if self.label_values is not None:
-            words = listed(self.class_names)
-            hint = f"--labels {as_option([*self.class_names, strange])} adds it, "
+            more = Hint(Given("label_values", [*self.class_names, label]), "adds it")
             # A loss of two classes that is not the automatic one was asked for, and takes no third label.
-            more = more and len(self.class_names) <= MOST_LISTED and (self.many or self.loss == "logistic")
+            can_add = can_add and len(self.class_names) <= MAX_LISTED_LABELS
+            can_add = can_add and (self.many or self.loss == "logistic")
         else:
-            words = f"a label of the {self.loss} loss: {labels(loss)}"
-            hint = "--labels says what stands for these, "
-            more = more and bool(accepts(loss, -1.0))
-        if not strange:
-            return f"{words} (--on-error skip leaves out such rows)"
-        return f"{words} ({hint if more else ''}--on-error skip leaves it out)"
+            more = Hint(Given("label_values"), "says what stands for these")
+            can_add = can_add and bool(accepts(self.parts.loss, -1.0))
+        return [*([more] if can_add else []), SKIP_HINT._replace(effect="leaves it out")]
+
+    def reader_options(self, learn: bool = False, can_add: bool = False) -> dict[str, Any]:
+        """The arguments of :class:`giftrl.streams.Reader` that these settings decide.
+
+        Args:
+            learn: to refuse rows whose labels the loss does not accept.
+            can_add: as for :meth:`hints`.
+        """
+        options: dict[str, Any] = {
+            "interactions": self.interactions, "ngrams": self.ngrams, "normalize": self.normalize,
+            "constant": self.constant, "labels": self.label_names, "no_base": self.no_base,
+        }  # fmt: skip
+        if learn:
+            hints = partial(self.hints, can_add=can_add)
+            options |= {"accepts": self.accepts, "expected": self.expected, "hints": hints}
+        return options
 
     @property
     def no_base(self) -> str | None:
-        """Why predictions cannot start from a base; None if they can.
+        """The reason why predictions cannot start from a base; None if they can.
 
         >>> Settings(loss="hinge").no_base
         'hinge has none with beta auto; give a number for beta'
@@ -227,14 +249,12 @@ class Settings(Recipe):
             given["label_values"] = tuple(given["label_values"])
         return cls(**given)
 
-    def differences(self, before: "Settings") -> list[str]:
-        """What differs from the settings before, in words.
+    def differences(self, before: "Settings") -> list[str | Given]:
+        """The settings that differ from those before.
 
-        >>> Settings(loss="hinge").differences(Settings(loss="logistic"))
+        >>> [str(each) for each in Settings(loss="hinge").differences(Settings(loss="logistic"))]
         ["loss='logistic', now 'hinge'"]
         """
-        return [
-            f"{each.name}={getattr(before, each.name)!r}, now {getattr(self, each.name)!r}"
-            for each in fields(self)
-            if getattr(self, each.name) != getattr(before, each.name)
-        ]
+        names = [field.name for field in fields(self)]
+        pairs = [(name, getattr(before, name), getattr(self, name)) for name in names]
+        return [Given(name, value, now) for name, value, now in pairs if value != now]

@@ -1,4 +1,4 @@
-"""What a model has come to, as plain values."""
+"""Results of a run as plain values, and the largest weights."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,8 +11,8 @@ from giftrl.certificates import BestLoss, Certificate
 from giftrl.config.recipe import Mixture
 from giftrl.training.model import LinearModel
 
-#: How many times the size of the model the others may have that a summary speaks of.
-SCALES = (1.0, 10.0)
+#: Summaries certify against models of up to 1 and 10 times this model's size.
+CERTIFIED_SCALES = (1.0, 10.0)
 
 
 def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
@@ -24,11 +24,11 @@ def best_losses(certificate: Certificate, seconds: float) -> list[BestLoss]:
     """
     if certificate.evidence is None:
         return []
-    return [certificate.best_loss(scale, seconds / len(SCALES)) for scale in SCALES]
+    return [certificate.best_loss(scale, seconds / len(CERTIFIED_SCALES)) for scale in CERTIFIED_SCALES]
 
 
 def certified_in_words(model: LinearModel) -> str:
-    """Why the average loss of the certificate is not that of the first pass, with both; empty where they are the same.
+    """The reason why the average loss of the certificate is not that of the first pass; empty if they are the same.
 
     The certificate is about all that the learner was taught: the first pass, later ones unless it is a mixture, and the
     rows held out, which it learns last. The first pass alone meets new rows without those held out.
@@ -77,7 +77,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
     }
     summary: dict[str, Any] = {
         "examples": model.examples,
-        # A converted file does not say which names were on a coordinate: count those that were learnt from.
+        # A converted file does not say which names were on a coordinate: count those that were learned from.
         "features": model.features.report().used or _learnt_from(model),
         "nonzeros": model.nonzeros,
         "average_loss": model.average_loss,
@@ -106,7 +106,7 @@ def summary_of(model: LinearModel, radii: Sequence[float] = (), best: Sequence[B
 
 
 def _learnt_from(model: LinearModel) -> int:
-    """How many features but the constant have a theta that is not 0."""
+    """The number of features with a theta that is not 0, the constant left out."""
     theta = np.asarray(model.learner.theta)
     used = np.asarray(theta.reshape(len(theta), -1).any(axis=1))
     if model.settings.constant:
@@ -118,7 +118,7 @@ def _learnt_from(model: LinearModel) -> int:
 
 
 class Weight(NamedTuple):
-    """The weight of a feature, in the score of a class where there are several."""
+    """The weight of a feature, in the score of a class if there are several."""
 
     name: str
     weight: float

@@ -1,12 +1,23 @@
-"""Merging learners that began from the same state and learnt different rows.
+"""Learning with several workers that are merged again and again.
 
-A *round*: all workers begin from the same state, each learns its own rows, and their states are merged into one. A
-worker's part in a round is a pure function of the state and its rows, and a merge is a pure function of the states.
+A *round*: all workers begin with the state of one learner, each learns its own rows, and their states are merged into
+one (:mod:`giftrl.workers.merging`). The :mod:`~giftrl.workers.planner` says how many rows a round has. Its last rows
+are the *window*, to which the merge is fitted (:mod:`giftrl.workers.step_size`). A *team* is a crew of threads;
+:mod:`giftrl.distributed` has crews on many machines.
+
+>>> import numpy as np
+>>> from giftrl.mixtures import MixtureLearner
+>>> from giftrl.workers import Team
+>>> x = np.random.default_rng(0).normal(size=(60, 2))
+>>> learner = MixtureLearner(2, "squared", compiled=False)
+>>> with Team(learner, workers=2, first=20) as team:
+...     predictions = team.learn(x, x @ [1.0, 2.0])
+...     team.finish()
+>>> learner.rounds, team.between_rounds
+(60, True)
 """
 
-from giftrl.workers.merging import first_steps, merge
-from giftrl.workers.pieces import put, take, touched
-from giftrl.workers.planner import Round, cut, first_rows, next_round
-from giftrl.workers.step_size import Window
+from giftrl.workers.merging import MergedLearner, SharedState
+from giftrl.workers.threads import Team, TeamTimes
 
-__all__ = ["Round", "Window", "cut", "first_rows", "first_steps", "merge", "next_round", "put", "take", "touched"]
+__all__ = ["MergedLearner", "SharedState", "Team", "TeamTimes"]

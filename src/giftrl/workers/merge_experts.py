@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.experts import RICHEST, WEALTH, lanes
+from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table
 from giftrl.mixtures.label_units import per_norm
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.scoring import UNIT
-from giftrl.mixtures.state import NORM, SCALE, Columns
+from giftrl.mixtures.state import NORM, SCALE, BlockColumns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import Known, put_feature
 from giftrl.workers.pieces import ALONE, Piece, Share, stacked
@@ -104,7 +104,7 @@ def merge_coin(x: Any, j: int, size: int, at: Any, scores: int, factors: Any, m:
     return (WEALTH + poor) * (part + turned), (WEALTH + rich) * total / (1.0 + staked)
 
 
-def lines(columns: Columns) -> Lines:
+def lines(columns: BlockColumns) -> Lines:
     """Where the numbers are with these columns."""
     return Lines(int(columns.curve), int(columns.root), int(columns.coin))
 
@@ -216,7 +216,7 @@ def factors_of(scales: Array) -> Array:
     return np.asarray(np.divide(scales[:-1], new, out=np.ones(new.shape), where=new > 0.0))
 
 
-def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: int) -> Array:
+def rescaled(x: Array, factors: Array, by: Factors, columns: BlockColumns, scores: int) -> Array:
     """The weights of the grid in blocks of several states, by score and expert, as :func:`rescale` has them."""
     q, r = x[..., int(columns.curve), None], x[..., int(columns.root), None]
     f, experts = factors[..., None], len(by.prior)
@@ -234,7 +234,8 @@ def merge_experts(
     x = stacked([piece.x for piece in pieces])
     offsets = np.stack([piece.mixing.offsets.reshape(-1, scores).T for piece in pieces])
     scales = np.stack([piece.record[:, SCALE] for piece in pieces] + [known.scale])
-    by = Factors(known.norm * grid.prior, grid.curve, math.sqrt(known.norm) * grid.root)
+    prior, curve, root = factor_table(learner.grid_experts, np.float64)
+    by = Factors(known.norm * prior, curve, math.sqrt(known.norm) * root)
     moved = np.flatnonzero(known.shifts.any(axis=0))
     weights = rescaled(x[:, moved].astype(np.float64), factors_of(scales[:, moved]), by, columns, scores)
     offsets[:, :, :n] += np.einsum("kj,kjme->kme", known.shifts[:, moved], weights)
@@ -291,4 +292,4 @@ class Merger(NamedTuple):
 def unit_of(learner: Any, piece: Piece) -> float:
     """Y/N of a piece, the unit in which its coin bets."""
     norm = piece.counts[NORM] if piece.counts[NORM] > 0.0 else 1.0
-    return per_norm(getattr(piece.mixing, "units", UNIT), norm)
+    return per_norm(piece.mixing.units, norm)

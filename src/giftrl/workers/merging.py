@@ -3,28 +3,37 @@
 Counts and sums add up, means are weighted by rows, scales and ranges are the largest. The weights of the experts are
 between two ends, the average and the sum (:mod:`giftrl.workers.merge_experts`), as far as the window says
 (:mod:`giftrl.workers.step_size`).
+
+:class:`MergedLearner` is what every run with several workers has at its centre, with threads or on many machines. A
+worker's part of a round is a pure function of the state that it begins with and its examples.
 """
 
-from typing import Any
+from collections.abc import Callable
+from copy import copy
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import Incompatible, require
+from giftrl.certificates.reservoir import RowReservoir
+from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather, watch_changes
+from giftrl.compiled.rows import Rows
+from giftrl.errors import Given, Incompatible, require
+from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, leave
-from giftrl.mixtures.experts import WEALTH, lanes
+from giftrl.mixtures.combination import CLIPPED, LINEAR, MOST_WEIGHT, WEIGHT, remove_expert
+from giftrl.mixtures.experts import WEALTH
 from giftrl.mixtures.mixture import Mixture
-from giftrl.mixtures.scoring import UNIT
 from giftrl.mixtures.state import PLACE, ROWS, SCALE
 from giftrl.ops.loss_scale import offset
 from giftrl.workers.merge_experts import Merger, blocks_of, factors_of, merge_experts, unit_of
 from giftrl.workers.merge_features import Known, merge_features
 from giftrl.workers.merge_matrices import merge_matrix, merge_stack
-from giftrl.workers.pieces import ALONE, Piece, Share, added, mean
+from giftrl.workers.pieces import ALONE, Piece, Share, added, always, mean, put, take, touched
 from giftrl.workers.step_size import GROUPS, Window, fit_steps, groups_of
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
 def require_auto(auto: bool, argument: str, workers: object) -> None:
@@ -35,7 +44,7 @@ def require_auto(auto: bool, argument: str, workers: object) -> None:
     giftrl.errors.InvalidInput: n_jobs=2: needs beta='auto': models with a number for beta cannot be merged; leave out
     one of the two
     """
-    rule = "needs beta='auto': models with a number for beta cannot be merged"
+    rule = "needs ", Given("beta", "auto"), ": models with a number for beta cannot be merged"
     require(auto, argument, workers, rule, "leave out one of the two")
 
 
@@ -45,6 +54,110 @@ def first_steps(learner: Any) -> Array:
         rule = "cannot be merged: only learners of beta='auto' can"
         raise Incompatible(f"{type(learner).__name__} {rule}. Use beta='auto', or one worker")
     return np.ones((lanes(learner.grid) + 1, GROUPS))
+
+
+class SharedState(NamedTuple):
+    """The state of a learner at some features, and the sums of its certificate if it stores examples."""
+
+    piece: Piece
+    sums: WorkerSums | None
+
+    @classmethod
+    def of(cls, learner: Any, features: NDArray[np.int64]) -> "SharedState":
+        """The state of a learner between rounds, for workers to begin with."""
+        sums = None if learner.witnesses is None else WorkerSums.of(learner.witnesses, features)
+        return cls(take(learner, features), sums)
+
+    @classmethod
+    def of_worker(cls, learner: Any, features: NDArray[np.int64], first: int) -> "SharedState":
+        """The reply of a worker; ``first`` is the number of its first example."""
+        sums = None if learner.witnesses is None else WorkerSums.of_worker(learner.witnesses, features, first)
+        return cls(take(learner, features), sums)
+
+    def begin(self, worker: Any, first: int, share: Share = ALONE) -> None:
+        """Let a worker begin a round with this state; ``first`` is the number of its first example."""
+        put(worker, self.piece, share)
+        if worker.witnesses is not None and self.sums is not None:
+            begin_round(worker.witnesses, self.sums, first)
+
+
+def copy_of(learner: Any, first: int) -> Any:
+    """A worker that begins with the whole state of a learner; ``first`` is the number of its first example."""
+    worker, witnesses = copy(learner), learner.witnesses
+    worker.witnesses = None
+    worker.restore(learner.own_state())
+    worker.merges = learner.merges
+    if witnesses is not None:
+        worker.witnesses = RowReservoir(
+            witnesses.loss, witnesses.dimension, witnesses.budget, classes=witnesses.classes,
+            constant=witnesses.constant, compiled=witnesses.compiled,
+        )  # fmt: skip
+        begin_round(worker.witnesses, WorkerSums.of(witnesses, witnesses.committed_features), first)
+    return worker
+
+
+class MergedLearner:
+    """A learner that has the merged state between rounds, and the steps and changes from round to round.
+
+    Args:
+        learner: a mixture.
+        steps: fitted by an earlier run of this learner, or None.
+        share: runs loops.
+    """
+
+    def __init__(self, learner: Any, steps: Array | None = None, share: Share = ALONE) -> None:
+        self.learner, self.steps, self.share = learner, steps, share
+        self._first_steps = first_steps(learner)
+        self._changed = np.zeros(learner.dimension, np.bool_)
+
+    def mark(self, features: NDArray[Any]) -> None:
+        """Note that the state at these features has changed; by number, or as marks of all features."""
+        if len(self._changed) < self.learner.dimension:
+            self._changed = np.append(self._changed, np.zeros(self.learner.dimension - len(self._changed), np.bool_))
+        self._changed[features] = True
+
+    @property
+    def changed(self) -> NDArray[np.int64]:
+        """The features whose state has changed since :meth:`changes` was called."""
+        self.mark(always(self.learner))
+        return np.flatnonzero(self._changed)
+
+    def changes(self) -> SharedState:
+        """The state at the features that have changed, for workers; they count as unchanged from now on."""
+        features = self.changed
+        self._changed[:] = False
+        return SharedState.of(self.learner, features)
+
+    def merge(self, base: Piece, workers: list[Piece], sums: list[WorkerSums | None], window: Window | None) -> None:
+        """Merge what workers have learned.
+
+        Args:
+            base, workers: the learner's piece and theirs, at the features that they have changed.
+            sums: of their certificates.
+            window: examples to fit the steps to.
+        """
+        steps = self.steps
+        if steps is None:  # the average is safe, and the sum need not be
+            steps = self._first_steps if window is not None else np.zeros_like(self._first_steps)
+        piece, steps = merge(self.learner, base, workers, window, steps, self.share)
+        if window is not None:
+            self.steps = steps
+        put(self.learner, piece, self.share)
+        self.mark(base.features)
+        known = [each for each in sums if each is not None]
+        if known:
+            self.mark(gather(self.learner.witnesses, known))
+
+    def learn(self, learn: Callable[[], T], rows: list[tuple[Rows, int]]) -> T:
+        """Call a function that lets the learner learn these rows of a window; each part is rows and their number."""
+        changes = None if self.learner.witnesses is None else watch_changes(self.learner.witnesses)
+        result = learn()
+        marks = np.zeros(self.learner.dimension, np.bool_)
+        touched(self.learner, rows, marks)
+        self.mark(marks)
+        if changes is not None:
+            self.mark(changes())
+        return result
 
 
 def merge(
@@ -99,12 +212,12 @@ def merge_mixtures(learner: Any, base: Piece, workers: list[Piece], share: Share
     else:
         matrix = _removed_matrix(base, workers, record)
         if np.isfinite(mixing.totals[n + 1]):
-            leave(mixing, n + 1)
+            remove_expert(mixing, n + 1)
     mixing.offsets[...] = ends.offsets.reshape(mixing.offsets.shape)
     theta = added(base.theta, *(worker.theta for worker in workers))
     dense = base.features[known.dense].astype(np.uint64)
     piece = Piece(base.features, record, base.x, theta, dense, known.counts, matrix, mixing)
-    return Merger(piece, known, ends, float(getattr(mixing, "units", UNIT)[unit.OFFSET]))
+    return Merger(piece, known, ends, float(mixing.units[unit.OFFSET]))
 
 
 def _coin_shift(learner: Any, workers: list[Piece], known: Known, rows: list[float]) -> Any:

@@ -59,7 +59,7 @@ def is_url(name: str | os.PathLike[str]) -> bool:
 def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     """The sources that names stand for, in order: files, globs, directories, and "-" for standard input.
 
-    A :class:`Source` stands for itself.
+    A :class:`Source` stands for itself, and is not looked at again.
 
     All files in a directory and its subdirectories are read, in sorted order, except those whose names begin with "."
     or "_", which Spark and Arrow skip as well. Every file is opened once at the start, so that one that cannot be read
@@ -68,12 +68,15 @@ def find_sources(named: Named | Sequence[Named]) -> tuple[Source, ...]:
     names: list[Named] = [named] if isinstance(named, (str, os.PathLike, Source)) else list(named)
     if not names:
         raise InvalidInput("sources", named, "must name at least one source", 'give files, or "-" for standard input')
-    found = [source for name in names for source in ((name,) if isinstance(name, Source) else _behind(os.fspath(name)))]
+    found: list[Source] = []
+    for name in names:
+        sources = [name] if isinstance(name, Source) else list(_behind(os.fspath(name)))
+        for source in sources if not isinstance(name, Source) else ():
+            if source.path is not None:
+                _check(source.name, source.path)
+        found += sources
     if sum(source.is_input for source in found) > 1:
         raise InvalidInput("sources", named, "must name standard input at most once", 'leave out one "-"')
-    for source in found:
-        if source.path is not None:
-            _check(source.name, source.path)
     return tuple(found)
 
 

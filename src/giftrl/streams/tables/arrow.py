@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Given
 from giftrl.streams.batch import Batch, Position
 from giftrl.streams.columns import Kind, Schema, decide
 from giftrl.streams.infer_columns import InferredColumn, remarks, unasked
@@ -284,7 +284,7 @@ class ArrowTable(TableRows):
             longest = int(lengths(column.array).max(initial=0)) if column.kind == Kind.NUMBERS else 0
             if longest > MAX_LIST_LENGTH:
                 rule = f"the column {column.name!r} has a list of {longest} numbers, and at most {MAX_LIST_LENGTH} fit"
-                raise BadSource(source, rule, f"cut it into several, or give ignore={column.name!r}", first)
+                raise BadSource(source, rule, ["cut it into several, or give ", Given("ignore", column.name)], first)
         end = first + piece.batch.num_rows
 
         def raw(row: int) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource, require
+from giftrl.errors import BadSource, Given, Message, require
 from giftrl.files import Output, require_replaceable
 from giftrl.streams.batch import Batch, Position, merge, overflowed
 from giftrl.streams.label_names import LabelNames, listed
@@ -210,7 +210,7 @@ class Converted:
                 yield self._batch(piece, found.name, start.source)
 
     def _check(self, found: "RecordBatches") -> None:
-        def bad(rule: str, remedy: str) -> BadSource:
+        def bad(rule: Message, remedy: Message) -> BadSource:
             return BadSource(found.name, rule, remedy)
 
         try:
@@ -228,8 +228,14 @@ class Converted:
             own = "hashing" if hashing else "dictionary"
             raise bad(f"was converted with {kind}, and {own} is asked for", "use the same, or convert the data again")
         if isinstance(self.features, Hashing) and bits != self.features.bits:
-            rule = f"was converted with bits={bits}, and bits={self.features.bits} is asked for"
-            raise bad(rule, f"use bits={bits}, or convert the data again")
+            rule: Message = [
+                "was converted with ",
+                Given("bits", bits),
+                ", and ",
+                Given("bits", self.features.bits),
+                " is asked for",
+            ]
+            raise bad(rule, ["use ", Given("bits", bits), ", or convert the data again"])
         if products != list(self.interactions.products if self.interactions else []):
             rule = f"was converted with the interactions {products}, which are not those that are asked for"
             raise bad(rule, "ask for the same, or convert the data again")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from giftrl.errors import BadSource
+from giftrl.errors import BadSource, Message
 from giftrl.streams.batch import Batch, Position, Rejected
 from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema, decide
 from giftrl.streams.infer_columns import remarks, unasked
@@ -262,7 +262,7 @@ class Layout(NamedTuple):
     line: int
     size: int  # of the rest of the head
     rows: CsvRows | None  # of that rest, if they were read to find out what the columns hold
-    remarks: tuple[str, ...] = ()  # about its columns, if the schema was found here
+    remarks: tuple[Message, ...] = ()  # about its columns, if the schema was found here
 
 
 def layout(
@@ -292,7 +292,7 @@ def layout(
     if not first:
         raise BadSource(source, "holds no row", "give a file with rows, or leave it out")
     rows = None
-    said: tuple[str, ...] = ()
+    said: tuple[Message, ...] = ()
     own = [_count(field, columns.missing) for field in first]
     rest: Counts = []
     if schema is None:

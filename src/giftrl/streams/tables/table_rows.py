@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from giftrl.errors import Message
 from giftrl.streams.batch import Batch, Position, Rejected, keep_rows, merge, overflowed
 from giftrl.streams.columns import Columns, Kind, Schema, group_of
 from giftrl.streams.label_names import LabelNames
@@ -55,7 +56,9 @@ class TableRows:
     ngrams: Ngrams | None = None  # which only a converted file has
     labels: LabelNames | None = None  # the names of labels; None if labels are numbers
     compiled: bool = True
-    remarks: tuple[str, ...] = field(default=(), init=False)  # about the columns of the file that decided the schema
+    remarks: tuple[Message, ...] = field(
+        default=(), init=False
+    )  # about the columns of the file that decided the schema
 
     labels_only = False  # whether to ignore all columns but that of the label
     missing_labels: tuple[str, ...] = ()  # names that stand for no label

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
+from giftrl.errors import Message
 from giftrl.streams.batch import Position, Rejected
 from giftrl.streams.columns import LABEL_NAMES, Columns, Kind, Schema
 from giftrl.streams.infer_columns import infer_from_values, remarks
@@ -465,7 +466,7 @@ class JsonLines(TextParser):
         self._asked = [str(each) for each in (columns.label, columns.weight, *asked) if each is not None]
         self._looked = schema is not None
         self.first_keys: tuple[str, ...] = ()  # of the first object
-        self.remarks: tuple[str, ...] = ()  # about the keys of the first lines
+        self.remarks: tuple[Message, ...] = ()  # about the keys of the first lines
 
     @property
     def label(self) -> str | None:
