@@ -72,19 +72,6 @@ def with_late(classes):
     return learner, (x[27:], y[27:])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("classes", CLASSES)
-def test_any_batches_give_the_same_bits(classes, compiled):
-    x, y = stream(classes)
-    whole = made(classes, compiled=compiled)
-    expected = whole.learn(x, y)
-    for cuts in ([], [1, 2, 3], [8, 16], [7, 20, 21, 47]):
-        pieces = made(classes, compiled=compiled)
-        found = [pieces.learn(*part) for part in zip(np.split(x, cuts), np.split(y, cuts), strict=True)]
-        assert_array_equal(np.concatenate(found), expected)
-        assert_same_state(pieces, whole)
-
-
 @pytest.mark.parametrize("way", ["state", "pickle"])
 @pytest.mark.parametrize("classes", CLASSES)
 def test_what_is_late_is_part_of_the_state(classes, way):

@@ -75,7 +75,7 @@ print(count)
 COMMANDS = """
 from giftrl.cli.commands import main
 for arguments in (
-    ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "100", "-p", "p.txt",
+    ["train", "rows.svm", "--model", "m.giftrl", "--checkpoint-every", "20", "-p", "p.txt",
      "--on-error", "skip", "--rejects", "r.jsonl"],
     ["train", "rows.svm", "--model", "m2.giftrl", "--from", "m.giftrl", "-p", "p2.txt", "--on-error", "skip"],
     ["predict", "m.giftrl", "rows.svm", "-o", "out.txt", "--on-error", "skip"],
@@ -107,7 +107,7 @@ def test_commands_work_without_it(tmp_path):
     """Models, checkpoints, predictions and skipped rows are the same, and no open file is renamed."""
     for name in ("like", "here"):
         (tmp_path / name).mkdir()
-        write_rows(tmp_path / name / "rows.svm", line="1 x:y")
+        write_rows(tmp_path / name / "rows.svm", n=60, line="1 x:y")
     done = run(COMMANDS, tmp_path / "like")
     assert done.returncode == 0, done.stderr
     plain = COMMANDS.replace("from giftrl", "import sys\nfrom giftrl", 1)

@@ -50,11 +50,11 @@ def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
 
 
 def _tour(folder: Path) -> None:
-    from giftrl.tour import NAMES, last_lines, short_table, steps, tour
+    from giftrl.tour import TOUR_NAMES, last_lines, short_table, steps, tour
 
     begun = time.perf_counter()
     click.echo(
-        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(NAMES)} data sets\n"
+        f"giftrl beside scikit-learn's SGD (stochastic gradient descent) on {len(TOUR_NAMES)} data sets\n"
         "that come with scikit-learn. This takes about a minute, and longer where loops are to be compiled.\n"
     )
     with Bar(standard_error(False), steps=steps()) as bar:

@@ -77,7 +77,7 @@ def serve_command(
     rows. After a crash, the service goes on from the last acknowledged request. Ctrl-C and SIGTERM
     let waiting requests finish; the exit status is then 0.
     """
-    from giftrl.service.limits import Limits, Tokens, read_tokens
+    from giftrl.service.request_limits import Limits, Tokens, read_tokens
 
     try:
         with uninterrupted():  # Python 3.11 makes an error of the exception of a signal while a class is made

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from giftrl.kernels.lane_counts import lanes
 from giftrl.mixtures import state as now
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.combination import UNCOMPARED
 from giftrl.mixtures.full_matrix import nothing_late
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.mixture import Mixture
 from giftrl.mixtures.scale_row import quick_scale
 from giftrl.mixtures.state import CACHE_LINE, blocks

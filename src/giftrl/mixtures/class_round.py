@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import load, read, store, total, wide, write, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR, lanes
-from giftrl.mixtures import limits
+from giftrl.mixtures import clip_limits as limits
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CONJUGATE,
@@ -47,8 +48,7 @@ from giftrl.mixtures.full_matrix import (
 )
 from giftrl.mixtures.label_units import CLASS_UNITS
 from giftrl.mixtures.later_passes import end_round, move_later
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_PREDICTION
-from giftrl.mixtures.row_loops import Parts, move_thetas, read_row
+from giftrl.mixtures.row_loops import MixtureParts, move_thetas, read_row
 from giftrl.mixtures.state import mean_norm
 from giftrl.ops.loss_scale import kinked, reach
 from giftrl.ops.scalar import clamp, log
@@ -109,7 +109,7 @@ class ClassBuffers(NamedTuple):
 
 
 @formula(fast=True)
-def predict_entries(parts: Parts, count: Any, norm: float) -> None:
+def predict_entries(parts: MixtureParts, count: Any, norm: float) -> None:
     """The scores of the grid and of the coin before their constants, the drift of these, and c of the grid."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     products, drift = parts.buffers.products, parts.buffers.drift
@@ -138,7 +138,7 @@ def predict_entries(parts: Parts, count: Any, norm: float) -> None:
 
 
 @formula(fast=True)
-def predict_row(parts: Parts, count: Any, norm: float) -> None:
+def predict_row(parts: MixtureParts, count: Any, norm: float) -> None:
     """The scores of every expert, and the steps that the grid will take."""
     n, matrix, row = lanes(parts.grid), parts.matrix, parts.buffers.row
     scores, others, offsets = parts.buffers.scores, parts.buffers.others, parts.state.offsets
@@ -161,7 +161,7 @@ def predict_row(parts: Parts, count: Any, norm: float) -> None:
 
 
 @formula(fast=True)
-def step_row(parts: Parts, count: Any, norm: float, bend: float, steep: float) -> None:
+def step_row(parts: MixtureParts, count: Any, norm: float, bend: float, steep: float) -> None:
     """Update the grid and the coin from their slopes, and from curvature and slope at the combined scores."""
     grid, columns, x, row = parts.grid, parts.columns, parts.x, parts.buffers.row
     slopes, turned, n = parts.buffers.slopes, parts.buffers.turned, lanes(grid)
@@ -207,7 +207,7 @@ def clip(p: Any, reach: float, out: Any) -> None:
 
 
 @formula(fast=True)
-def combine(parts: Parts, log_experts: float, out: Any) -> Any:
+def combine(parts: MixtureParts, log_experts: float, out: Any) -> Any:
     """Compute the candidates and the combined scores; return the weights of both AdaHedges."""
     pieces, state, buffers = parts.pieces, parts.state, parts.buffers
     scores, first = buffers.scores, len(buffers.weights)
@@ -234,7 +234,7 @@ def unboosted(buffers: ClassBuffers, out: Any) -> None:
 
 
 @formula(fast=True)
-def find_bends(loss: Any, parts: Parts, p: Any, g: Any, y: int, part: float) -> tuple[float, float]:
+def find_bends(loss: Any, parts: MixtureParts, p: Any, g: Any, y: int, part: float) -> tuple[float, float]:
     """Put the curvatures of the classes into the buffer; return a bound of all of them, and norm2 of the slopes."""
     slopes, bends = parts.state.slopes, parts.buffers.classes[BENDS]
     squares, bend = 0.0, 0.0
@@ -302,7 +302,7 @@ def bend_all(side: Any, inverse: Any, scores: Any, bends: Any, h: float, stack: 
 
 
 @formula(fast=True)
-def choose_all(loss: Any, parts: Parts, count: Any, norm: float, y: int, h: float) -> bool:
+def choose_all(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> bool:
     """Replace the slopes of all that learn by proximal slopes times h; return True if the full matrix learns.
 
     One loop takes all proximal steps, wherever their lengths come from. The coin's has length 0: it is the slope.
@@ -325,7 +325,7 @@ def choose_all(loss: Any, parts: Parts, count: Any, norm: float, y: int, h: floa
 
 
 @formula(fast=True)
-def update_experts(loss: Any, parts: Parts, count: Any, norm: float, y: int, h: float) -> None:
+def update_experts(loss: Any, parts: MixtureParts, count: Any, norm: float, y: int, h: float) -> None:
     """Update every expert and the stack."""
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)
     scores, slopes, bends = buffers.scores, buffers.slopes, buffers.classes[BENDS]
@@ -342,7 +342,7 @@ def update_experts(loss: Any, parts: Parts, count: Any, norm: float, y: int, h: 
 
 
 @formula(fast=True)
-def learn_classes(parts: Parts, batch: Any) -> None:
+def learn_classes(parts: MixtureParts, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     state, buffers, n = parts.state, parts.buffers, lanes(parts.grid)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import get, least, load, maximum, read, store, total, where_less, write, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR
-from giftrl.mixtures.limits import LARGEST_LOSS
+from giftrl.mixtures.clip_limits import LARGEST_LOSS
 from giftrl.ops.scalar import exp_minus, log
 
 #: A smaller gap counts as 0: its inverse would leave float64.

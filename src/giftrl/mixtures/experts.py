@@ -5,8 +5,8 @@ proximal step x_j -= a u_j/(kappa L_j), with a the proximal scalar of its own pr
 c = sum_j u_j^2/(kappa L_j), as everywhere in this package. N is the mean of norm2(u)^2, kappa the curvature of the loss
 in units of labels, and
 
-    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature met,
-    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope met.
+    curvature(beta, rho)   L_j = (N/beta + q_j)/rho,            q_j the sum of (h/kappa) u_j^2, h the curvature,
+    AdaGrad(beta)          L_j = sqrt(N) sqrt(1 + r_j)/beta,    r_j the sum of (g u_j/S)^2, g the slope.
 
 These are the strengths of :class:`giftrl.regularizers.Curvature` and :class:`giftrl.regularizers.AdaGrad`. h and g are
 those of the *combined* prediction, so that one q_j and one r_j serve all experts: measured, that is no worse than one
@@ -38,8 +38,8 @@ from giftrl.compiled.lanes import clip, load, store, wide
 from giftrl.compiled.registry import formula
 from giftrl.errors import UnknownName
 from giftrl.kernels.lane_counts import lanes
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import Columns
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
+from giftrl.mixtures.state import BlockColumns
 from giftrl.regularizers import AdaGrad, Curvature
 from giftrl.regularizers.contract import accumulate, strength
 
@@ -106,7 +106,7 @@ def bets(grid: Any) -> bool:
     return bool(lanes(grid) == 8)
 
 
-class Factors(NamedTuple):
+class StrengthFactors(NamedTuple):
     """The three factors of L_j for a row, each a vector with a lane for each expert."""
 
     prior: Any
@@ -124,20 +124,20 @@ def factors(grid: Any, norm: float, table: Any) -> Any:
     """The factors while the mean of norm2(u)^2 is ``norm``, from :func:`factor_table`."""
     real = table.dtype.type
     prior, root = load(grid, table, 0, 0) * real(norm), load(grid, table, 2, 0) * real(math.sqrt(norm))
-    return Factors(prior, load(grid, table, 1, 0), root)
+    return StrengthFactors(prior, load(grid, table, 1, 0), root)
 
 
 @formula(fast=True)
-def strengths(x: Any, q: Any, z2: Any, by: Factors) -> Any:
+def strengths(x: Any, q: Any, z2: Any, by: StrengthFactors) -> Any:
     """L_j of all experts, in the type in which weights are stored."""
     return strength(CURVATURE, by.prior, by.curve * q) + by.root * strength(ADAGRAD, x.dtype.type(1.0), z2)
 
 
 @formula(fast=True)
-def grow(grid: Any, columns: Columns, scores: Any, x: Any, j: int, factor: float, by: Factors) -> None:
+def grow(grid: Any, columns: BlockColumns, scores: Any, x: Any, j: int, factor: float, by: StrengthFactors) -> None:
     """Follow a scale m_j that has grown, factor = m_old/m_new: duals are kept, and strengths rise.
 
-    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not meet the
+    The dual L_j x_j of the original feature stays as it is, so that a value far beyond the others does not get the
     weight that these have earned: in units of m_j, x_j <- factor x_j L_old/L_new, q_j <- factor^2 q_j.
     """
     f, q, z2 = x.dtype.type(factor), x[j, columns.curve], x[j, columns.root]
@@ -150,13 +150,13 @@ def grow(grid: Any, columns: Columns, scores: Any, x: Any, j: int, factor: float
 
 
 @formula(fast=True)
-def measure(columns: Columns, x: Any, j: int, u: float, by: Factors) -> Any:
+def measure(columns: BlockColumns, x: Any, j: int, u: float, by: StrengthFactors) -> Any:
     """u_j/L_j, in the type in which weights are stored: a step moves x_j along it, and u_j times it is a part of c."""
     return x.dtype.type(u) / strengths(x, x[j, columns.curve], x[j, columns.root], by)
 
 
 @formula(fast=True)
-def add_products(grid: Any, columns: Columns, x: Any, j: int, u: float, out: Any) -> None:
+def add_products(grid: Any, columns: BlockColumns, x: Any, j: int, u: float, out: Any) -> None:
     """Add u x_j of all experts to ``out``, which has a row for each of K scores."""
     for m in range(np.uint64(len(out))):
         at = columns.lanes + m * np.uint64(lanes(grid))
@@ -170,7 +170,7 @@ def move(grid: Any, x: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 
 @formula(fast=True)
-def remember(columns: Columns, x: Any, j: int, u: float, h: float, g: float) -> None:
+def remember(columns: BlockColumns, x: Any, j: int, u: float, h: float, g: float) -> None:
     """Add to q_j and r_j: h is the curvature in units of kappa, g the slope in units of S."""
     real = x.dtype.type
     most, v = real(LARGEST_EXPERT_WEIGHT), real(u)

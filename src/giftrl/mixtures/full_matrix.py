@@ -2,7 +2,7 @@
 
 A = (N/beta I + sum of h u u')^-1 over the features seen so far, x -= a A u with the proximal scalar a for
 c = <u, A u>, and A loses h/(1 + h c) (A u)(A u)'; all in units of kappa, as for the other experts. A feature gets a
-place in A when it is first learnt from. When features outnumber the places, the expert leaves the mixture.
+place in A when it is first learned from. When features outnumber the places, the expert leaves the mixture.
 
 A round costs the square of the number of features. So the expert learns on credit: it begins with CREDIT
 multiplications, earns EARNED for each entry of a row, and passes over rows that it cannot pay for. On a short stream it
@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula, operation
+from giftrl.mixtures.clip_limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.combination import remove_expert
-from giftrl.mixtures.limits import LARGEST_MATRIX_WEIGHT
 from giftrl.mixtures.state import PLACE
 from giftrl.ops.scalar import clamp
 
@@ -39,7 +39,7 @@ RATE = 4.0
 CREDIT, EARNED = 3.2e7, 64.0
 #: The matrices of all classes have at most this many numbers: K times the square of the places.
 MOST_NUMBERS = 1 << 18
-#: A row teaches a direction at most this many times what is known of it: beyond that, rounding would undo the rest.
+#: A row adds to the curvature along it at most this factor: beyond that, rounding would undo the rest.
 SUREST = 1e8
 #: The same for K scores, here and in the stack.
 SHARPEST = 1e6
@@ -65,20 +65,20 @@ class Matrix(NamedTuple):
     waiting: NDArray[np.int64]
 
 
-class Late(NamedTuple):
+class Downdates(NamedTuple):
     """The delayed downdates of A, and how many there are."""
 
     late: NDArray[np.float64]
     waiting: NDArray[np.int64]
 
 
-def nothing_late(inverse: NDArray[np.float64]) -> Late:
+def nothing_late(inverse: NDArray[np.float64]) -> Downdates:
     """No delayed downdates of ``inverse``, a matrix or one for each class.
 
     >>> nothing_late(np.eye(3)).late.shape, nothing_late(np.zeros((5, 3, 3))).late.shape
     ((8, 3), (5, 8, 3))
     """
-    return Late(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
+    return Downdates(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:
@@ -225,7 +225,7 @@ def admit_row(matrix: Matrix, state: Any, expert: int, record: Any, row: Any, co
 def grow_matrix(matrix: Matrix, s: Any, factor: float) -> None:
     """Follow the scale of the feature at place s after it has grown by 1/factor.
 
-    What was learnt of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
+    What was learned of the feature is worth less in the new units: its row and column of A grow by 1/factor, but its
     variance does not exceed that of a new feature. With g that growth, the dual is kept as in the other experts.
     """
     known = variance(matrix, s)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.limits import LARGEST_LABEL, SMALLEST_SPREAD
+from giftrl.mixtures.clip_limits import LARGEST_LABEL, SMALLEST_SPREAD
 from giftrl.ops.loss import approach_all, bend_at, curvature, prox, slope, value
 from giftrl.ops.loss_scale import highest, kinked, lowest, offset, reach, spread
 from giftrl.ops.scalar import clamp
@@ -84,7 +84,7 @@ def widen(loss: Any, units: Any, y: float, margin: bool) -> None:
 
 @formula
 def update_label_means(loss: Any, units: Any, y: float, h: float, margin: bool, centre: bool) -> None:
-    """Add a label to the means, after it was learnt from."""
+    """Add a label to the means, after it was learned from."""
     if margin:
         return
     first = units[WEIGHT] == 0.0

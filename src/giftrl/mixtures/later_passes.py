@@ -1,9 +1,9 @@
-"""Later passes: rows that were learnt before update the weights of the experts, and nothing else.
+"""Later passes: rows that were learned before update the weights of the experts, and nothing else.
 
-A row that was learnt before looks easier than it is, most of all to experts that know it by heart. So a later pass
-leaves everything as the first pass left it that compares (totals, candidates, the stack, the units of labels) and that
-counts (the scales and centres of features, the coin, the certificate), and goes on with the weights of the grid and of
-the full matrix. Two things keep these from learning rows by heart:
+A row that was learned before looks easier than it is, most of all to experts that know it by heart. So a later pass
+leaves all that compares experts (totals, candidates, the stack, the units of labels) and all that counts (the scales
+and centres of features, the coin, the certificate) as the first pass left it, and continues with the weights of the
+grid and of the full matrix. Two things keep these from learning rows by heart:
 
 - The first strength L_j(0) of an expert is that of a term L_j(0) x_j^2/2, which the first pass pays once. A later pass
   pays it in equal parts, before each of the n_j rows that have the feature: x_j <- x_j (1 - L_j(0)/(L_j n_j)).
@@ -22,14 +22,14 @@ from giftrl.compiled.lanes import clip, load, store
 from giftrl.compiled.registry import formula
 from giftrl.kernels.base import NonzeroRows
 from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.experts import factors, strengths
 from giftrl.mixtures.full_matrix import Matrix
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import DENSE_PLACE, ROWS, Columns
+from giftrl.mixtures.state import DENSE_PLACE, ROWS, BlockColumns
 from giftrl.system import zeros
 
 
-class Later(NamedTuple):
+class LaterSums(NamedTuple):
     """Sums over later rounds: (t - 1)(w_t - w_{t-1}) of the grid, w_t of the full matrix; and T."""
 
     changes: NDArray[Any]
@@ -37,13 +37,13 @@ class Later(NamedTuple):
     rounds: NDArray[np.float64]
 
 
-def no_later_rounds(features: int, columns: Columns, matrix: Matrix, dtype: Any) -> Later:
+def no_later_rounds(features: int, columns: BlockColumns, matrix: Matrix, dtype: Any) -> LaterSums:
     """The sums before the first later round; without features, those of a learner in its first pass."""
     width = int(columns.curve) - int(columns.lanes)
-    return Later(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
+    return LaterSums(zeros((features, width), dtype), np.zeros_like(matrix.x), np.zeros(1))
 
 
-def average_weights(later: Later, columns: Columns, x: NDArray[Any], matrix: Matrix) -> None:
+def average_weights(later: LaterSums, columns: BlockColumns, x: NDArray[Any], matrix: Matrix) -> None:
     """Replace the weights by their means over all later rounds."""
     rounds = later.rounds[0]
     if rounds == 0.0:
@@ -58,7 +58,7 @@ def average_weights(later: Later, columns: Columns, x: NDArray[Any], matrix: Mat
 
 
 @formula(fast=True)
-def change_weights(grid: Any, later: Later, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
+def change_weights(grid: Any, later: LaterSums, x: Any, j: int, at: Any, first: Any, new: Any) -> None:
     """Give the experts from column ``at`` new weights of feature j; ``first`` is the column of the grid."""
     old = load(grid, x, j, at)
     t = x.dtype.type(later.rounds[0])
@@ -92,7 +92,7 @@ def move_later(parts: Any, j: int, at: Any, a: Any, along: Any) -> None:
 
 
 @formula(fast=True)
-def end_round(later: Later, matrix: Matrix) -> None:
+def end_round(later: LaterSums, matrix: Matrix) -> None:
     """Add the weights of the full matrix, and count the round."""
     if matrix.size[0] > 0:
         many, one = later.matrix.flat, matrix.x.flat  # a vector, or a matrix with a column for each class

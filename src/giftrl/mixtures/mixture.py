@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from giftrl import losses
 from giftrl.certificates import Certificate
 from giftrl.compiled import compiler
-from giftrl.compiled.arguments import Held
+from giftrl.compiled.arguments import PackedArgument
 from giftrl.compiled.compiler import Loop
 from giftrl.compiled.rows import Dense, Rows, as_rows, longest, slice_rows
 from giftrl.errors import require, require_whole
@@ -19,6 +19,7 @@ from giftrl.kernels.base import Array, NonzeroRows, OneRow, RowLearner, dense_ro
 from giftrl.kernels.lane_counts import lanes, side
 from giftrl.mixtures import label_units as unit
 from giftrl.mixtures.class_round import ClassBuffers, ClassState, learn_classes
+from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
 from giftrl.mixtures.combination import (
     CANDIDATES,
     CLIPPED,
@@ -36,12 +37,11 @@ from giftrl.mixtures.combination import (
 from giftrl.mixtures.experts import bets, factor_table
 from giftrl.mixtures.experts import preset as named_preset
 from giftrl.mixtures.full_matrix import LATE_ROWS, Matrix, new_matrix
-from giftrl.mixtures.later_passes import Later, average_weights, no_later_rounds
-from giftrl.mixtures.limits import LARGEST_WEIGHT
+from giftrl.mixtures.later_passes import LaterSums, average_weights, no_later_rounds
 from giftrl.mixtures.round import Buffers, State, learn_mixture
-from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, Parts
+from giftrl.mixtures.row_loops import ROUND_LINES, MixtureBatch, MixtureParts
 from giftrl.mixtures.scale_row import entries
-from giftrl.mixtures.scoring import Weights, score_rows, scoring_state, weigh
+from giftrl.mixtures.scoring import ScoringParts, score_rows, scoring_state, weigh
 from giftrl.mixtures.state import (
     BY_FEATURE,
     COUNT,
@@ -50,7 +50,7 @@ from giftrl.mixtures.state import (
     ONE_SCORE,
     PLACE,
     SCALE,
-    Columns,
+    BlockColumns,
     FeatureState,
     Pieces,
     blocks,
@@ -77,9 +77,9 @@ class BoundLoops(NamedTuple):
     compiled: bool
     width: int  # the most entries of a row that the buffers have room for
     learn: Loop
-    parts: Held
+    parts: PackedArgument
     score: Loop
-    weights: Held
+    weights: PackedArgument
 
     def still_valid(self, mixture: "Mixture", width: int) -> bool:
         """True if a mixture still has the memory that these were made of, and there is room for this width."""
@@ -102,7 +102,7 @@ class Mixture(RowLearner):
     Subclasses bring what is declared here.
     """
 
-    places: Columns  # of the numbers of a feature
+    places: BlockColumns  # of the numbers of a feature
     expert_names: list[str]  # by column; "" for a column without an expert
     pieces: Pieces
     mixing: Any
@@ -138,7 +138,7 @@ class Mixture(RowLearner):
         unused = ["", ""] if classes is None else []  # so that wide registers of four numbers are full
         self.expert_names = [*(expert.name for expert in self.grid_experts), coin, full, *unused]
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> BlockColumns:
         return ONE_SCORE if self.classes is None else class_columns(self.classes, lanes(self.grid), self.dtype)
 
     def learn_rows(self, rows: Rows, y: NDArray[Any], weights: Array) -> Array:
@@ -181,7 +181,7 @@ class Mixture(RowLearner):
     def one_row(self, rows: Rows) -> OneRow:
         """One row in this memory, for :meth:`learn_row` and :meth:`score_row`; for mixtures of one score."""
         row = OneRow(rows, scoring_state(self._prepared(0).weights.value))
-        row.batch = Held(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
+        row.batch = PackedArgument(MixtureBatch(rows, row.label, row.weight, row.score[0], row.linear))
         return row
 
     def learn_row(self, row: OneRow) -> None:
@@ -213,22 +213,24 @@ class Mixture(RowLearner):
                 width = max(width, 2 * loops.width if width > loops.width else loops.width)
             features, matrix, mixing, later = memory = self.features, self.matrix, self.mixing, self._later
             pieces, scores = self.pieces._replace(again=self._again), self.classes or 1
-            parts = Parts(
+            parts = MixtureParts(
                 loss=self.loss, grid=self.grid, columns=self.places, pieces=pieces, features=features, x=features.x,
                 theta=features.theta, matrix=matrix, state=mixing, later=later,
                 buffers=self._buffers(width + len(features.dense)),
             )  # fmt: skip
-            weights = Weights(
+            weights = ScoringParts(
                 self.grid, self.places, features, features.x, matrix.x.reshape(-1, scores),
                 mixing.offsets.reshape(-1, scores), mixing.units, pieces.boost, mixing,
             )  # fmt: skip
             learn, score = (compiler.ready(loop, self.compiled, counted=False) for loop in (self._loop, score_rows))
             made_of = self.loss, memory, self._again, self.compiled
-            self._loops = loops = BoundLoops(*made_of, width, learn, Held(parts), score, Held(weights))
+            self._loops = loops = BoundLoops(
+                *made_of, width, learn, PackedArgument(parts), score, PackedArgument(weights)
+            )
         return loops
 
     def repeat(self) -> None:
-        """Begin a later pass, over rows that were learnt before: see :mod:`giftrl.mixtures.later_passes`.
+        """Begin a later pass, over rows that were learned before: see :mod:`giftrl.mixtures.later_passes`.
 
         They do not count as rounds, and the certificate remains that of the rows before.
 
@@ -254,7 +256,7 @@ class Mixture(RowLearner):
             self.features.stamps[:] = 0.0
             self._later, self._again = self._no_rounds(0), False
 
-    def _no_rounds(self, features: int) -> Later:
+    def _no_rounds(self, features: int) -> LaterSums:
         return no_later_rounds(features, self.places, self.matrix, self.dtype)
 
     def predict(self, x: Any) -> Array:
@@ -366,7 +368,7 @@ class Mixture(RowLearner):
         self.features, self.matrix = grown(part("features", FeatureState, *BY_FEATURE), 0), part("matrix", Matrix)
         self.mixing, self.dimension = part("mixing", type(self.mixing)), len(self.features.record)
         self._again = "later.rounds" in state
-        self._later = part("later", Later) if self._again else self._no_rounds(0)
+        self._later = part("later", LaterSums) if self._again else self._no_rounds(0)
         self._restore_beside(state)
 
     def __repr__(self) -> str:
@@ -390,9 +392,9 @@ class Mixture(RowLearner):
 class MixtureLearner(Mixture):
     """A linear model that needs no parameter: experts of many kinds and rates, mixed as they prove themselves.
 
-    Features are centred and scaled, labels are learnt around their mean (:mod:`giftrl.mixtures.scale_row` and
+    Features are centred and scaled, labels are learned around their mean (:mod:`giftrl.mixtures.scale_row` and
     :mod:`giftrl.mixtures.label_units`); AdaHedge and a Newton stack combine the experts. All of that is linear in the
-    features: what was learnt is one weight vector, ``x``.
+    features: what was learned is one weight vector, ``x``.
 
     Args:
         dimension: the number of features.
@@ -573,7 +575,7 @@ def _fits(name: str, mine: NDArray[Any], given: NDArray[Any]) -> bool:
 
 def _sound_later(learner: Any, state: Arrays) -> bool:
     """True if the sums of later passes, if there are any, are numbers, and as many as the weights."""
-    if not any(f"later.{name}" in state for name in Later._fields):
+    if not any(f"later.{name}" in state for name in LaterSums._fields):
         return True
     for name, mine in learner._no_rounds(len(state["features.record"]))._asdict().items():
         given = state.get(f"later.{name}")

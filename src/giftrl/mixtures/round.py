@@ -28,8 +28,9 @@ from giftrl.compiled.lanes import (
 )
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import FOUR, lanes
+from giftrl.mixtures import clip_limits as limits
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures import limits
+from giftrl.mixtures.clip_limits import FAR_PREDICTION, LARGEST_LOSS
 from giftrl.mixtures.combination import (
     CONJUGATE,
     UNCOMPARED,
@@ -46,7 +47,6 @@ from giftrl.mixtures.experts import bets
 from giftrl.mixtures.full_matrix import admit_row, is_in, spread_matrix, step_matrix
 from giftrl.mixtures.label_units import Extended
 from giftrl.mixtures.later_passes import end_round
-from giftrl.mixtures.limits import FAR_PREDICTION, LARGEST_LOSS
 from giftrl.mixtures.row_loops import (
     AZ,
     CANDIDATE,
@@ -59,7 +59,7 @@ from giftrl.mixtures.row_loops import (
     SLOPES,
     STACK,
     STEPS,
-    Parts,
+    MixtureParts,
     Z,
     move_theta,
     predict_row,
@@ -95,7 +95,7 @@ class Buffers(NamedTuple):
     au: NDArray[np.float64]
 
 
-class Round(NamedTuple):
+class PredictedRow(NamedTuple):
     """A row after its prediction."""
 
     count: Any  # entries
@@ -107,7 +107,7 @@ class Round(NamedTuple):
 
 
 @formula(fast=True)
-def combine(parts: Parts, log_experts: float, log_choices: float) -> tuple[float, Any]:
+def combine(parts: MixtureParts, log_experts: float, log_choices: float) -> tuple[float, Any]:
     """Put the candidates and the combined prediction beside the experts; return that one before it is clipped.
 
     The second result has the weights by both AdaHedges.
@@ -127,7 +127,7 @@ def combine(parts: Parts, log_experts: float, log_choices: float) -> tuple[float
 
 
 @formula(fast=True)
-def compute_losses(loss: Any, parts: Parts, y: float) -> None:
+def compute_losses(loss: Any, parts: MixtureParts, y: float) -> None:
     """Put the losses by which predictions are compared beside them, and the slopes there."""
     units, side, every = parts.state.units, parts.buffers.side, parts.buffers.every
     low, high = units[unit.LOW], units[unit.HIGH]
@@ -138,17 +138,17 @@ def compute_losses(loss: Any, parts: Parts, y: float) -> None:
 
 
 @formula(fast=True)
-def find_slopes(extended: Any, parts: Parts, y: float, met: bool) -> None:
+def find_slopes(extended: Any, parts: MixtureParts, y: float, compared: bool) -> None:
     """Put the slopes of the extended loss beside the predictions, unless they are there already."""
     side, every = parts.buffers.side, parts.buffers.every
     nearest = minimum(maximum(read(side, every[PREDICTIONS]), extended.low), extended.high)
-    if not met or total(absolute(nearest - read(side, every[CLIPPED]))) > 0.0:
+    if not compared or total(absolute(nearest - read(side, every[CLIPPED]))) > 0.0:
         write(every[CLIPPED], nearest)
         meet_all(extended.loss, side, every[CLIPPED], y, every[LOSSES], every[SLOPES])
 
 
 @formula(fast=True)
-def update_hedges(parts: Parts, by: Weighing, h: float) -> None:
+def update_hedges(parts: MixtureParts, by: Weighing, h: float) -> None:
     """Update both AdaHedges by the losses of a row."""
     experts, every, first = parts.buffers.experts, parts.buffers.every, lanes(parts.grid) + CANDIDATE
     losses = minimum(load(experts, every, LOSSES, 0) * h, LARGEST_LOSS)
@@ -156,7 +156,7 @@ def update_hedges(parts: Parts, by: Weighing, h: float) -> None:
 
 
 @formula(fast=True)
-def unboosted(parts: Parts, by: Weighing) -> float:
+def unboosted(parts: MixtureParts, by: Weighing) -> float:
     """The combined prediction without boosted candidates, before it is clipped."""
     origin, every, first = parts.state.units[unit.ORIGIN], parts.buffers.every, lanes(parts.grid) + CANDIDATE
     hedged, stacked = every[PREDICTIONS, first] - origin, every[PREDICTIONS, first + 1] - origin
@@ -165,7 +165,7 @@ def unboosted(parts: Parts, by: Weighing) -> float:
 
 
 @formula(fast=True)
-def update_experts(extended: Any, parts: Parts, now: Round) -> None:
+def update_experts(extended: Any, parts: MixtureParts, now: PredictedRow) -> None:
     """Update every expert and the stack, the proximal steps of all of them side by side."""
     matrix, record, state, pieces = parts.matrix, parts.features.record, parts.state, parts.pieces
     row, side, every, au = parts.buffers.row, parts.buffers.side, parts.buffers.every, parts.buffers.au
@@ -194,7 +194,7 @@ def update_experts(extended: Any, parts: Parts, now: Round) -> None:
 
 
 @formula(fast=True)
-def learn_mixture(parts: Parts, batch: Any) -> None:
+def learn_mixture(parts: MixtureParts, batch: Any) -> None:
     """One pass over a batch of rows with weight."""
     loss, rows, labels, weights, predictions = parts.loss, batch.rows, batch.labels, batch.weights, batch.predictions
     grid, pieces, state, every = parts.grid, parts.pieces, parts.state, parts.buffers.every
@@ -212,10 +212,10 @@ def learn_mixture(parts: Parts, batch: Any) -> None:
         if len(batch.linear) > 0:
             batch.linear[i] = unboosted(parts, by)
         begun = units[unit.LOW] <= units[unit.HIGH]
-        met = begun and not pieces.again
-        if met:
+        compared = begun and not pieces.again
+        if compared:
             compute_losses(loss, parts, y)
-        if met and every[CLIPPED, combined] == p:
+        if compared and every[CLIPPED, combined] == p:
             phi, g = every[LOSSES, combined], every[SLOPES, combined]
         else:
             phi, g = value(loss, p, y), slope(loss, p, y)
@@ -225,7 +225,7 @@ def learn_mixture(parts: Parts, batch: Any) -> None:
             if move_theta(parts.theta, rows, i, h * steep, parts.buffers.row) > 0:  # nothing is certified any more
                 sums[CONJUGATE] = math.inf
         h = clamp(h, limits.LIGHTEST_ROW, limits.HEAVIEST_ROW)
-        if met:
+        if compared:
             update_hedges(parts, by, h)
             unit.update_residual_means(loss, units, p, y, h, g)
             if not pieces.margin:
@@ -238,9 +238,9 @@ def learn_mixture(parts: Parts, batch: Any) -> None:
         # A label beyond all others may be part of a trend: predictions still further on cost something then.
         beyond = max(0.0, units[unit.HIGH] - units[unit.LOW] - span) if span < math.inf else 0.0
         extended = Extended(loss, units[unit.LOW] - beyond, units[unit.HIGH] + beyond)
-        find_slopes(extended, parts, y, met)
+        find_slopes(extended, parts, y, compared)
         bend = h * unit.bend(loss, units, p, y, g, pieces.margin)
-        update_experts(extended, parts, Round(count, norm, y, h, bend, begun))
+        update_experts(extended, parts, PredictedRow(count, norm, y, h, bend, begun))
         if pieces.again:
             end_round(parts.later, parts.matrix)
         else:

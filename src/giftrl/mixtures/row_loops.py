@@ -18,11 +18,12 @@ from giftrl.compiled.lanes import absolute, clip, get, load, narrow, prefetch, p
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.lane_counts import FOUR, lanes
+from giftrl.mixtures import clip_limits as limits
 from giftrl.mixtures import label_units as unit
-from giftrl.mixtures import limits
+from giftrl.mixtures.clip_limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
 from giftrl.mixtures.experts import (
     WEALTH,
-    Factors,
+    StrengthFactors,
     bets,
     factors,
     grow,
@@ -34,10 +35,9 @@ from giftrl.mixtures.experts import (
     win,
 )
 from giftrl.mixtures.full_matrix import Matrix, drift_matrix, follow_scale, is_in, measure_matrix
-from giftrl.mixtures.later_passes import Later, move_later, shrink_weights
-from giftrl.mixtures.limits import LARGEST_THETA, LARGEST_VALUE, ORDINARY_SLOPE
+from giftrl.mixtures.later_passes import LaterSums, move_later, shrink_weights
 from giftrl.mixtures.scale_row import Entries, scale_row, scale_row_again
-from giftrl.mixtures.state import ONE_SCORE, PLACE, Columns, FeatureState, Pieces, mean_norm
+from giftrl.mixtures.state import ONE_SCORE, PLACE, BlockColumns, FeatureState, Pieces, mean_norm
 from giftrl.ops.scalar import clamp
 
 #: The rows of ``Buffers.every``: predictions, those less the origin, A z of the stack, predictions as they are
@@ -48,19 +48,19 @@ PREDICTIONS, Z, AZ, CLIPPED, LOSSES, SLOPES, LENGTHS, STEPS, ROUND_LINES = range
 COIN, FULL, COMBINED, UNUSED, CANDIDATE, STACK = range(6)
 
 
-class Parts(NamedTuple):
+class MixtureParts(NamedTuple):
     """All that the rounds of a batch work with, for one score or K; x and theta are those of the features."""
 
     loss: Any
     grid: Any
-    columns: Columns
+    columns: BlockColumns
     pieces: Pieces
     features: FeatureState
     x: NDArray[Any]
     theta: NDArray[np.float64]
     matrix: Matrix
     state: Any
-    later: Later
+    later: LaterSums
     buffers: Any
 
 
@@ -78,7 +78,9 @@ class MixtureBatch(NamedTuple):
 
 
 @formula(fast=True)
-def follow_growth(parts: Parts, columns: Columns, by: Factors, scores: Any, j: int, growth: float) -> None:
+def follow_growth(
+    parts: MixtureParts, columns: BlockColumns, by: StrengthFactors, scores: Any, j: int, growth: float
+) -> None:
     """Let the experts follow the scale of a feature that has grown by 1/growth."""
     x = parts.x
     grow(parts.grid, columns, scores, x, j, growth, by)
@@ -88,7 +90,7 @@ def follow_growth(parts: Parts, columns: Columns, by: Factors, scores: Any, j: i
 
 
 @formula(fast=True)
-def read_row(parts: Parts, columns: Columns, rows: Any, i: int, scores: Any) -> Any:
+def read_row(parts: MixtureParts, columns: BlockColumns, rows: Any, i: int, scores: Any) -> Any:
     """Scale row i, and let the experts follow scales that have grown; return the number of entries."""
     pieces, row = parts.pieces, parts.buffers.row
     if pieces.again:
@@ -118,7 +120,7 @@ class Sums(NamedTuple):
 
 
 @formula(fast=True)
-def no_sums(x: Any, by: Factors) -> Any:
+def no_sums(x: Any, by: StrengthFactors) -> Any:
     """The sums before the first entry."""
     zero = x.dtype.type(0.0)
     return Sums(by.curve * zero, by.curve * zero, zero)
@@ -137,7 +139,7 @@ def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
 
 
 @formula(fast=True)
-def add_entry(parts: Parts, by: Factors, n: Any, j: int, u: Any, sums: Any) -> Any:
+def add_entry(parts: MixtureParts, by: StrengthFactors, n: Any, j: int, u: Any, sums: Any) -> Any:
     """Add entry n to the sums, and keep the numbers that learning from it needs."""
     grid, x, buffers = parts.grid, parts.x, parts.buffers
     strong, coin = strengths(x, x[j, ONE_SCORE.curve], x[j, ONE_SCORE.root], by), sums.coin
@@ -152,7 +154,7 @@ def add_entry(parts: Parts, by: Factors, n: Any, j: int, u: Any, sums: Any) -> A
 
 
 @formula(fast=True)
-def predict_row(parts: Parts, rows: Any, i: int) -> tuple[Any, float]:
+def predict_row(parts: MixtureParts, rows: Any, i: int) -> tuple[Any, float]:
     """Compute the prediction of every expert for row i, and kappa c of the grid; return its entries, and N."""
     count = read_row(parts, ONE_SCORE, rows, i, ONE)
     norm, row = mean_norm(parts.features), parts.buffers.row
@@ -166,7 +168,7 @@ def predict_row(parts: Parts, rows: Any, i: int) -> tuple[Any, float]:
 
 
 @formula(fast=True)
-def finish_predictions(parts: Parts, count: Any, norm: float, sums: Any) -> None:
+def finish_predictions(parts: MixtureParts, count: Any, norm: float, sums: Any) -> None:
     """Turn the sums over a row into predictions: the constants move with the centres of features, and are added."""
     grid, x, matrix, units, offsets = parts.grid, parts.x, parts.matrix, parts.state.units, parts.state.offsets
     row, every, side, n = parts.buffers.row, parts.buffers.every, parts.buffers.experts, lanes(parts.grid)
@@ -200,7 +202,7 @@ class Gains(NamedTuple):
 
 
 @formula(fast=True)
-def fill_gains(parts: Parts, curved: float, relative: float, stake: float) -> Any:
+def fill_gains(parts: MixtureParts, curved: float, relative: float, stake: float) -> Any:
     """The gains of a round: those of :func:`giftrl.mixtures.experts.remember` and of the coin."""
     four = parts.buffers.gains
     four[0, 0], four[0, 1], four[1, 2], four[2, 3] = curved, relative * relative, -stake, abs(stake)
@@ -215,7 +217,7 @@ def add_gains(x: Any, gains: Gains, j: int, u: Any) -> None:
 
 
 @formula(fast=True)
-def update_entries(parts: Parts, now: Any) -> None:
+def update_entries(parts: MixtureParts, now: Any) -> None:
     """Update the experts that have a weight for each feature."""
     grid, x, units, row, every = parts.grid, parts.x, parts.state.units, parts.buffers.row, parts.buffers.every
     kappa, steep, h = unit.kappa(units), unit.unit_slope(units), now.h

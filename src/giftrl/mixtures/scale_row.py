@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from giftrl.compiled.lanes import prefetch
 from giftrl.compiled.registry import compiled_as, formula
 from giftrl.compiled.rows import begin, column, coming, end
-from giftrl.mixtures.limits import (
+from giftrl.mixtures.clip_limits import (
     LARGEST_EXPERT_WEIGHT,
     LARGEST_UNSCALED,
     LARGEST_VALUE,
@@ -45,7 +45,7 @@ from giftrl.mixtures.state import (
     SCALE,
     TOTAL,
     WIDEST,
-    Columns,
+    BlockColumns,
     FeatureState,
     Pieces,
 )
@@ -68,7 +68,7 @@ def quick_scale(m: float) -> float:
 
 @formula
 def quick_growth(
-    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, many: Any
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: Any
 ) -> tuple[Any, Any]:
     """u_j and growth of an entry of a sparse feature that is new or beyond its scale; 0 for any other.
 
@@ -90,7 +90,7 @@ def quick_growth(
 
 @formula
 def move_value(
-    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, target: float, before: bool
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, target: float, before: bool
 ) -> tuple[float, float, float]:
     """u, growth and drift of an entry whose mu_j becomes ``target``; m_j is updated too.
 
@@ -122,7 +122,7 @@ def move_value(
 
 @formula
 def scale_value(
-    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, j: int, v: float, many: float, per_row: float
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, j: int, v: float, many: float, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of any entry, which is counted; ``per_row`` is 1 divided by the number of rows."""
     quick, growth = quick_growth(features, columns, x, pieces, j, v, many)
@@ -151,7 +151,7 @@ def scale_value(
 
 @formula
 def scale_missing(
-    features: FeatureState, columns: Columns, x: Any, pieces: Pieces, place: Any, per_row: float
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, place: Any, per_row: float
 ) -> tuple[float, float, float]:
     """u, growth and drift of the dense feature at this place of the list, which a row lacks.
 
@@ -229,7 +229,7 @@ def rounded(x: Any, v: Any) -> Any:
 
 @formula
 def scale_quickly(
-    columns: Columns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
+    columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, many: float, row: Entries
 ) -> tuple[Any, Any, Any]:
     """Fill in the entries of row i that neither move nor are dense, and list the places of the others as moved.
 
@@ -262,7 +262,9 @@ def put(row: Entries, n: Any, listed: Any, j: int, moved: tuple[float, float, fl
 
 
 @formula
-def scale_row(features: FeatureState, columns: Columns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries) -> Any:
+def scale_row(
+    features: FeatureState, columns: BlockColumns, x: Any, pieces: Pieces, rows: Any, i: int, row: Entries
+) -> Any:
     """Update the features by row i, and fill in its entries; return how many there are.
 
     Those that move come last. The loop over the others is short, so that what it needs is in registers.

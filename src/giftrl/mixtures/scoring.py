@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from giftrl.compiled.registry import formula
 from giftrl.compiled.rows import begin, column, end
 from giftrl.kernels.lane_counts import lanes, side
+from giftrl.mixtures.clip_limits import LARGEST_WEIGHT
 from giftrl.mixtures.combination import share
 from giftrl.mixtures.experts import bet
 from giftrl.mixtures.label_units import OFFSET, ORIGIN, per_norm
-from giftrl.mixtures.limits import LARGEST_WEIGHT
-from giftrl.mixtures.state import CENTRE, DENSE, PLACE, SCALE, Columns, FeatureState, mean_norm
+from giftrl.mixtures.state import CENTRE, DENSE, PLACE, SCALE, BlockColumns, FeatureState, mean_norm
 from giftrl.ops.scalar import clamp
 
 
-class Weights(NamedTuple):
+class ScoringParts(NamedTuple):
     """The parts of a mixture that its weights depend on."""
 
     grid: Any
-    columns: Columns
+    columns: BlockColumns
     features: FeatureState
     x: NDArray[Any]
     matrix: NDArray[np.float64]  # the weights of the full matrix, a column for each score
@@ -45,14 +45,14 @@ class ScoringState(NamedTuple):
     centres: NDArray[np.float64]  # the sum of weights times centres over the dense features
 
 
-def scoring_state(w: Weights) -> ScoringState:
+def scoring_state(w: ScoringParts) -> ScoringState:
     """The memory of a call, for :func:`prepare` to fill."""
     experts, scores = w.offsets.shape
     return ScoringState(side(experts), np.empty((1, experts)), *np.empty((2, scores)))
 
 
 @formula(fast=True)
-def prepare(w: Weights, state: ScoringState) -> None:
+def prepare(w: ScoringParts, state: ScoringState) -> None:
     """Compute shares, constants origin + sum_r alpha_r (o_r + o - origin), o the mean prediction, and centres."""
     share(w.boost, state.side, w.mixing, state.shares[0])
     origin = w.units[ORIGIN]
@@ -68,7 +68,7 @@ def prepare(w: Weights, state: ScoringState) -> None:
 
 
 @formula(fast=True)
-def weight(w: Weights, state: ScoringState, j: int, m: Any) -> float:
+def weight(w: ScoringParts, state: ScoringState, j: int, m: Any) -> float:
     """The weight of feature j in score m."""
     scale = w.features.record[j, SCALE]
     if scale == 0.0:
@@ -84,7 +84,7 @@ def weight(w: Weights, state: ScoringState, j: int, m: Any) -> float:
 
 
 @formula(fast=True)
-def weigh(w: Weights, state: ScoringState, features: Any, out: Any) -> None:
+def weigh(w: ScoringParts, state: ScoringState, features: Any, out: Any) -> None:
     """The weights of these features, a column for each score."""
     prepare(w, state)
     for k in range(len(features)):
@@ -94,7 +94,7 @@ def weigh(w: Weights, state: ScoringState, features: Any, out: Any) -> None:
 
 
 @formula(fast=True)
-def score_rows(w: Weights, state: ScoringState, rows: Any, out: Any) -> None:
+def score_rows(w: ScoringParts, state: ScoringState, rows: Any, out: Any) -> None:
     """The scores of each row, at O(nonzeros + dense features)."""
     prepare(w, state)
     for i in range(len(out)):

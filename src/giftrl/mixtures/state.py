@@ -20,7 +20,7 @@ from giftrl.system import zeros
 CACHE_LINE = 64
 
 
-class Columns(NamedTuple):
+class BlockColumns(NamedTuple):
     """The columns of a block; unsigned, as compiled indices are."""
 
     lanes: Any
@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     total: Any
 
 
-def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
+def block_columns(experts: int, scores: int, line: int = 1) -> BlockColumns:
     """The columns for this many experts side by side and scores; a block fills lines of so many numbers.
 
     >>> [int(place) for place in block_columns(8, 1)]
@@ -45,14 +45,14 @@ def block_columns(experts: int, scores: int, line: int = 1) -> Columns:
     coin = curve + 2
     behind = coin + 3 * scores
     total = -(-(behind + 3) // line) * line
-    return Columns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
+    return BlockColumns(*map(np.uint64, (0, curve, curve + 1, coin, behind, behind + 1, behind + 2, total)))
 
 
 #: One score and up to eight experts: a cache line of float32.
 ONE_SCORE = block_columns(8, 1)
 
 
-def class_columns(classes: int, experts: int, dtype: Any) -> Columns:
+def class_columns(classes: int, experts: int, dtype: Any) -> BlockColumns:
     """The columns for K scores and this many experts side by side."""
     return block_columns(experts, classes, CACHE_LINE // np.dtype(dtype).itemsize)
 

@@ -159,6 +159,8 @@ class Record:
         self.shares = [(after, share) for after, share in shares]
         self._arrays = [np.array(state[f"rows{k}"]) for k in range(len(state) - 1)]
         self.kept = len(self._arrays[0]) if self._arrays else 0
+        if any(len(array) != self.kept for array in self._arrays) or (self.kept and self.capacity < MIN_ROWS):
+            raise ValueError("the arrays of the record differ in length")
         self._next_note = self.shares[-1][0] + 1 if self.shares else 1
 
 

@@ -29,10 +29,10 @@ from giftrl.compiled.compiler import ready
 from giftrl.compiled.lanes import clip, load, maximum, narrow, read, store, where_less, wide, zeros
 from giftrl.compiled.registry import formula
 from giftrl.kernels.lane_counts import lanes
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT
 from giftrl.mixtures.experts import RICHEST, WEALTH, factor_table
 from giftrl.mixtures.label_units import per_norm
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT
-from giftrl.mixtures.state import NORM, SCALE, Columns
+from giftrl.mixtures.state import NORM, SCALE, BlockColumns
 from giftrl.ops.scalar import clamp
 from giftrl.workers.merge_features import Known, put_feature
 from giftrl.workers.pieces import ALONE, Piece, Share, stacked
@@ -104,7 +104,7 @@ def merge_coin(x: Any, j: int, size: int, at: Any, scores: int, factors: Any, m:
     return (WEALTH + poor) * (part + turned), (WEALTH + rich) * total / (1.0 + staked)
 
 
-def lines(columns: Columns) -> Lines:
+def lines(columns: BlockColumns) -> Lines:
     """Where the numbers are with these columns."""
     return Lines(int(columns.curve), int(columns.root), int(columns.coin))
 
@@ -216,7 +216,7 @@ def factors_of(scales: Array) -> Array:
     return np.asarray(np.divide(scales[:-1], new, out=np.ones(new.shape), where=new > 0.0))
 
 
-def rescaled(x: Array, factors: Array, by: Factors, columns: Columns, scores: int) -> Array:
+def rescaled(x: Array, factors: Array, by: Factors, columns: BlockColumns, scores: int) -> Array:
     """The weights of the grid in blocks of several states, by score and expert, as :func:`rescale` has them."""
     q, r = x[..., int(columns.curve), None], x[..., int(columns.root), None]
     f, experts = factors[..., None], len(by.prior)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from giftrl.compiled.compiler import ready
 from giftrl.compiled.registry import formula
-from giftrl.mixtures.limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
+from giftrl.mixtures.clip_limits import LARGEST_EXPERT_WEIGHT, LARGEST_VALUE
 from giftrl.mixtures.scale_row import quick_scale
 from giftrl.mixtures.state import (
     CENTRE,
@@ -23,7 +23,7 @@ from giftrl.mixtures.state import (
     SCALE,
     TOTAL,
     WIDEST,
-    Columns,
+    BlockColumns,
 )
 from giftrl.ops.scalar import clamp
 from giftrl.workers.pieces import ALONE, Piece, Share, mean, stacked
@@ -77,7 +77,7 @@ class Rule(NamedTuple):
     together: bool
     constant: int
     rows: float
-    columns: Columns
+    columns: BlockColumns
 
 
 @formula
