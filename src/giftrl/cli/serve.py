@@ -77,7 +77,7 @@ def serve_command(
     """
     from giftrl.errors import GiftrlError, require
     from giftrl.files import uninterrupted
-    from giftrl.service.limits import Limits, Tokens, read_tokens
+    from giftrl.service.request_limits import Limits, Tokens, read_tokens
 
     try:
         with uninterrupted():  # Python 3.11 makes an error of the exception of a signal while a class is made
