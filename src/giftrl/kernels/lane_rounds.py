@@ -21,13 +21,12 @@ from giftrl.kernels.scalar_round import (
     TOTAL,
     Parts,
     choose,
-    lams,
-    of_model,
 )
 from giftrl.kernels.scalar_round import DELTA as DELTA_SUM
 from giftrl.ops.line import Affine, energy
 from giftrl.ops.loss import conjugate, curvature, land_near, slope, value
 from giftrl.schedules.contract import evidence, known_ahead
+from giftrl.schedules.schedule_codes import lams, of_model
 from giftrl.updates.contract import Lines, minimises, pick_all
 
 # The rows of w. Into choose_all: the labels, the predictions, and p and c of each line. Out: the fields of Chosen.

@@ -20,9 +20,9 @@ from giftrl.kernels.loop_coordinate import learn_coordinate
 from giftrl.kernels.loop_row_copy import columns
 from giftrl.kernels.loop_uniform import learn_uniform
 from giftrl.kernels.one_model import learn_one_model, predict_one_model
-from giftrl.kernels.scalar_round import LAM, LOSS, Parts, Schedules
+from giftrl.kernels.scalar_round import LAM, LOSS, Parts
 from giftrl.regularizers.contract import l1_strength
-from giftrl.schedules.schedule_codes import AnySchedule, encode_schedule
+from giftrl.schedules.schedule_codes import AnySchedule, Schedules, encode_schedule
 from giftrl.system import zeros
 from giftrl.updates.update_codes import encode_update
 
@@ -249,7 +249,7 @@ class LinearLearners(Engine):
                 numbers = [encoded[m][1] for m in models]
                 if isinstance(numbers[0], AnySchedule):
                     numbers += numbers[:1] * (side.lanes() - len(models))
-                    schedule = Schedules(numbers[0].code, np.array([each[1:] for each in numbers]).T.copy())
+                    schedule = Schedules(numbers[0].code, np.array([each.numbers for each in numbers]).T.copy())
                 parts = Parts(self.loss, self.regularizer, update, schedule, ahead, side)
                 self.groups.append(Group(models, parts, self.uniform, self.compiled))
 

@@ -40,8 +40,8 @@ def detect(head: bytes, name: str, asked: str | None = None) -> str:
 
     Args:
         head: its first bytes, after decompression.
-        name: its name, used where the bytes leave a choice.
-        asked: what the user said; an error where the bytes clearly show another format.
+        name: its name, used if the bytes leave a choice.
+        asked: what the user said; an error if the bytes clearly show another format.
     """
     guess = _by_content(head)
     if asked is not None:
@@ -102,7 +102,7 @@ def _by_content(head: bytes) -> _Guess:
             return guess
         doubtful = doubtful or guess
         if not _LABEL.match(line):
-            break  # the next line can only decide where this one is nothing but a label
+            break  # the next line can only decide if this one is nothing but a label
     return doubtful or _Guess((), "it holds no line of data")
 
 

@@ -121,7 +121,7 @@ class NpzMatrix:
 
 
 def _load(path: Path) -> Table:
-    """What an archive and the files beside it hold."""
+    """Load an archive and the files beside it."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         # What the list of contents says is what is unpacked at most.
         size, memory = sum(each.file_size for each in archive.zip.infolist()), physical_memory()
