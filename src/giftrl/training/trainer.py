@@ -89,7 +89,8 @@ class Trainer:
         self.model = model
         self.sources = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
         self.passes, self.workers = passes, require_whole("workers", workers, 1, "try workers=2")
-        require_auto(workers == 1 or model.settings.auto, "workers", workers)
+        if workers > 1:
+            require_auto(model.settings.auto, "workers", workers)
         self.holdout = holdout if passes > 1 else 0
         self.multi_pass = MultiPass(model, self.holdout) if passes > 1 else None
         self.format, self.columns, self.on_error = format, columns, on_error
