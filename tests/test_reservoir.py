@@ -14,14 +14,13 @@ from scipy import sparse
 from giftrl import losses
 from giftrl.certificates import RowReservoir, moments
 from giftrl.certificates import row_record as at
-from giftrl.certificates.moments import Moments
-from giftrl.certificates.reservoir import add_moments, chance
+from giftrl.certificates.reservoir import chance
+from giftrl.certificates.worker_sums import WorkerSums, begin_round, gather
 from giftrl.compiled.rows import as_rows
 from giftrl.errors import AssumptionFailed, InvalidInput
 from giftrl.kernels import LinearLearner, LinearLearners, MulticlassLearner
 from giftrl.mixtures import MixtureLearner
 from giftrl.mixtures.mixture import MulticlassMixture
-from giftrl.ops.loss import conjugate, infimum
 from giftrl.ops.vector_loss import multiclass
 from tests.best_losses import EVERY, any_model, make
 from tests.test_best_loss import below
@@ -445,35 +444,119 @@ def test_a_time_limit_is_a_number(limit):
         learner.certificate.best_loss(time_limit=limit)
 
 
-@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Hinge(), losses.Squared(), losses.Poisson()], ids=repr)
-def test_each_committed_row_adds_what_its_dual_says(loss):
-    """The dual of a row is what theta moved by; sums follow from it by the formulas of the loss."""
-    case = make(loss, 4, n=30)
-    learner = learner_for(case, 1, auto=False)
-    before, theta = np.zeros(at.SUMS_LENGTH), np.zeros(case.x.shape[1])
-    for x, y, h in zip(case.x, case.y, case.h, strict=True):
-        learner.learn(x[None], [y], [h])
-        sums, record = learner.witnesses.record.sums.copy(), learner.witnesses.record.by_feature
-        a = round(-(record[-1, at.THETA_COLUMN] - theta[-1]) / h, 14)  # of the constant feature, which is 1
-        assert record[:, at.THETA_COLUMN] == pytest.approx(theta - h * a * x, rel=1e-9, abs=1e-12)
-        with np.errstate(invalid="ignore"):  # the threshold is infinite
-            added = sums - before
-        assert added[at.CONJUGATE_SUM] == pytest.approx(h * conjugate(loss, a, y), rel=1e-6, abs=1e-9)
-        assert added[at.DUAL_SQUARES] == pytest.approx(h * a * a, rel=1e-6, abs=1e-9)
-        assert added[at.INFIMUM_SUM] == pytest.approx(h * infimum(loss, y)) and added[
-            at.COMMITTED_WEIGHT
-        ] == pytest.approx(h)
-        before, theta = sums, record[:, at.THETA_COLUMN].copy()
+# Merged records of workers, however rows are split and whenever they are merged.
+
+#: Rounds: how many rows each worker gets, and how many the driver learns itself afterwards.
+rounds = st.lists(
+    st.tuples(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 3)), min_size=1, max_size=6
+)
 
 
-def test_second_moments_are_committed_with_the_residuals_of_their_best_model():
-    case = make(losses.Squared(), 6, n=60)
-    learner = learn(learner_for(case, 10**6), case)
-    moments = Moments.of(case.loss, learner.witnesses.record.examples, case.evidence.constant, None)
-    by_feature, sums = np.zeros((case.x.shape[1], at.THETA_COLUMN + 1)), np.zeros(at.SUMS_LENGTH)
-    add_moments(by_feature, sums, moments, moments.features)
-    residuals = case.x @ moments.best_model(moments.units()) - case.y
-    twin = case.evidence.commit(np.arange(60), residuals)
-    assert sums[at.CONJUGATE_SUM] == pytest.approx(twin.conjugate, rel=1e-9)
-    assert by_feature[:, at.THETA_COLUMN] == pytest.approx(twin.theta, abs=1e-6 * case.h.sum())
-    assert by_feature[:, at.SQUARES_COLUMN] == pytest.approx(case.evidence.squares)
+def remembering(case, budget):
+    return RowReservoir(
+        case.loss, case.x.shape[1], budget, classes=case.classes, constant=case.evidence.constant, compiled=False
+    )
+
+
+def remember(reservoir, case, scores, part):
+    """Let reservoir remember rows of a case."""
+    if part.stop > part.start:
+        rows = as_rows(case.x[part], case.x.shape[1])[0]
+        reservoir.add(rows, case.y[part], case.h[part], scores[part])
+
+
+def merged(case, scores, budget, schedule, turned=False, rest=True):
+    """The reservoir of a driver whose workers have learnt the rows by a schedule; the driver learns the rest."""
+    driver = remembering(case, budget)
+    workers = [remembering(case, budget) for _ in range(4)]
+    n, done, features = len(case.y), 0, np.arange(case.x.shape[1])
+    for sizes, window in schedule:
+        state, every = WorkerSums.of(driver, features), []
+        for worker, size in zip(workers, sizes, strict=False):
+            part = slice(min(n, done), min(n, done + size))
+            begin_round(worker, state, done)
+            remember(worker, case, scores, part)
+            if part.stop > part.start:
+                every.append(WorkerSums.of_worker(worker, features, done))
+            done = part.stop
+        if every:
+            gather(driver, every[::-1] if turned else every)
+        remember(driver, case, scores, slice(done, min(n, done + window)))
+        done = min(n, done + window)
+    if rest:
+        remember(driver, case, scores, slice(done, n))
+    return driver
+
+
+def scores_for(case):
+    """Predictions of some model: bounds hold for any."""
+    u = case.rng.normal(size=case.evidence.theta.shape)
+    return case.x @ u
+
+
+@pytest.mark.sample(3)
+@each_loss
+@few
+@given(
+    seed=seeds, budget=st.just(0) | budgets | st.just(10**6), schedule=rounds, constant=st.booleans(),
+    scale=st.floats(0.1, 10.0),
+    many=st.booleans(),
+)  # fmt: skip
+def test_no_bound_of_merged_records_is_above_the_optimum(loss, seed, budget, schedule, constant, scale, many):
+    case = make(loss, seed, n=30, constant=constant)
+    model = case.rng.normal(size=case.evidence.theta.shape)
+    with pytest.MonkeyPatch.context() as patch:
+        if many:  # so that second moments of the squared loss have to be committed
+            patch.setattr("giftrl.certificates.worker_sums.MAX_FEATURES", 2)
+            patch.setattr(moments, "MAX_FEATURES", 2)
+        reservoir = merged(case, scores_for(case), budget, schedule)
+        evidence = reservoir.evidence(0.0, model, merged=True)
+        best = evidence.best_loss(model[evidence.features], scale)
+    assert best.rows == 30 and best.weight == pytest.approx(case.h.sum())
+    assert reservoir.rows == 30 and reservoir.record.sums[at.STORED_COST] <= budget
+    for units in evidence.units():
+        found = evidence.within(units, scale * units.norm(model[evidence.features]))
+        full = case.evidence.units()[0 if units.name.startswith("standardised") else -1]
+        assert below(found.lower_bound, case.best(full, found.radius)[0])
+    if budget == 10**6:
+        twin = case.evidence.best_loss(model, scale)
+        assert best.rows_kept == 30
+        assert best.lower_bound == pytest.approx(twin.lower_bound, rel=1e-6, abs=1e-6 * case.total(case.zero()))
+    going_on = remembering(case, budget)
+    going_on.restore(reservoir.state())
+    assert going_on.rows == 30
+
+
+@pytest.mark.sample(3)
+@each_loss
+@few
+@given(
+    seed=seeds, budget=st.integers(0, 60), schedule=rounds, orders=st.sampled_from([0.0, 4.0, 9.0]),
+    scale=st.floats(0.1, 10.0),
+)  # fmt: skip
+def test_in_exact_arithmetic_no_model_is_below_the_bound_of_merged_records(loss, seed, budget, schedule, orders, scale):
+    case = make(loss, seed, n=30, orders=orders)
+    with np.errstate(all="ignore"):
+        model = case.rng.normal(size=case.evidence.theta.shape)
+        evidence = merged(case, scores_for(case), budget, schedule).evidence(0.0, model, merged=True)
+        if len(evidence.features) < case.x.shape[1]:
+            return
+        for units in evidence.units():
+            found = evidence.within(units, scale * units.norm(model))
+            for u in (model, any_model(case, units, found.radius or 1.0), case.zero()):
+                assert found.lower_bound <= case.exact(u, units, found.radius)
+
+
+@pytest.mark.sample(3)
+@each_loss
+@few
+@given(seed=seeds, sizes=st.lists(st.integers(1, 6), min_size=2, max_size=4))
+def test_the_order_of_workers_does_not_matter_to_sums(loss, seed, sizes):
+    case = make(loss, seed, n=30)
+    scores = scores_for(case)
+    one, other = (merged(case, scores, 0, [(sizes, 0)], turned, rest=False).record for turned in (False, True))
+    assert one.sums[at.EXAMPLE_COUNT] == sum(sizes) and one.sums[at.COMMITTED_COUNT] > 0.0
+    for name in ("by_feature", "sums"):
+        ours, theirs = getattr(one, name), getattr(other, name)
+        size = np.abs(np.where(np.isfinite(ours), ours, 0.0)).max(initial=1e-300)
+        assert np.allclose(ours, theirs, rtol=1e-12, atol=1e-12 * size)

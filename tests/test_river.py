@@ -228,16 +228,6 @@ def test_every_frame_of_the_same_numbers_teaches_the_same(beta):
 
 
 @BOTH
-def test_the_mean_of_counts(beta):
-    model = FTRLRegressor("poisson", beta=beta)
-    with interpreted():
-        for _ in range(500):
-            model.learn_one({}, 7)
-        assert abs(model.predict_one({}) - 7.0) < 0.5
-        assert_allclose(model.predict_many(pd.DataFrame({"new": [1.0, 2.0]})), model.predict_one({}))
-
-
-@BOTH
 def test_bad_input_changes_nothing(beta):
     model = FTRLClassifier(beta=beta)
     model.learn_one({"a": 1.0}, True)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from giftrl.cli.terminal import print_table
+from giftrl.cli.terminal import Bar, print_table, standard_error
+from giftrl.errors import UnknownName
 
 
 @click.command("demo")
@@ -31,7 +32,6 @@ def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
     come with scikit-learn. It ends in a page with a picture of both, what each run proves, and the paper's figures.
     This takes about a minute once the loops are compiled, and about two and a half where they are not.
     """
-    from giftrl.errors import UnknownName
     from giftrl.samples import SAMPLES
 
     if listed:
@@ -50,7 +50,6 @@ def demo_command(name: str | None, out: Path | None, listed: bool) -> None:
 
 
 def _tour(folder: Path) -> None:
-    from giftrl.cli.terminal import Bar, standard_error
     from giftrl.tour import TOUR_NAMES, last_lines, short_table, steps, tour
 
     begun = time.perf_counter()

@@ -6,6 +6,9 @@ from typing import Any
 import click
 
 from giftrl.cli.options import VowpalWabbitHints, check_files, input_options, quiet_option, reading_of
+from giftrl.cli.terminal import counted
+from giftrl.errors import Incompatible
+from giftrl.files import Output
 
 
 @click.command("predict", cls=VowpalWabbitHints)
@@ -74,8 +77,6 @@ def predict_command(
         standard_output,
     )
     from giftrl.config.predictor import link_of
-    from giftrl.errors import Incompatible
-    from giftrl.files import Output
     from giftrl.streams.label_names import listed
     from giftrl.streams.reader import Reader
     from giftrl.training import LinearModel
@@ -127,8 +128,6 @@ def predict_command(
 
 def _say(reader: Any) -> None:
     """Say what matched nothing, and how many rows were skipped."""
-    from giftrl.cli.terminal import counted
-
     for each in reader.unmatched:
         click.echo(f"giftrl: note: {each}", err=True)
     if reader.rejected:

@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from giftrl.cli.options import quiet_option
+from giftrl.errors import GiftrlError, require
+from giftrl.files import uninterrupted
 
 
 @click.command("serve")
@@ -75,8 +77,6 @@ def serve_command(
     rows. After a crash, the service goes on from the last acknowledged request. Ctrl-C and SIGTERM
     let waiting requests finish; the exit status is then 0.
     """
-    from giftrl.errors import GiftrlError, require
-    from giftrl.files import uninterrupted
     from giftrl.service.request_limits import Limits, Tokens, read_tokens
 
     try:

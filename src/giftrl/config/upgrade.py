@@ -56,7 +56,7 @@ def arrays_of_now(learner: Any, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     if "features.x" not in state and "features.record" in state:
         state |= _feature_arrays(learner, state["features.record"])
     if "matrix.inverse" in state and "matrix.late" not in state:
-        state |= {f"matrix.{name}": array for name, array in nothing_late(learner.matrix.inverse)._asdict().items()}
+        state["matrix.late"], state["matrix.waiting"] = nothing_late(learner.matrix.inverse)
     sums = state.get("mixing.sums")
     if learner.classes is None and sums is not None and sums.shape == (UNCOMPARED + 1,):
         state["mixing.sums"] = np.append(sums, [0.0, 0.0 if learner.pieces.margin else math.inf])

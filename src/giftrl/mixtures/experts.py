@@ -185,27 +185,11 @@ RICHEST = 1e12
 
 
 @formula(fast=True)
-def stakes(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """1 + G_j of the score whose theta is in column ``at``, in the type in which weights are stored."""
-    return x.dtype.type(1.0) + x[j, at + scores]
-
-
-@formula(fast=True)
-def winnings(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """(WEALTH + W_j) theta_j of the score whose theta is in column ``at``."""
-    return (x.dtype.type(WEALTH) + x[j, at + scores + scores]) * x[j, at]
-
-
-@formula(fast=True)
-def fraction(x: Any, j: int, at: Any, scores: Any) -> Any:
-    """x_j of the score whose theta is in column ``at``, in units of Y/N and in the type in which weights are stored."""
-    return winnings(x, j, at, scores) / stakes(x, j, at, scores)
-
-
-@formula(fast=True)
 def bet(x: Any, j: int, at: Any, scores: Any, unit: float) -> float:
     """x_j of the score whose theta is in column ``at``, with unit = Y/N."""
-    return unit * np.float64(fraction(x, j, at, scores))
+    real = x.dtype.type
+    won = (real(WEALTH) + x[j, at + scores + scores]) * x[j, at]
+    return unit * np.float64(won / (real(1.0) + x[j, at + scores]))
 
 
 @formula(fast=True)

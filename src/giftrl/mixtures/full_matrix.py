@@ -65,20 +65,13 @@ class Matrix(NamedTuple):
     waiting: NDArray[np.int64]
 
 
-class Downdates(NamedTuple):
-    """The delayed downdates of A, and how many there are."""
+def nothing_late(inverse: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """``late`` and ``waiting`` without delayed downdates of ``inverse``, a matrix or one for each class.
 
-    late: NDArray[np.float64]
-    waiting: NDArray[np.int64]
-
-
-def nothing_late(inverse: NDArray[np.float64]) -> Downdates:
-    """No delayed downdates of ``inverse``, a matrix or one for each class.
-
-    >>> nothing_late(np.eye(3)).late.shape, nothing_late(np.zeros((5, 3, 3))).late.shape
+    >>> nothing_late(np.eye(3))[0].shape, nothing_late(np.zeros((5, 3, 3)))[0].shape
     ((8, 3), (5, 8, 3))
     """
-    return Downdates(np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64))
+    return np.zeros((*inverse.shape[:-2], LATE_ROWS, inverse.shape[-1])), np.zeros(1, np.int64)
 
 
 def new_matrix(places: int, classes: int | None = None) -> Matrix:

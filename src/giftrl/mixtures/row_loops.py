@@ -30,7 +30,6 @@ from giftrl.mixtures.experts import (
     grow_coin,
     move,
     remember,
-    stakes,
     strengths,
     win,
 )
@@ -132,10 +131,11 @@ def divide_once(x: Any, j: int, u: Any, strong: Any) -> tuple[Any, Any]:
 
     It is not a fast formula, so that the order of the products does not depend on the loop around them.
     """
-    slopes = stakes(x, j, ONE_SCORE.coin, ONE)
-    per = x.dtype.type(1.0) / (strong * slopes)
-    wealth = x.dtype.type(WEALTH) + x[j, ONE_SCORE.coin + ONE + ONE]
-    return per * (u * slopes), x[j, ONE_SCORE.coin] * get(strong, 0) * wealth * get(per, 0)
+    real, coin = x.dtype.type, ONE_SCORE.coin
+    slopes = real(1.0) + x[j, coin + ONE]
+    per = real(1.0) / (strong * slopes)
+    wealth = real(WEALTH) + x[j, coin + ONE + ONE]
+    return per * (u * slopes), x[j, coin] * get(strong, 0) * wealth * get(per, 0)
 
 
 @formula(fast=True)

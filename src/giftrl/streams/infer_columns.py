@@ -65,11 +65,11 @@ def infer_from_texts(fields: Sequence[str], rows: int, distinct: int) -> Inferre
         rows: how many fields it has.
         distinct: how many of them are different.
 
-    >>> look_at_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
+    >>> infer_from_texts(["2024-03-05", "2024-03-06"], 2, 2).kind, infer_from_texts(["5/3/24", "6/3/24"], 2, 2).kind
     ('date', 'ignored')
     >>> infer_from_texts(["3,14", "1.234,56", "-"], 3, 3).comma
     '3,14'
-    >>> look_at_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, infer_from_texts(["1st", "2nd", "3rd"], 3, 3).unit
+    >>> infer_from_texts(["$99.10", "$1,250.00", "$5"], 3, 3).unit, infer_from_texts(["1st", "2nd", "3rd"], 3, 3).unit
     ('$99.10', '')
     """
     if not fields:
@@ -111,7 +111,7 @@ def infer_from_numbers(name: str, values: NDArray[Any]) -> InferredColumn:
 def infer_from_values(name: str, values: Sequence[Any]) -> InferredColumn:
     """Infer the kind of a key of JSON objects from its values, without lists and nulls.
 
-    >>> look_at_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
+    >>> infer_from_values("when", ["2024-03-05", ""]).kind, infer_from_values("when", ["2024-03-05", 3]).kind
     ('date', 'category')
     """
     if all(isinstance(value, (int, float)) for value in values):

@@ -337,7 +337,7 @@ class Reader:
         on_error: "stop" at a row that cannot be used, or "skip" it.
         rejects: a file to write skipped rows to, as JSON lines; it takes the place of an earlier one at the end of the
             loop. If reading does not start at the beginning, what an interrupted run wrote is continued.
-        checkpoint: of a run that can go on after an interruption, for which ``rejects`` is kept; None for none.
+        checkpoint: of a run that can be resumed, for which ``rejects`` is kept; None for none.
         labels: the names of labels; None if labels are numbers.
         accepts: which of an array of labels can be used, for those that are there; None if labels do not matter.
         expected: the labels that ``accepts`` accepts, in words.
@@ -404,9 +404,10 @@ class Reader:
         self.rows = 0  # delivered so far
         self.rejected = 0  # rows skipped so far
         self._background = background
-        wanted = columns or Columns(), schema, self.interactions, self.ngrams, labels
-        where = compiled, block, max_line, opened or {}, threads if background else 1
-        self._parsing = Parsing(features, format, *wanted, *where)
+        self._parsing = Parsing(
+            features, format, columns or Columns(), schema, self.interactions, self.ngrams, labels, compiled=compiled,
+            block=block, max_line=max_line, opened=opened or {}, threads=threads if background else 1,
+        )  # fmt: skip
         self._crossing: Crossing | None = None
         self._measure()
 
@@ -418,7 +419,7 @@ class Reader:
         self._source = self.start.source  # that is being read
 
     def over(self, sources: Named | Sequence[Named], format: str | None = None) -> "Reader":  # noqa: A002
-        """Turn to other sources; parsers and the schema of tables go on as they are.
+        """Turn to other sources; parsers and the schema of tables stay.
 
         >>> from giftrl.streams.names.hashing import Hashing
         >>> from giftrl.streams.sources.source import Source

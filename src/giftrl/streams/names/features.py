@@ -168,9 +168,7 @@ class Features(ABC):
         loop = ready(name_slots, self.compiled, counted=False)
         entry, section = 0, 0
         while True:
-            entry = int(
-                loop(self._table, text, starts, ends, count, sections, entry, section, self.frozen, values, slots)
-            )
+            entry = int(loop(self._table, text, starts, ends, sections, entry, section, self.frozen, values, slots))
             if entry == count:
                 self._noted()
                 return slots

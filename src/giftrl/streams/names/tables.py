@@ -159,8 +159,8 @@ def remember_number(table: Any, n: Any, slot: Any) -> None:
 
 @formula
 def name_slots(
-    table: Any, text: Any, starts: Any, ends: Any, count: Any, sections: Any, entry: Any, section: Any, frozen: bool,
-    values: Any, slots: Any,
+    table: Any, text: Any, starts: Any, ends: Any, sections: Any, entry: Any, section: Any, frozen: bool, values: Any,
+    slots: Any,
 ) -> Any:  # fmt: skip
     """Fill ``slots`` and put signs on ``values``, from an entry of a section on, up to where the table is full."""
     firsts, heads, tails = sections
@@ -170,7 +170,7 @@ def name_slots(
         prefix = begin_name()
         if tail > head:
             prefix = add_caret(add_bytes(text, head, tail, prefix))
-        stop = count
+        stop = len(starts)
         if section + 1 < len(firsts):
             stop = firsts[np.uint64(section + 1)]
         while entry < stop and going:

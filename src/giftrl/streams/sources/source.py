@@ -260,7 +260,7 @@ class Stream:
         while self.offset < offset:
             if not self.readinto(thrown_away[: offset - self.offset]):
                 self.check_end(None)
-                rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to go on"
+                rule = f"ends at byte {self.offset}, before byte {offset}, where reading was to continue"
                 raise BadSource(self.source.name, rule, "give the file that was read before")
 
 

@@ -110,7 +110,7 @@ class RecordBatches:
             for at in range(skip, batch.num_rows, step):
                 yield TablePiece(batch.slice(at, step), first + at, notes if at == skip else {})
         if row < start:
-            rule = f"ends at row {row}, before row {start}, where reading was to go on"
+            rule = f"ends at row {row}, before row {start}, where reading was to continue"
             raise BadSource(self.name, rule, "give the file that was read before")
 
     def _fraction(self, row: int) -> float:

@@ -141,9 +141,13 @@ class ConvertedWriter(Output):
 
         with self._errors():
             require_replaceable(self.path)
-        super().open()
-        self._sink = pa.OSFile(str(self.place), "wb")
-        self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+            try:
+                super().open()
+                self._sink = pa.OSFile(str(self.place), "wb")
+                self._writer = pa.ipc.new_file(self._sink, self._schema, options=self._options)
+            except BaseException:
+                self.abandon()
+                raise
         return self
 
     def write(self, batch: Batch) -> None:
@@ -170,10 +174,9 @@ class ConvertedWriter(Output):
         self._named += len(names)
         return {NAMES_KEY: json.dumps(names).encode()} if names else {}
 
-    def commit(self) -> None:
-        with self._errors():
-            self._end()
-        super().commit()
+    def _finish(self) -> None:
+        self._end()
+        super()._finish()
 
     def abandon(self) -> None:
         with contextlib.suppress(OSError):

@@ -45,7 +45,7 @@ class CsvRows(NamedTuple):
     lines: NDArray[np.int64]  # the first line of each
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]  # behind its last newline
-    size: int  # bytes that were read: fewer than given if a record goes on in the next block
+    size: int  # bytes that were read: fewer than given if a record continues in the next block
     line: int  # the line behind them
     columns: dict[int, Any]  # by number: Arrow arrays of text or numbers
     rejected: list[Rejected]
@@ -78,7 +78,7 @@ class CsvBlocks:
         Args:
             text: the bytes of whole lines; the last one ends with a newline.
             line: the number of the first line.
-            whole: whether the last row ends with the block; if not, a row that goes on is left to the next block.
+            whole: whether the last row ends with the block; if not, a row that continues is left to the next block.
         """
         rows = None if self.doubtful else self._by_pyarrow(text, line, whole, False)
         return self.typed(rows or self.texts(text, line, whole))

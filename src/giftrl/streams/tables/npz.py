@@ -53,7 +53,7 @@ class NpzMatrix:
         table = matrix, self._coded(table[1], source), table[2]
         rows = matrix.shape[0]
         if start.offset > rows:
-            rule = f"ends at row {rows}, before row {start.offset}, where reading was to go on"
+            rule = f"ends at row {rows}, before row {start.offset}, where reading was to continue"
             raise BadSource(source, rule, "give the file that was read before")
         yield from self._batches(table, source, start)
 

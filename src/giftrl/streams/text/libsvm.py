@@ -39,7 +39,7 @@ class LibsvmText(TextParser):
 
     Labels and values are decimal numbers, indices whole numbers from 1 on, in any order, none twice in a row. A
     ``qid:n`` after the label and everything after a ``#`` are ignored. Fields are separated by spaces and tabs. A line
-    that breaks a rule is rejected whole, and reading goes on with the next one.
+    that breaks a rule is rejected whole, and reading continues with the next one.
 
     >>> from giftrl.streams.names.hashing import Hashing
     >>> batch = LibsvmText(Hashing(18)).parse(b"1 3:0.5 7:2\\n-1 5:x\\n0.5\\n", "a.svm", Position())

@@ -11,7 +11,7 @@ The result is the float64 nearest to the decimal number, ties to even: what ``fl
 
 A number of more than 19 digits lies between its first 19 digits and the next larger mantissa. Where these two round to
 different float64 the number is HARD: the loop stops there, :func:`shorten` has ``float`` read the number and writes
-the result in at most 17 digits, and the loop goes on. About one in two thousand random numbers of 25 digits is hard.
+the result in at most 17 digits, and the loop starts again. One in two thousand random numbers of 25 digits is hard.
 
 A number is ``[+-] digits [. digits] [e [+-] digits]``, with a digit before or after the dot. Not numbers: nan, inf,
 hexadecimal, underscores. A number that rounds to infinity is too large.

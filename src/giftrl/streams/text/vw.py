@@ -57,7 +57,7 @@ class VwText(TextParser):
     A row without a label has the label NaN, one without an importance the weight 1, one without a base the base 0, a
     feature without a value the value 1. The factor of a namespace multiplies its values. Equal features of a row are
     summed; zeros are left out. Lines of blanks are no rows. A line that breaks a rule is rejected whole, and reading
-    goes on with the next one. With interactions, a group is a namespace, with its n-grams.
+    continues with the next one. With interactions, a group is a namespace, with its n-grams.
 
     Args:
         features: what gives names their coordinates.
